@@ -132,7 +132,7 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Store the command of the JVM `pid` as bin/spark-submit in `home`. This JVM writes the archive.
+    """Store the command line of the JVM that writes the archive as bin/spark-submit in `home`.
 
     Without /proc, HOME/bin remains a link to Spark's scripts, which compute the command for each session.
 

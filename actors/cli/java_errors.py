@@ -44,5 +44,5 @@ def class_of(code: int) -> str:
 
 
 def message_of(code: int) -> str:
-    """Return the class and its message, as Java prints the cause of an exception."""
+    """Return "class: message" of the exception for an error code, as Java prints the cause of an exception."""
     return f"{class_of(code)}: {_EXCEPTIONS[code][1]}" if code in _EXCEPTIONS else name_of(code)

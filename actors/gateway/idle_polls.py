@@ -49,7 +49,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
 class _IdleFetchSession:
     """A fetch session without new data, whose fetches the listener answers."""
 
-    __slots__ = "epoch", "held", "polls", "stood", "timer", "used_at", "wait"
+    __slots__ = "epoch", "held", "polls", "ended", "timer", "used_at", "wait"
 
     def __init__(self, epoch: int, used_at: float) -> None:
         self.epoch = epoch
@@ -61,7 +61,7 @@ class _IdleFetchSession:
         """Seconds for which the poll is held."""
         self.polls = 0
         """Number of polls."""
-        self.stood: Callable[[], None] | None = None
+        self.ended: Callable[[], None] | None = None
         """Called when the held poll stops representing others (rule 5)."""
         self.timer: Any = None
 
@@ -114,12 +114,13 @@ class IdleFetchSessions:
         rest.timer = self._call_later(rest.wait, partial(self._time_is_up, fetch.session_id, rest))
         return True
 
-    def stand(self, session_id: int, stood: Callable[[], None]) -> bool:
+    def represent(self, session_id: int, ended: Callable[[], None]) -> bool:
         """Let the held poll represent all polls that would follow (rule 5).
 
         Args:
             session_id: An idle session with a held poll.
-            stood: Called when the poll no longer represents others: after `part`, or when the idle state ends.
+            ended: Called when the poll no longer represents others: after `stop_representing`, or when the idle state
+                ends.
 
         Returns:
             False if the poll cannot represent others yet.
@@ -128,10 +129,10 @@ class IdleFetchSessions:
         if rest.polls < TRUSTED or not rest.wait:
             return False
         rest.timer.cancel()
-        rest.stood = stood
+        rest.ended = ended
         return True
 
-    def part(self, session_id: int) -> None:
+    def stop_representing(self, session_id: int) -> None:
         """Let the held poll no longer represent others; it is answered when its own maximum wait ends."""
         rest = self._resting[session_id]
         self._come_to_date(rest)
@@ -170,11 +171,11 @@ class IdleFetchSessions:
         self._resting.clear()
 
     def _come_to_date(self, rest: _IdleFetchSession) -> None:
-        """If the held poll represents others, end this: set the time of the session's last poll, and call `stood`."""
-        stood, rest.stood = rest.stood, None
-        if stood is not None:
+        """If the held poll represents others, end this: set the time of the session's last poll, and call `ended`."""
+        ended, rest.ended = rest.ended, None
+        if ended is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait
-            stood()
+            ended()
 
     def _time_is_up(self, session_id: int, rest: _IdleFetchSession) -> None:
         held, rest.held = rest.held, None

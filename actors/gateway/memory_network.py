@@ -116,7 +116,7 @@ class MemoryNetwork:
 
         self.under_way: dict[int, _InFlightRequest] = {}
         """The pending requests, by connection."""
-        self._standing: dict[tuple[str, str], dict[int, _InFlightRequest]] = {}
+        self._representing: dict[tuple[str, str], dict[int, _InFlightRequest]] = {}
         """The representing polls, by pair of hosts and connection."""
 
     def network(self, base: LocalBase, host: str = "") -> MemoryGateway:
@@ -149,23 +149,23 @@ class MemoryNetwork:
 
     def disturbed(self, one: str, other: str) -> None:
         """Handle a change of the wire between two hosts (rule 4)."""
-        for exchange in list(self._standing.get(_pair(one, other), {}).values()):
+        for exchange in list(self._representing.get(_pair(one, other), {}).values()):
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
         """Let an arrived idle poll represent all polls that would follow it, if the wire is steady (rule 4)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
-            standing = self._standing.setdefault(_pair(*hosts), {})
+            representing = self._representing.setdefault(_pair(*hosts), {})
 
-            def stood() -> None:
-                del standing[exchange.connection]
-                exchange.stand(None)
+            def ended() -> None:
+                del representing[exchange.connection]
+                exchange.represent(None)
 
             session_id: int = exchange.transmit.request.session_id
-            if polls.stand(session_id, stood):
-                standing[exchange.connection] = exchange
-                exchange.stand(lambda: polls.part(session_id))
+            if polls.represent(session_id, ended):
+                representing[exchange.connection] = exchange
+                exchange.represent(lambda: polls.stop_representing(session_id))
 
     def _arrived(self, exchange: _InFlightRequest) -> None:
         endpoint = exchange.transmit.endpoint
@@ -201,7 +201,7 @@ class _InFlightRequest:
         self._network = network
         self._tell = tell
         self._timer: Any = None
-        self._part: Callable[[], None] | None = None
+        self._stop_representing: Callable[[], None] | None = None
 
     @property
     def request(self) -> Message:
@@ -212,21 +212,21 @@ class _InFlightRequest:
         """Start the timer for the request's timeout."""
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
-    def stand(self, part: Callable[[], None] | None) -> None:
-        """Let this idle poll represent the polls that would follow it, without a timeout, until `part` is called.
+    def represent(self, stop: Callable[[], None] | None) -> None:
+        """Let this idle poll represent the polls that would follow it, without a timeout, until `stop` is called.
 
-        If `part` is None, the poll becomes an ordinary poll again, with a timeout.
+        If `stop` is None, the poll becomes an ordinary poll again, with a timeout.
         """
-        self._part = part
-        if part is not None:
+        self._stop_representing = stop
+        if stop is not None:
             self._timer.cancel()
         elif not self.over:
             self.wait()
 
     def wake(self) -> None:
         """If this poll represents all polls that would follow it, make it an ordinary poll again."""
-        if self._part is not None:
-            self._part()
+        if self._stop_representing is not None:
+            self._stop_representing()
 
     def carry(self, deliver: Callable[[_InFlightRequest], None], back: bool = True) -> None:
         """Send the request to the listener's host or, if `back` is true, the outcome to the requester's host.

@@ -10,9 +10,9 @@ Rule 2: a process is a node and the number of its start: a restarted broker has 
 Rule 3: a group member counts as silent from its last request or response on. It does not count as silent while one of
         its requests waits for a response. This rule holds only as long as one process coordinates the group: a new
         coordinator restarts all session timeouts.
-Rule 4: a standing is the period in which a member is confirmed in a generation. It begins with a SyncGroup or Heartbeat
-        that the current coordinator answers without an error. It ends when the member joins again or leaves, or when
-        the coordinator may remove the member. A later coordinator learns of the member from the log.
+Rule 4: a member is confirmed in a generation when the current coordinator answers its SyncGroup or Heartbeat without an
+        error. The confirmation ends when the member joins again or leaves, or when the coordinator may remove the
+        member. A later coordinator finds the member in the log.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class GroupView:
     """The last generation of which a member has received its assignment."""
 
 
-class Standing(NamedTuple):
+class Confirmation(NamedTuple):
     """A period in a generation, from `since` to `until`, in which the coordinator must not remove this member.
 
     See rule 4 of this module.
@@ -145,8 +145,8 @@ class ResponseSent:
         renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
         markers: The newest coordinator epoch of a marker that the process had accepted then, by (producer id,
             partition).
-        standing: The members with a standing in a generation then, by group and member id. A group is included only if
-            the process had accepted the leader epoch that ZooKeeper has for the group's partition.
+        confirmed: The members that were confirmed in a generation then (rule 4), by group and member id. A group is
+            included only if the process had accepted the leader epoch that ZooKeeper has for the group's partition.
     """
 
     node: int
@@ -162,7 +162,7 @@ class ResponseSent:
     left: tuple[str, ...] = ()
     renewed: float = math.inf
     markers: Mapping[tuple[int, TopicPartition], int] = attrs.field(factory=dict)
-    standing: Mapping[tuple[str, str], Standing] = attrs.field(factory=dict)
+    confirmed: Mapping[tuple[str, str], Confirmation] = attrs.field(factory=dict)
 
 
 @attrs.frozen
@@ -179,7 +179,7 @@ class _Arrival:
     left: tuple[str, ...]
     renewed: float
     markers: Mapping[tuple[int, TopicPartition], int]
-    standing: Mapping[tuple[str, str], Standing]
+    confirmed: Mapping[tuple[str, str], Confirmation]
 
 
 def kept_for(session_timeout: float) -> float:
@@ -219,8 +219,8 @@ class Exchanges:
         """The member ids that a coordinator has ever given, by group."""
         self.markers: dict[Process, dict[tuple[int, TopicPartition], int]] = {}
         """By process: (producer id, partition) -> the newest coordinator epoch of an accepted marker."""
-        self.standing: dict[str, dict[str, Standing]] = {}
-        """The members with a standing in a generation (rule 4), by group and member id."""
+        self.confirmed: dict[str, dict[str, Confirmation]] = {}
+        """The members that are confirmed in a generation (rule 4), by group and member id."""
         self.offsets_partitions = 1
         self._left_at: dict[str, float] = {}
         """When the last request arrived that may remove each member."""
@@ -295,27 +295,27 @@ class Exchanges:
                 accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
         shown = dict(states) if isinstance(request, ControlledShutdownRequest) else {}
         markers = dict(self.markers.get(process, {})) if isinstance(request, WriteTxnMarkersRequest) else {}
-        standing = dict(self._standing(process, _groups_of(request), now, states))
+        confirmed = dict(self._confirmed(process, _groups_of(request), now, states))
         self._leaves(request, now)
         self._arrivals[connection] = _Arrival(
-            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, standing)
+            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, confirmed)
         )
 
-    def _standing(
+    def _confirmed(
         self, process: Process, groups: Iterable[str], now: float, states: Mapping[TopicPartition, Any]
-    ) -> Iterator[tuple[tuple[str, str], Standing]]:
+    ) -> Iterator[tuple[tuple[str, str], Confirmation]]:
         for group in groups:
-            members = self.standing.get(group)
+            members = self.confirmed.get(group)
             if members and self._is_current(process, self.group_partition(group), states):
                 for member in members:
-                    standing = self.standing_of(group, member)
-                    if standing is not None and now < standing.until:
-                        yield (group, member), standing
+                    confirmation = self.confirmation_of(group, member)
+                    if confirmation is not None and now < confirmation.until:
+                        yield (group, member), confirmation
 
-    def standing_of(self, group: str, member: str) -> Standing | None:
-        """Return the standing of a member; None if it may have been removed."""
-        standing = self.standing.get(group, {}).get(member)
-        return None if standing is None or standing.since <= self._left_at.get(member, -1.0) else standing
+    def confirmation_of(self, group: str, member: str) -> Confirmation | None:
+        """Return the confirmation of a member; None if it may have been removed."""
+        confirmation = self.confirmed.get(group, {}).get(member)
+        return None if confirmation is None or confirmation.since <= self._left_at.get(member, -1.0) else confirmation
 
     def _is_current(self, process: Process, partition: TopicPartition, states: Mapping[TopicPartition, Any]) -> bool:
         """Return whether a process has accepted the leader epoch that ZooKeeper has for a partition."""
@@ -328,7 +328,7 @@ class Exchanges:
         )
 
     def _leaves(self, request: Message, now: float) -> None:
-        """End the standing of members that a request may remove."""
+        """End the confirmation of members that a request may remove."""
         gone: Iterable[str] = ()
         match request:
             case JoinGroupRequest():
@@ -336,7 +336,7 @@ class Exchanges:
             case LeaveGroupRequest():
                 gone = tuple(each.member_id for each in request.members)
             case DeleteGroupsRequest():
-                gone = tuple(member for group in request.groups for member in self.standing.get(group, ()))
+                gone = tuple(member for group in request.groups for member in self.confirmed.get(group, ()))
         self._left_at.update(dict.fromkeys(gone, now))
 
     def responded(self, connection: int, request: Message, response: Any, now: float) -> ResponseSent | None:
@@ -372,7 +372,7 @@ class Exchanges:
             arrival.left,
             arrival.renewed,
             arrival.markers,
-            arrival.standing,
+            arrival.confirmed,
         )
 
     def _marked(self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse) -> None:
@@ -412,7 +412,7 @@ class Exchanges:
         codes = list(codes_of(response))
         if GROUP_MAX_SIZE_REACHED in codes:
             view.renewed_at.pop(request.member_id, None)  # the group may drop this member
-            self.standing.pop(request.group_id, None)
+            self.confirmed.pop(request.group_id, None)
         if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)
             return
@@ -420,10 +420,10 @@ class Exchanges:
             return
         view.since = view.since or now
         is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
-        if is_dynamic and arrival.is_current:  # requests to a former coordinator begin no standing
+        if is_dynamic and arrival.is_current:  # requests to a former coordinator confirm no member
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
-            members = self.standing.setdefault(request.group_id, {})
-            members[request.member_id] = Standing(request.generation_id, arrived_at, until)
+            members = self.confirmed.setdefault(request.group_id, {})
+            members[request.member_id] = Confirmation(request.generation_id, arrived_at, until)
         is_renewal = not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation
         if is_renewal and arrived_at > self._left_at.get(request.member_id, -1.0):
             view.renewed_at[request.member_id] = arrived_at

@@ -114,16 +114,16 @@ def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterat
 def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A coordinator knows the members that its predecessor knew: it loads them from the log before it answers."""
     now = law.cluster.now
-    for (group, member), standing in change.standing.items():
-        later = law.exchanges.standing_of(group, member)
-        is_same = later is not None and later.generation == standing.generation
-        if now > standing.until or law.is_lossy(law.exchanges.group_partition(group)):
+    for (group, member), confirmation in change.confirmed.items():
+        later = law.exchanges.confirmation_of(group, member)
+        is_same = later is not None and later.generation == confirmation.generation
+        if now > confirmation.until or law.is_lossy(law.exchanges.group_partition(group)):
             continue
         if is_same or isinstance(change.request, LeaveGroupRequest):
-            for said in _unknown_to(change.request, change.response, group, member, standing.generation):
+            for said in _unknown_to(change.request, change.response, group, member, confirmation.generation):
                 yield (
                     f"node {change.node} answered {type(change.request).__name__} with {said}; {member} is in"
-                    f" generation {standing.generation} of {group}"
+                    f" generation {confirmation.generation} of {group}"
                 )
 
 

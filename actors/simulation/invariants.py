@@ -163,8 +163,9 @@ def _leader_epochs_increase_by_one(law: Checker, change: PartitionStateWritten) 
 def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
-        # A leader writes the controller epoch of the last LeaderAndIsr request. When a replica goes offline, the
-        # controller sends such a request even if the replica was not in the ISR and no new state is written.
+        # A leader writes the controller epoch of the last LeaderAndIsr request. It can be newer than the epoch in the
+        # state znode: when a replica outside the ISR goes offline, the controller sends LeaderAndIsr without a new
+        # state.
         if not before.controller_epoch <= after.controller_epoch <= law.epoch:
             yield f"{change.partition}: the leader changed the controller epoch to {after.controller_epoch}"
     elif change.session != law.epoch_session or after.controller_epoch != law.epoch:
@@ -234,7 +235,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server expired the session, or the node has none yet
+    if change.session in (0, change.owner):  # 0: the server expired the session, or this broker has no session yet
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:
@@ -490,8 +491,8 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             # fewer partitions.
             sent_states = {tp: state for tp, state in sent_states.items() if tp in true}
         # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
-        # deleted topic, so a broker may never receive them.
-        # A new controller does not start the deletion of a topic with an offline replica: brokers keep its metadata.
+        # deleted topic, so a broker may never receive them. If a topic has an offline replica, a new controller does
+        # not start its deletion, so brokers keep the topic's metadata.
         sent_states = {
             tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic) and tp.topic not in halted
         }

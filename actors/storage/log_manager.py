@@ -463,7 +463,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # in this batch, only records below the log's start have this time or later
+            start = header.next_offset  # its records with this time or a later one are below the log start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:

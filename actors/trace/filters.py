@@ -203,7 +203,7 @@ def _place(trace: Trace, origin: str | None, seq: int) -> DeliveryId:
 
 
 class _SubjectFilter:
-    """A filter of deliveries by topic, partition or broker, and by the actors that belong to one of them."""
+    """A filter for deliveries that name a topic, partition or broker, or whose sender or receiver belongs to it."""
 
     def __init__(self, filters: DeliveryFilters) -> None:
         self._topic = filters.topic

@@ -29,8 +29,8 @@ def fan_out(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        actor, type, count, caused (deliveries in total), most (of one delivery), idle (deliveries that caused none).
-        Rows are sorted by `caused`, the largest first.
+        actor, type, count, caused (the number of deliveries that these caused), most (the most deliveries that one of
+        these caused), idle (how many of these caused none). Rows are sorted by `caused`, the largest first.
     """
     children = delivered.where(f.col("cause") > 0).groupBy("run", f.col("cause").alias("n"))
     joined = delivered.join(children.agg(f.count("*").alias("children")), ["run", "n"], "left").fillna(0, ["children"])

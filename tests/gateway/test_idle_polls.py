@@ -58,31 +58,31 @@ def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
 
 def test_a_poll_counts_for_others_until_an_event() -> None:
     world = World()
-    stood: list[float] = []
+    ended: list[float] = []
     for epoch in range(2, 2 + TRUSTED):
         assert world.polls.takes(poll(epoch))
-        stands = world.polls.stand(SESSION, lambda: stood.append(world.time.clock.now()))
-        assert stands == (epoch == 1 + TRUSTED), "what happens early may meet a poll on its way"
-        if not stands:
+        represents = world.polls.represent(SESSION, lambda: ended.append(world.time.clock.now()))
+        assert represents == (epoch == 1 + TRUSTED), "what happens early may meet a poll on its way"
+        if not represents:
             world.time.run(0.5)
     answers, now = len(world.answers), world.time.clock.now()
     world.time.run(100.2)
-    assert len(world.answers) == answers and world.reported == [] and stood == []
+    assert len(world.answers) == answers and world.reported == [] and ended == []
     world.polls.wake(SESSION)
-    assert stood == [now + 100.2]
+    assert ended == [now + 100.2]
     last = FetchSessionWoken(SESSION, 1 + TRUSTED, now + 100.0)
     assert world.reported == [last, poll(1 + TRUSTED, wait_ms=300)], "its reader was there a moment ago"
 
 
-def test_a_poll_that_stands_no_longer_ends_with_its_time() -> None:
+def test_a_poll_that_stops_representing_others_ends_at_its_maximum_wait() -> None:
     world = World()
     for epoch in range(2, 2 + TRUSTED):
         world.time.run(0.5)
         assert world.polls.takes(poll(epoch))
-    assert world.polls.stand(SESSION, lambda: None)
+    assert world.polls.represent(SESSION, lambda: None)
     answers = len(world.answers)
     world.time.run(7.3)
-    world.polls.part(SESSION)
+    world.polls.stop_representing(SESSION)
     world.time.run(0.19)
     assert len(world.answers) == answers
     world.time.run(0.02)

@@ -130,7 +130,7 @@ SUMMED = {
 
 @attrs.define
 class PartitionCounts:
-    """The partitions that this broker leads, and their numbers by topic and by health flag.
+    """The partitions that this broker leads, counted by topic and by health flag.
 
     The health flags, such as under-replicated, are the names in TROUBLES.
     """

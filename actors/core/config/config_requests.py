@@ -146,7 +146,7 @@ def _said(node: NodeSettings, field: str) -> object:
 
 
 def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
-    """Return the cluster-wide default overrides."""
+    """Return the dynamic settings that apply to all brokers (Kafka's cluster-wide defaults)."""
     return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 

@@ -507,15 +507,15 @@ class ControllerContext:
             partitions: Partitions to include; None for all partitions of the topic.
         """
         replicas: list[PartitionReplica] = []
-        standing: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
+        by_state: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
         for partition in self.topics.get(topic, {}).values() if partitions is None else partitions:
             for broker_id in self.assignments[partition].replicas:
                 replica = PartitionReplica(partition, broker_id)
                 replicas.append(replica)
                 state = self.replica_state(broker_id, partition)
                 if state in _DELETION_STATES:
-                    standing[state].append(replica)
-        started, successful, ineligible = (tuple(standing[state]) for state in _DELETION_STATES)
+                    by_state[state].append(replica)
+        started, successful, ineligible = (tuple(by_state[state]) for state in _DELETION_STATES)
         return DeletingTopic(topic, tuple(replicas), started, successful, ineligible)
 
 

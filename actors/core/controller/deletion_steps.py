@@ -42,7 +42,7 @@ from messages.zookeeper import DeleteTopicDeletionRequests, DeleteTopics, StopWa
 
 log = logging.getLogger("kafka.controller")
 
-_STANDING = ("replicas", "started", "successful", "ineligible")
+_STATE_FIELDS = ("replicas", "started", "successful", "ineligible")
 
 
 def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[str] = ()) -> Flow[None]:
@@ -50,7 +50,7 @@ def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[st
 
     The topics of `halted` are ineligible until they are resumed.
     """
-    queued = yield from _standing(context, topics)
+    queued = yield from _deletion_states(context, topics)
     yield from _follow(context, ResetDeletions(queued, ineligible=tuple(halted)))
 
 
@@ -62,7 +62,7 @@ def end(context: ControllerContext) -> Flow[None]:
 def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Queue these topics for deletion."""
     wanted = dict.fromkeys(topics)
-    fresh = yield from _standing(context, (topic for topic in wanted if topic not in context.queued))
+    fresh = yield from _deletion_states(context, (topic for topic in wanted if topic not in context.queued))
     offline = yield from _offline(context, context.queued.union(wanted))
     yield from _follow(context, QueueDeletions(fresh, offline))
 
@@ -98,24 +98,24 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Report the replica states of these topics to TopicDeletionActor, after state changes outside of a plan."""
-    changed = yield from _standing(context, (topic for topic in topics if topic in context.queued))
+    changed = yield from _deletion_states(context, (topic for topic in topics if topic in context.queued))
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
         context.take_deletions(plan.steps[-1])
 
 
-def _standing(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
+def _deletion_states(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
     """Return the deletion states of these topics' replicas, from the state tables."""
     found = []
     for topic in topics:
-        found.append((yield from _standing_of(context, topic)))
+        found.append((yield from _deletion_states_of(context, topic)))
     return tuple(found)
 
 
-def _standing_of(context: ControllerContext, topic: str) -> Flow[DeletingTopic]:
+def _deletion_states_of(context: ControllerContext, topic: str) -> Flow[DeletingTopic]:
     parts: list[DeletingTopic] = []
     yield from for_each(_partitions(context, [topic]), lambda part: parts.append(context.deleting_topic(topic, part)))
-    joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STANDING)
+    joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STATE_FIELDS)
     return DeletingTopic(topic, *map(tuple, joined))
 
 
@@ -141,8 +141,8 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
         passing(error)
         log.error("%s Failed to continue topic deletions, retrying: %s", context.tag, error)
         sets = context.deletions
-        standing = yield from _standing(context, sets.queued)
-        plan = yield from ask(ResetDeletions(standing, sets.started, sets.ineligible))
+        states = yield from _deletion_states(context, sets.queued)
+        plan = yield from ask(ResetDeletions(states, sets.started, sets.ineligible))
         context.take_deletions(plan.steps[-1])
         raise
     yield from correct(context, imbalanced)

@@ -188,7 +188,7 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
 def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle AlterPartitionReassignments: start or cancel reassignments.
 
-    Requests for the same partitions in /admin/reassign_partitions are removed.
+    The entries of these partitions in /admin/reassign_partitions are removed.
     """
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     refusals: dict[TopicPartition, Refused] = {}

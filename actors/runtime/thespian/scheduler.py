@@ -222,7 +222,7 @@ class VirtualScheduler:
         return due if due is None or not isinstance(clock, DriftingClock) else clock.source_time(due)
 
     def _note(self, place: int) -> None:
-        """Store the time of the next timer of the base at index `place`."""
+        """Store when the next timer of base number `place` is due."""
         due = self._next_timer(self._bases[place])
         if due is not None and due != self._noted.get(place):
             self._noted[place] = due
@@ -236,9 +236,9 @@ class VirtualScheduler:
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Return whether the next timer of the base at index `place` is due at time `due` or earlier.
+        """Return whether a timer of base number `place` is due at `due` or earlier.
 
-        If not, store the timer's time.
+        If the base's next timer is due later, store the time of that timer.
         """
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)
