@@ -279,7 +279,7 @@ def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterat
             for partition in imbalanced:
                 state = led[partition]
                 untouched = change.before.get(partition) is state
-                written = law.states.get(partition)  # the leader may have removed the broker from the ISR since
+                written = law.states.get(partition)  # the leader may have removed the broker from the ISR meanwhile
                 could = broker in state.isr and written is not None and broker in written.isr
                 if untouched and could and context.is_online(broker, partition):
                     yield (
@@ -547,7 +547,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
             topic, number, renamed = parse_name(name)
             if renamed != "delete":
                 held.add(TopicPartition(topic, number))
-        missing = (wanted - held) & law.states.keys()  # brokers do not know a partition before its first leader
+        missing = (wanted - held) & law.states.keys()  # brokers do not know a partition before it has its first leader
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
             # Both are as in Kafka. A controller does not wait until an absent broker deletes reassigned replicas. A new

@@ -179,7 +179,7 @@ def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iter
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether `loaded` (from the log) has the commit in `offsets`, or a later one, for each partition."""
+    """Return whether `loaded`, read from the log, has each partition's commit in `offsets` or a later one."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

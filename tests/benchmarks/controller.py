@@ -73,7 +73,7 @@ class Scene:
         self.zk.start(60)
         self.epoch = 0
         self.moves = 0
-        """How often the first topics were reassigned."""
+        """Number of reassignments of the first topics."""
         ports = free_ports(brokers)
         self.stubs = [StubBroker(n + 1, port, zookeeper.connect_string) for n, port in enumerate(ports)]
 

@@ -108,7 +108,7 @@ class Cluster:
         self._zk.start(20)
         until(self._is_up, what=f"{nodes} nodes of {kind}", timeout=90, ignore=(Exception,))
         self.ready_after = time.monotonic() - began
-        """Seconds from the first command until all were registered, and one of them controller."""
+        """Seconds from the first command until all brokers are registered and one is the controller."""
 
     def _is_up(self) -> bool:
         return len(self._zk.get_children("/brokers/ids")) == len(self.nodes) and self._zk.exists("/controller")

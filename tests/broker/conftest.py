@@ -1,4 +1,4 @@
-"""What tests of a whole broker share."""
+"""Fixtures of the tests that run a whole broker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.broker.harness import Broker
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that runs, with an empty log directory."""
+    """Return a running broker with an empty log directory."""
     broker = Broker(tmp_path)
     broker.run()
     yield broker

@@ -1,7 +1,7 @@
-"""A broker without ZooKeeper: request handler, replica manager and metadata cache on one base, and its two drivers.
+"""A broker without ZooKeeper: request handler, replica manager and metadata cache on one base, with two drivers.
 
-`Broker` is driven by hand on virtual time: requests go straight to the request handler. `ServedBroker` has sockets, and
-its loop runs in a thread of its own. In both, `disk` is a real directory with faults to be ordered.
+The test drives `Broker` on virtual time and sends requests directly to the request handler. `ServedBroker` has sockets,
+and its loop runs in its own thread. In both, `disk` is a real directory that can fail on demand.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ MAX_EPOCH = 2**31 - 1
 
 
 class CountingRandom:
-    """Random names that are not: 0...01, 0...02, ..."""
+    """Return consecutive numbers instead of random UUIDs: 0...01, 0...02, ..."""
 
     def __init__(self) -> None:
         self._counter = itertools.count(1)
@@ -89,7 +89,7 @@ class CountingRandom:
 
 
 class FaultyDisk(DiskAdapter):
-    """The disk, with paths below which it fails: `faults[prefix] = errno`."""
+    """Disk adapter that fails below the paths in `faults`: `faults[prefix] = errno`."""
 
     def __init__(self) -> None:
         self.faults: dict[str, int] = {}
@@ -113,7 +113,10 @@ class FaultyDisk(DiskAdapter):
 
 
 class FaultyLogs(LogManager):
-    """The logs on that disk: to open one fails where the disk does, to write to one below the `faults` of its own."""
+    """Log manager on a `FaultyDisk`.
+
+    Opening a log fails where the disk fails. Writing fails below the paths in its own `faults`.
+    """
 
     def __init__(self, disk: FaultyDisk) -> None:
         super().__init__(TimeAdapter().wall_ms)
@@ -143,7 +146,7 @@ class FaultyLogs(LogManager):
 
 
 def order(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields: Any) -> LeaderAndIsrPartitionState:
-    """One partition of a LeaderAndIsr: led by broker 0 alone unless said otherwise."""
+    """Return one partition of a LeaderAndIsr request; by default broker 0 is its leader and only replica."""
     isr = fields.pop("isr", (leader,))
     defaults = {"controller_epoch": 1, "zk_version": 0, "replicas": (0,) if leader == 0 else (leader, 0)}
     return LeaderAndIsrPartitionState(
@@ -152,7 +155,7 @@ def order(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields
 
 
 def known(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields: Any) -> UpdateMetadataPartitionState:
-    """One partition of an UpdateMetadata."""
+    """Return one partition of an UpdateMetadata request."""
     isr = fields.pop("isr", (leader,))
     defaults = {"controller_epoch": 1, "zk_version": 0, "replicas": isr}
     return UpdateMetadataPartitionState(
@@ -161,13 +164,13 @@ def known(topic: str, number: int = 0, leader: int = 0, epoch: int = 0, **fields
 
 
 def alive(id: int, port: int = 9092, *listeners: str, rack: str | None = None) -> UpdateMetadataBroker:
-    """A live broker on 127.0.0.1 with these listeners (PLAINTEXT unless named)."""
+    """Return a live broker on 127.0.0.1 with these listeners, by default PLAINTEXT."""
     endpoints = tuple(Endpoint(name, "127.0.0.1", port) for name in listeners or ("PLAINTEXT",))
     return UpdateMetadataBroker(id, endpoints, rack)
 
 
 def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
-    """Settings of broker 0 on a free port."""
+    """Return the settings of broker 0 on a free port."""
     here = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
     defaults = {"log_segment_delete_delay_ms": DELAY_MS, "validate_state": True}
     places = {"listeners": here, "advertised_listeners": here}
@@ -205,34 +208,34 @@ class Broker:
         """(what was counted, of which topic or "") -> how often."""
         self.dropped: list[DropMetrics] = []
         self.started: list[Message] = []
-        """What the replica manager sent to the node."""
+        """Messages from the replica manager to the node."""
         self.answers: list[ClientResponse] = []
         self.parts: list[Part] = []
-        """What went ahead of the next answer."""
+        """Parts received before the next response."""
         self.raw: list[ClientResponse | ClientPart] = []
-        """Answers and parts of answers, as they came."""
+        """Responses and parts of responses, in order of arrival."""
         self._metrics = self.base.external_endpoint("metrics", self._metered)
         self._node = self.base.external_endpoint("node", lambda message, sender: self.started.append(message))
         self._client = self.base.external_endpoint("client", self._answered)
         self.grants = False
-        """Whether ZooKeeper writes ISRs; otherwise the changes are dropped."""
+        """Whether ISR writes succeed; otherwise they get no answer."""
         self.questions: list[Message] = []
-        """What was asked of ZooKeeper."""
+        """Questions to ZooKeeper, except reads of topic configs and of the controller epoch."""
         self.elected: int | None = MAX_EPOCH
-        """What /controller_epoch holds, by default more than anybody says; None while ZooKeeper is away."""
+        """Value of /controller_epoch, by default the highest epoch; None if ZooKeeper is unavailable."""
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
-        """What ZooKeeper says of topics' configurations."""
+        """Topic configs in ZooKeeper."""
         self._bridge = self.base.external_endpoint("bridge", self._asked)
         self.transmitted: list[Message] = []
-        """What fetchers sent to other brokers."""
+        """Messages from fetchers to the network."""
         self.network = self.base.external_endpoint("network", lambda message, sender: self.transmitted.append(message))
         self.coordinated: list[Message] = []
-        """What the coordinator received."""
+        """Messages to the coordinator."""
         self._coordinator = self.base.external_endpoint(
             "coordinator", lambda message, sender: self.coordinated.append(message)
         )
         self.verifier: ActorAddress | None = None
-        """Who verifies transactions."""
+        """Actor that verifies transactions."""
         self.cache = self.system.createActor(MetadataCacheActor)
         self.manager = self.system.createActor(ReplicaManagerActor)
         self.handler = self.system.createActor(RequestHandlerActor)
@@ -282,14 +285,17 @@ class Broker:
         if isinstance(message, ClientPart):
             self.parts.append(message.part)
         elif isinstance(message, ClientResponse) and message.response is not None:
-            if message.rest:  # no listener answers idle polls here: this session must not be idle
+            if message.rest:  # no listener answers idle polls in this harness, so the session must not become idle
                 woken = FetchSessionWoken(message.response.session_id, message.rest, self.clock.now())
                 self.base.inject(self.partition_requests, woken, self._client)
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 
     def _asked(self, message: Ask, sender: ActorAddress) -> None:
-        """Answer what is asked of the epoch and of topics' configurations; note everything else."""
+        """Answer reads of topic configs and of the controller epoch; record all other questions.
+
+        With `grants`, ISR writes succeed.
+        """
         if isinstance(message.question, GetTopicConfigs):
             configs = [TopicConfig(topic, self.configs.get(topic, ())) for topic in message.question.topics]
             self.base.inject(sender, Answer(message.id, TopicConfigs(tuple(configs))), self._bridge)
@@ -321,15 +327,15 @@ class Broker:
         self.base.inject(self.manager, start, self._node)
 
     def run(self) -> None:
-        """Deliver all that is due."""
+        """Deliver all messages that are due."""
         self.base.run()
 
     def register(self, epoch: int) -> None:
-        """A registration with this czxid."""
+        """Send the broker epoch: the czxid of its registration."""
         self.base.inject(self.manager, BrokerEpoch(epoch))
 
     def post(self, request: Message, listener: str = "PLAINTEXT", client: str = "test") -> int:
-        """Send a request to the handler; its correlation id."""
+        """Send a request to the handler and return its correlation id."""
         self._correlation_id += 1
         parts, request = cut(request)
         for part in parts:
@@ -339,29 +345,29 @@ class Broker:
         return self._correlation_id
 
     def hang_up(self, connection: int = 1) -> None:
-        """The client's connection goes while it waits."""
+        """Close a client connection whose request may still wait."""
         self.base.inject(self.partition_requests, ClientGone(connection), self._client)
         self.run()
 
     @property
     def waiting_fetches(self) -> dict[int, Any]:
-        """Fetches that are not answered, by their numbers."""
+        """Return the unanswered fetches by number."""
         requests: PartitionRequestsActor = self.base.instance_of(self.partition_requests)
         return requests._fetching
 
     def ask(self, request: Message, listener: str = "PLAINTEXT") -> Any:
-        """Send a request, run, and give the response."""
+        """Send a request, run, and return the response."""
         id = self.post(request, listener)
         self.run()
         [answer] = [answer for answer in self.answers if answer.correlation_id == id]
         return answer.response
 
     def lead(self, *orders: LeaderAndIsrPartitionState, epoch: int = 1, broker_epoch: int = -1) -> LeaderAndIsrResponse:
-        """LeaderAndIsr v4."""
+        """Send LeaderAndIsr v4 and return the response."""
         return self.ask(LeaderAndIsrRequest(4, CONTROLLER, epoch, broker_epoch, orders, ()))
 
     def stop(self, *orders: tuple[str, int, int, bool], epoch: int = 1, broker_epoch: int = -1) -> StopReplicaResponse:
-        """StopReplica v3 of (topic, partition, leader epoch, delete)."""
+        """Send StopReplica v3 with (topic, partition, leader epoch, delete) and return the response."""
         states = tuple(StopReplicaPartitionState(TopicPartition(t, p), e, delete) for t, p, e, delete in orders)
         return self.ask(StopReplicaRequest(3, CONTROLLER, epoch, broker_epoch, states))
 
@@ -373,24 +379,24 @@ class Broker:
         broker_epoch: int = -1,
         controller: int = CONTROLLER,
     ) -> UpdateMetadataResponse:
-        """UpdateMetadata v6."""
+        """Send UpdateMetadata v6 and return the response."""
         return self.ask(UpdateMetadataRequest(6, controller, epoch, broker_epoch, states, live))
 
     def metadata(
         self, *topics: str, version: int = 8, everything: bool = False, listener: str = "PLAINTEXT"
     ) -> MetadataResponse:
-        """Metadata of these topics."""
+        """Request metadata of these topics and return the response."""
         return self.ask(MetadataRequest(version, None if everything else topics, False), listener)
 
 
 def codes(response: LeaderAndIsrResponse | StopReplicaResponse) -> dict[str, int]:
-    """Error codes by partition, as text; the whole must have succeeded."""
+    """Return the error codes by partition name; the top-level error code must be 0."""
     assert response.error_code == 0
     return {str(error.partition): error.error_code for error in response.partition_errors}
 
 
 class ServedBroker(Broker):
-    """The same actors behind real sockets, on a loop in a thread; use as a context manager."""
+    """The same actors behind real sockets, on a loop in its own thread; use as a context manager."""
 
     def __init__(self, *log_dirs: Path | str, **fields: Any) -> None:
         super().__init__(*log_dirs, clock=RealClock(), **fields)
@@ -417,11 +423,11 @@ class ServedBroker(Broker):
 
     @property
     def port(self) -> int:
-        """Where the first listener listens."""
+        """Return the port of the first listener."""
         return next(iter(self.gateway.ports.values()))
 
     def ask(self, request: Message, listener: str = "PLAINTEXT") -> Any:
-        """Send a request past the sockets and wait for the response."""
+        """Send a request to the handler without a socket and return the response."""
         message = ClientRequest(0, 1, "test", listener, request)
         future = asyncio.run_coroutine_threadsafe(self.base.request(self.handler, message, 10), self.loop)
         return future.result(10).response

@@ -1,4 +1,4 @@
-"""What a batch that decompresses to hundreds of megabytes does to a broker: it is refused, and others are served."""
+"""A broker refuses a batch that decompresses to hundreds of megabytes, and serves other clients meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def broker(tmp_path: Path) -> Iterator[ServedBroker]:
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_others_are_answered_while_a_bomb_is_checked(broker: ServedBroker, codec: int) -> None:
-    """What comes after it, from another connection, is answered before it."""
+    """Later requests from another connection are answered before the bomb."""
     data = bad_batches.batch(bomb(codec), 1, codec)
     request = ProduceRequest(8, None, 1, 30_000, (ProducePartition(T0, read_records(data)),))
     with WireClient("127.0.0.1", broker.port) as hostile, WireClient("127.0.0.1", broker.port) as other:
@@ -55,7 +55,7 @@ def test_others_are_answered_while_a_bomb_is_checked(broker: ServedBroker, codec
 
 
 def test_a_search_by_time_in_a_bomb_is_done_in_parts(tmp_path: Path) -> None:
-    """A bomb may be in a log from before: its first record is taken for all. No part takes long or much memory."""
+    """An existing log may contain a bomb. A search by time decompresses it in parts and uses little memory."""
     logs, path = LogManager(lambda: 0), f"{tmp_path}/t-0"
     logs.open(path, True, (1 << 30, 1 << 40, 10 << 20, 4096, -1, -1))
     data = bad_batches.batch(bomb(ZSTD), 2, ZSTD)
@@ -76,7 +76,7 @@ def test_a_search_by_time_in_a_bomb_is_done_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_search_that_takes_long_goes_on_after_other_mail(tmp_path: Path) -> None:
-    """And ends with the epoch of the leader that it was asked for."""
+    """The search takes several slices and finds the last record. For a later time, it returns offset -1."""
     broker = Broker(tmp_path / "data")
     broker.update(known("t"), live=(alive(0),))
     broker.lead(order("t"))

@@ -1,4 +1,4 @@
-"""What a request may cost, counted from the trace of a broker that serves real sockets."""
+"""Bounds on the cost of a request, counted from the trace of a broker that serves real sockets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = [TopicPartition("t", number) for number in range(20)]
 
 
 class Traced(ServedBroker):
-    """A broker that leads `PARTITIONS`, and the record of it."""
+    """Run a broker that can lead `PARTITIONS`, and record its trace."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -40,7 +40,10 @@ class Traced(ServedBroker):
         assert set(codes(client.call(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, orders, ()))).values()) == {NONE}
 
     def rest(self) -> int:
-        """The last delivery, when all is done. Seen on the loop: an answer is sent within its delivery."""
+        """Wait until no message is queued and return the number of the last delivery.
+
+        The number is read on the loop, because a response is sent within its delivery.
+        """
         until(lambda: self.base.queued == 0, what="rest")
 
         async def last() -> int:
@@ -56,7 +59,7 @@ def broker(tmp_path: Path) -> Iterator[Traced]:
 
 
 def receivers(broker: Traced, after: int, last: int) -> Counter[str]:
-    """The receivers of the deliveries in between: classes of actors, names of external endpoints."""
+    """Count the deliveries after `after` up to `last` by receiver: actor class or external endpoint name."""
     broker.recorder.close()
     [run] = find_runs(broker.place / "trace").runs
     named = (record.receiver for record in RunRecords(run) if after < record.n <= last and record.receiver)
@@ -79,7 +82,7 @@ def test_a_produce_of_one_batch_to_one_partition_takes_four_deliveries(broker: T
 
 
 def test_produces_that_come_together_take_four_deliveries_together(broker: Traced) -> None:
-    """All in one frame of the socket: each is answered for itself, in its turn."""
+    """The client sends 20 requests in one write. Each gets its own response, in order."""
     request = produce(100)
     with WireClient("127.0.0.1", broker.port, timeout=10) as client:
         broker.lead_all(client)
@@ -94,7 +97,7 @@ def test_produces_that_come_together_take_four_deliveries_together(broker: Trace
 
 
 def test_a_fetch_that_is_caught_up_asks_no_partition(broker: Traced) -> None:
-    """Sessionless, of twenty partitions, again and again: the first asks each of them, no other any."""
+    """Sessionless fetches of 20 partitions: the first asks each partition, a later one asks none."""
     parts = tuple(FetchPartition(partition, 0, 1 << 20) for partition in PARTITIONS)
     with WireClient("127.0.0.1", broker.port, timeout=10) as client:
         broker.lead_all(client)
@@ -106,10 +109,9 @@ def test_a_fetch_that_is_caught_up_asks_no_partition(broker: Traced) -> None:
 
 
 def test_the_trace_of_a_large_batch_is_small(broker: Traced) -> None:
-    """A gigabyte in batches of 100 KB is ten thousand of them, for which 20 MB of all nodes' traces are allowed.
+    """A gigabyte in batches of 100 KB is 10,000 batches, for which the traces of all nodes may take 20 MB.
 
-    Of which this is the leader's part; a follower's is a third of it (measured on three nodes: 0.44, 0.08, 0.09 MB for
-    200 MB).
+    The test allows the leader a third of it. Measured on three nodes for 200 MB: 0.44, 0.08 and 0.09 MB.
     """
     batches = 300
     with WireClient("127.0.0.1", broker.port, timeout=10) as client:

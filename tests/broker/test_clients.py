@@ -1,4 +1,4 @@
-"""The clients people use list brokers, topics, leaders and ISR from a broker of ours."""
+"""kcat, confluent-kafka and kafka-python list brokers, topics, leaders and ISR from a broker of this project."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.broker.harness import CLUSTER_ID, ServedBroker, alive, known
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker with metadata of two topics and of a second broker at its own address."""
+    """Return the address of a broker with metadata of two topics and of a second broker at the same address."""
     with ServedBroker(tmp_path_factory.mktemp("clients") / "data") as broker:
         live = (alive(0, broker.port), alive(9, broker.port))
         states = (known("t"), known("t", 1, leader=9, isr=(9, 0)), known("u", leader=8))

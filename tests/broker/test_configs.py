@@ -1,4 +1,7 @@
-"""How topics and brokers are described and changed: rules by calls, the actor on nodes of the controller's world."""
+"""Describing and changing the configs of topics and brokers.
+
+The rules are tested by calls, `ConfigsActor` on nodes of the controller tests' `World`.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,10 @@ def world() -> Iterator[World]:
 
 
 def ask(world: World, node: Node, request: Any) -> Any:
-    """The answer of the node's ConfigsActor, which has all metadata of its broker."""
+    """Send a request to the node's ConfigsActor and return the response.
+
+    Before, give the node's metadata cache all UpdateMetadata requests sent to the node.
+    """
     actor = world.base.instance_of(node.node)
     for reported in world.sent(node.id, UpdateMetadataRequest):
         world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(reported, begins=True)), world.client)
@@ -280,7 +286,7 @@ def test_what_would_have_no_effect_is_refused_by_name(world: World, name: str) -
 
 
 def test_settings_of_another_server_are_kept_and_not_described(world: World) -> None:
-    """Apache's broker may have been here; a tool that clears throttles, as that for reassignments does, leaves it."""
+    """An Apache broker may have set them. Clearing a throttle, as kafka-reassign-partitions does, keeps them."""
     node = world.node(0)
     world.admin.ask(SetBrokerConfig("0", (ConfigEntry("log.cleaner.threads", "4"), ConfigEntry(THROTTLE, "5"))))
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(THROTTLE, None, DELETE), kind=BROKER, name="0"))

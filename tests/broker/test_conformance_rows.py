@@ -1,4 +1,4 @@
-"""Rows of broker.md 9 that a whole broker answers on virtual time, and that no other test is about."""
+"""Rows of broker.md 9 that a whole broker satisfies on virtual time, and that no other test covers."""
 
 from __future__ import annotations
 
@@ -155,7 +155,10 @@ def test_row_97_a_batch_larger_than_a_segment_is_refused(broker: Broker) -> None
 def test_who_lags_goes_out_at_the_first_look_after_more_than_the_lag(
     broker: Broker, caught_up_ms: int, out_ms: int
 ) -> None:
-    """Lag 30,000, looks at each 15,000: caught up at 0 goes at 45,000, at -1 at 30,000, at 1 at 45,000."""
+    """The lag limit is 30,000 ms, and the ISR is checked every 15,000 ms.
+
+    A follower caught up at 15,000 or 15,001 leaves the ISR at 60,000; one caught up at 14,999 leaves at 45,000.
+    """
     skip(broker, caught_up_ms / 1000)
     lead(broker, 1)
     produce(broker, batch(b"a"))

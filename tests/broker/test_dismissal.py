@@ -1,4 +1,4 @@
-"""A partition that goes, or whose disk fails, while requests are on their way to it: each of them is answered."""
+"""Each request in flight to a partition is answered, also if the partition is deleted or its disk fails."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from tests.broker.test_records import T0, answered, fetch_request, lead, produce
 from tests.storage.batches import batch
 
 MOST = 20
-"""Deliveries that a dismissal takes, at most."""
+"""Maximum number of deliveries that removing a partition takes."""
 
 
 def requests() -> list[Message]:
-    """One of each kind; who waits, waits for long."""
+    """Return one request of each kind; those that wait have a timeout of 30 seconds."""
     part = ProducePartition(T0, read_records(batch(b"a")))
     return [
         ProduceRequest(8, None, 1, 30_000, (part,)),
@@ -56,7 +56,7 @@ def requests() -> list[Message]:
 
 
 def all_answered(broker: Broker, deliveries: int) -> list[int]:
-    """Post one of each kind after this number of deliveries, go on, and give the codes of their answers."""
+    """Run this number of deliveries, post one request of each kind, run, and return the codes of the responses."""
     broker.base.run(limit=deliveries)
     ids = [broker.post(request) for request in requests()]
     broker.run()
@@ -83,7 +83,7 @@ def test_requests_to_a_deleted_partition_are_answered(tmp_path: Path, is_known: 
 
 @pytest.mark.parametrize("deliveries", range(MOST))
 def test_a_stopping_node_keeps_its_logs_while_in_use(tmp_path: Path, deliveries: int) -> None:
-    """Requests that are on their way when the actors are asked to go, or come while they go, find open logs."""
+    """Requests in flight when the actors are stopped, or sent while they stop, find open logs."""
     broker = Broker(tmp_path)
     broker.run()
     lead(broker, 1)
@@ -114,7 +114,7 @@ def test_requests_to_a_partition_on_a_failed_disk_are_answered(tmp_path: Path) -
 
 
 def test_it_is_notified_at_once(broker: Broker) -> None:
-    """The clock shows that no request waits for its timeout."""
+    """The clock does not advance, so no request waits for its timeout."""
     lead(broker, 1)
     broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
     before = broker.clock.now()

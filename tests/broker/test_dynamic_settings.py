@@ -1,4 +1,4 @@
-"""Settings of a running broker that change: each takes effect on partitions that are open, and is taken back."""
+"""Changed settings of a running broker take effect on open partitions, and removing them restores the old values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.broker.test_records import batch, configure, fetch, lead, produce, sk
 
 
 def alter(broker: Broker, of_all: dict[str, str] | None = None, **own: object) -> None:
-    """The broker's own overrides, and those of all brokers, are these now."""
+    """Replace the broker's own overrides and the cluster-wide ones."""
     said = {name.replace("_", "."): str(value) for name, value in own.items()}
     settings = configured(broker.settings, said, of_all or {})
     broker.base.inject(broker.manager, BrokerConfigured(settings))
@@ -45,14 +45,17 @@ def segments(place: Path) -> int:
 
 
 def rolled(broker: Broker, place: Path) -> bool:
-    """Whether the next append begins a segment."""
+    """Return whether the next append rolls a segment."""
     before = segments(place)
     assert code(broker, batch(b"a", timestamp=20_000)) == NONE
     return segments(place) > before
 
 
 def rolls_often(broker: Broker, place: Path) -> bool:
-    """Whether new segments are full after a few batches, because their indexes are. Open segments stay as they are."""
+    """Return whether segments roll after a few batches, because their indexes are full.
+
+    The setting does not change a segment that is already open.
+    """
     before = segments(place)
     for _ in range(20):
         assert code(broker, batch(b"a", timestamp=10_000)) == NONE
@@ -60,7 +63,7 @@ def rolls_often(broker: Broker, place: Path) -> bool:
 
 
 def dropped(broker: Broker, place: Path) -> bool:
-    """Whether retention has anything to drop."""
+    """Return whether retention deletes records."""
     before = fetch(broker, 3).log_start_offset
     skip(broker, 600.0)
     after: int = fetch(broker, 3).log_start_offset
@@ -83,7 +86,7 @@ EFFECTS: dict[str, tuple[dict[str, object], Callable[[Broker, Path], bool]]] = {
     ),
     "min.insync.replicas": ({}, lambda broker, _: code(broker, batch(b"a"), acks=-1) == NOT_ENOUGH_REPLICAS),
 }
-"""Setting -> the broker's server.properties, and whether the setting takes effect."""
+"""Setting -> the broker's server.properties, and a function that returns whether the setting takes effect."""
 
 VALUES = {
     "message.max.bytes": "1000",
@@ -101,7 +104,7 @@ VALUES = {
 
 
 def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts() -> None:
-    elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; the controller's
+    elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; with the controller
     assert TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
     assert TOPIC_DEFAULTS.keys() | set(THREADS) < DYNAMIC.keys()
 
@@ -161,7 +164,7 @@ def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
 
 
 def test_any_negative_retention_is_unlimited_as_in_kafka() -> None:
-    """Kafka 3.9.1 accepts it; 0 is refused."""
+    """Kafka 3.9.1 accepts any negative value and refuses 0."""
     check_broker_config(ConfigEntry(RETENTION, "-7"), True, None)
     assert invalid({RETENTION: "-7"}) == []
     node = configured(server(), {RETENTION: "-7"}, {})

@@ -1,4 +1,4 @@
-"""Consumers that say their rack are sent to replicas there (broker.md 3.7.1), where the settings say so."""
+"""Consumers that send their rack are redirected to a replica in it (broker.md 3.7.1) if a replica selector is set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 def broker_of(place: Path, **settings: Any) -> Broker:
-    """Broker 0 leads t-0 with 1, 2 and 3; a record was written, and fetched by 1."""
+    """Return broker 0, which leads t-0 with followers 1, 2 and 3; it has one record, and only 1 has fetched it."""
     broker = Broker(place, **settings)
     broker.run()
     replicas = tuple(RACKS)
@@ -43,9 +43,9 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 @pytest.mark.parametrize(
     ("rack", "version", "replica"),
     [
-        ("there", 11, 1),  # of 1 and 2 the one that has more
+        ("there", 11, 1),  # of 1 and 2, the one with the higher log end offset
         ("nowhere", 11, 3),
-        ("here", 11, NO_REPLICA),  # the leader's own
+        ("here", 11, NO_REPLICA),  # the leader's own rack
         ("elsewhere", 11, NO_REPLICA),
         ("", 11, NO_REPLICA),
     ],

@@ -1,4 +1,4 @@
-"""What a broker counts of records and replicas, and when it says so (conventions.md 7)."""
+"""Metrics of a broker's records and replicas, and when the broker publishes them (conventions.md 7)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def test_a_throttled_follower_that_is_behind_waits_one_in_sync_does_not_and_both
 
 
 def test_reassignment_bytes_are_counted_on_both_sides(tmp_path: Path) -> None:
-    """When it has been added its bytes are of replication alone."""
+    """An adding replica's bytes count as replication and as reassignment bytes.
+
+    Once the replica is added, they count only as replication bytes.
+    """
     broker = Broker(tmp_path, counted=True)
     broker.run()
     lead(broker, 1, 2, isr=(0, 1), adding_replicas=(2,))
@@ -85,7 +88,7 @@ def test_reassignment_bytes_are_counted_on_both_sides(tmp_path: Path) -> None:
         broker.update(known("u", leader=1, epoch=epoch), live=(alive(0), alive(1, 1)))
         broker.lead(order("u", leader=1, epoch=epoch, replicas=(1, 0), isr=(1,), adding_replicas=adding))
         [fetcher] = broker.base.actors(ReplicaFetcherActor)
-        for _ in range(3):  # what was under way, where the epoch ends, and the records
+        for _ in range(3):  # the request in flight, OffsetForLeaderEpoch, and the fetch of the records
             sent = broker.transmitted[-1]
             answer: Message = FetchResponse(())
             if isinstance(sent.request, OffsetForLeaderEpochRequest):

@@ -1,6 +1,7 @@
-"""A follower's fetchers under a controller's orders: which orders stop them, and what a late fetcher cannot do.
+"""A follower's fetchers under a controller's requests: which requests stop them, and that late data changes nothing.
 
-broker.md 1.2, 2.1 and 4.3: a partition judges an order before its fetcher is touched (`ReplicaManagerActor`, rule 6).
+broker.md 1.2, 2.1 and 4.3: a partition accepts or refuses a request before its fetcher changes (`ReplicaManagerActor`,
+rule 6).
 """
 
 from __future__ import annotations
@@ -47,24 +48,24 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def follow(broker: Broker, leader: int = 1, epoch: int = 0, number: int = 0, **fields: object) -> dict[str, int]:
-    """Have broker 0 follow; codes by partition."""
+    """Make broker 0 a follower and return the error codes by partition."""
     replicas = {"replicas": (0, 1, 2), "isr": (leader, 0), "zk_version": epoch}
     return codes(broker.lead(order("t", number, leader=leader, epoch=epoch, **{**replicas, **fields})))
 
 
 def fetchers(broker: Broker) -> dict[int, ReplicaFetcherActor]:
-    """The fetchers that run, by leader."""
+    """Return the running fetchers by leader id."""
     return {each._start.leader_id: each for each in broker.base.actors(ReplicaFetcherActor)}
 
 
 def under_way(broker: Broker, leader: int) -> Transmit:
-    """The last request of the leader's fetcher."""
+    """Return the last request that the leader's fetcher sent."""
     sent = [each for each in broker.transmitted if isinstance(each, Transmit) and each.endpoint.port == leader]
     return sent[-1]
 
 
 def reply(broker: Broker, leader: int, response: Message) -> Message:
-    """Answer the leader's fetcher; its next request."""
+    """Answer the leader's fetcher and return its next request."""
     transmit = under_way(broker, leader)
     answer = Received(transmit.channel, transmit.correlation_id, response)
     broker.base.inject(fetchers(broker)[leader].myAddress, answer, broker.network)
@@ -73,7 +74,7 @@ def reply(broker: Broker, leader: int, response: Message) -> Message:
 
 
 def records(*values: bytes, base: int, high_watermark: int, epoch: int = 0) -> FetchResponse:
-    """A leader's answer with one batch for t-0."""
+    """Return a leader's fetch response with one batch for t-0."""
     body = body_of(batch(*values, base_offset=base, leader_epoch=epoch))
     return FetchResponse((FetchedPartition(T0, NONE, high_watermark, high_watermark, 0, body=body),))
 
@@ -96,7 +97,7 @@ def partition_actor(broker: Broker, partition: TopicPartition = T0) -> Partition
 
 
 def test_hd5_refused_orders_leave_the_fetcher_alone(broker: Broker) -> None:
-    """Else the follower would get nothing until its next order, and fall out of the ISR."""
+    """Otherwise the follower would fetch nothing until its next LeaderAndIsr, and leave the ISR."""
     follow(broker, epoch=2)
     assert codes(broker.stop(("t", 0, 1, False))) == {"t-0": FENCED_LEADER_EPOCH}
     assert codes(broker.lead(order("t", epoch=1, replicas=(0, 1)))) == {"t-0": STALE_CONTROLLER_EPOCH}
@@ -165,7 +166,7 @@ def test_a_follower_leaves_its_old_leader_also_as_the_broker_shuts_down(broker: 
 
 
 class Unfollowed:
-    """Notes how many partitions each Unfollow to the fetchers' manager names."""
+    """Record how many partitions each Unfollow to the fetcher manager names."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -176,7 +177,7 @@ class Unfollowed:
 
 
 def test_fetchers_of_many_new_leaders_are_stopped_in_batches(broker: Broker) -> None:
-    """A hundred thousand leaderships must not cost a message each."""
+    """100,000 new leaders must not cost one message each."""
     unfollowed = Unfollowed()
     broker.base.observer = unfollowed
     count = SLICE + 100
@@ -193,7 +194,7 @@ LATE = {
     "TruncateToEpochEnd": lambda epoch, end: TruncateToEpochEnd(epoch, -1, 0, 0),
     "TruncateFullyAndStartAt": lambda epoch, end: TruncateFullyAndStartAt(epoch, 50),
 }
-"""What a fetcher sends to a partition: each would change the log."""
+"""Messages from a fetcher to a partition; each would change the log."""
 
 ROLES = {
     "follows in a newer epoch": lambda broker: follow(broker, leader=2, epoch=1),
@@ -205,7 +206,7 @@ ROLES = {
 @pytest.mark.parametrize("what", LATE)
 @pytest.mark.parametrize("role", ROLES)
 def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: str, role: str) -> None:
-    """The fetcher may have sent it before the order, and the partition gets it after it has accepted the order."""
+    """The fetcher may send a message before the request that replaces it; the partition receives it afterwards."""
     follow(broker)
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=1))
     assert ROLES[role](broker) == {"t-0": NONE}
@@ -219,7 +220,7 @@ def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: s
 
 
 def test_what_came_before_the_order_counts(broker: Broker) -> None:
-    """The order's answer tells the new fetcher where the log ends then."""
+    """The partition's reply to the role change gives the new fetcher the log end offset."""
     follow(broker)
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=2))
     follow(broker, leader=2, epoch=1)
@@ -242,7 +243,7 @@ def test_a_stopped_follower_follows_again_by_its_next_order(broker: Broker) -> N
 
 
 def behind(broker: Broker) -> None:
-    """Follow broker 1 with three records, of which the high watermark 1 has passed one; then broker 2 leads."""
+    """Follow broker 1 until the log has three records and high watermark 1; then follow broker 2."""
     follow(broker)
     reply(broker, 1, records(b"a", base=0, high_watermark=0))
     reply(broker, 1, records(b"b", b"c", base=1, high_watermark=1))
@@ -254,7 +255,7 @@ def behind(broker: Broker) -> None:
 def test_kip_101_a_follower_is_cut_where_its_epoch_ends_not_at_its_high_watermark(
     broker: Broker, end: int, kept: int
 ) -> None:
-    """What is above the high watermark may have been acknowledged: another leader's high watermark was ahead."""
+    """Records above the follower's high watermark may be acknowledged: a leader's high watermark can be ahead of it."""
     behind(broker)
     request = under_way(broker, 2).request
     assert isinstance(request, OffsetForLeaderEpochRequest)
@@ -269,7 +270,7 @@ def test_the_fetcher_gets_the_high_watermark_at_which_a_leader_without_epochs_cu
     assert log_end_offset(broker) == 1
 
 
-# ------------------------------------------------------------------------------------------------ what the log says
+# ------------------------------------------------------------------------------------------------ log messages
 
 
 def test_stopped_fetchers_are_logged_by_their_number(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:

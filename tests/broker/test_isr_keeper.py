@@ -1,4 +1,7 @@
-"""Many leaders whose followers are silent: one timer, reminders some at a time, writes some at a time."""
+"""ISR changes of a broker: lag checks by one timer, grouped writes, notifications of the controller.
+
+A deletion waits for the ISR writes of its partitions that are in flight.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ LAG = 30.0
 
 
 def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_time(tmp_path: Path) -> None:
-    """broker.md 3.3: all go out of sync by the look after the lag; no other actor waits for more than a few of them."""
+    """broker.md 3.3: all silent followers leave the ISR at the first check after the lag.
+
+    One timer reminds the leaders in groups, so other actors wait behind few messages only.
+    """
     broker = Broker(tmp_path)
     broker.run()
     count = SLICE + 2 * LEADERS_AT_ONCE
@@ -50,7 +56,10 @@ def test_many_leaders_are_reminded_of_silent_followers_by_one_timer_some_at_a_ti
 
 
 class Keeper:
-    """The keeper alone on virtual time; ZooKeeper grants everything, or `holds` the answers to writes."""
+    """Run the ISR keeper alone on virtual time.
+
+    ZooKeeper accepts each write, or holds back its answers if `holds`.
+    """
 
     def __init__(self, holds: bool = False) -> None:
         self.holds = holds
@@ -60,7 +69,7 @@ class Keeper:
         self.bridge = self.base.external_endpoint("bridge", self._asked)
         self.leader = self.base.external_endpoint("leader", lambda message, sender: None)
         self.notified: list[tuple[int, tuple[TopicPartition, ...]]] = []
-        """(when, in ms, of which partitions)"""
+        """(time in ms, partitions) of each notification."""
         self.keeper = local_system(self.base).createActor(IsrKeeperActor)
         self.base.inject(self.keeper, StartIsrKeeper(self.bridge))
         self.base.run()
@@ -79,13 +88,13 @@ class Keeper:
         self.base.inject(sender, Answer(message.id, answer), self.bridge)
 
     def lose_session(self) -> None:
-        """The session is lost under the held write."""
+        """Fail the oldest held write with a lost ZooKeeper session."""
         asker, id = self.held.pop(0)
         self.base.inject(asker, Answer(id, Failure(SessionLost.__name__, "session 0x1 expired")), self.bridge)
         self.base.run()
 
     def change(self, at_ms: int, partition: int = 0) -> None:
-        """A leader changes its ISR at that time."""
+        """Let a leader change its ISR at this time."""
         self.base.simulate(at_ms / 1000)
         self.base.inject(self.keeper, ChangeIsr(TopicPartition("t", partition), 1, 0, 1, 1, (0,), 0), self.leader)
         self.base.run()
@@ -109,7 +118,7 @@ def test_row_67_the_controller_hears_when_it_is_quiet_or_after_a_minute(
 
 
 class HeldWrites(Broker):
-    """A broker whose ISR writes are answered by the test."""
+    """Hold the ISR writes of a broker until the test answers them."""
 
     def __init__(self, *log_dirs: Path, **fields: Any) -> None:
         self.held: list[tuple[ActorAddress, Ask]] = []
@@ -127,7 +136,7 @@ class HeldWrites(Broker):
         self.base.simulate(self.clock.now() + 1.5 * LAG + 0.1)
 
     def end_write(self, lost: bool) -> None:
-        """ZooKeeper's session is lost, or it writes the oldest held write."""
+        """Answer the oldest held write: with a lost session, or with success."""
         asker, ask = self.held.pop(0)
         result: Message = Failure(SessionLost.__name__, "session 0x1 expired")
         if not lost:
@@ -140,7 +149,7 @@ class HeldWrites(Broker):
         self.run()
 
     def delete(self, *numbers: int) -> int:
-        """StopReplica with delete of these partitions of t; its correlation id."""
+        """Send StopReplica with delete for these partitions of t and return its correlation id."""
         states = tuple(StopReplicaPartitionState(TopicPartition("t", number), -2, True) for number in numbers)
         id = self.post(StopReplicaRequest(3, CONTROLLER, 1, -1, states))
         self.run()
@@ -155,8 +164,10 @@ class HeldWrites(Broker):
 def test_no_isr_write_of_a_deleted_partition_reaches_the_next_topic_of_its_name(
     tmp_path: Path, lost: bool, still_leads: bool
 ) -> None:
-    """The znode of a topic created again has version 0, which the old write expects. Kafka's StopReplica waits for the
-    partition's lock, which is held during the write."""
+    """A recreated topic's znode has version 0 again, which the old write expects.
+
+    Kafka's StopReplica waits for the partition's lock, which is held during the write.
+    """
     clock = VirtualClock()
     recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)
     broker = HeldWrites(tmp_path / "data", clock=clock, observer=recorder)
@@ -179,7 +190,7 @@ def test_no_isr_write_of_a_deleted_partition_reaches_the_next_topic_of_its_name(
 
 
 def test_a_queued_isr_write_of_a_deleted_partition_is_dropped() -> None:
-    """It waits for the session that the write in flight lost."""
+    """The queued write waits behind a write in flight, whose ZooKeeper session is lost."""
     keeper = Keeper(holds=True)
     for partition in range(3):
         keeper.change(0, partition)
@@ -196,7 +207,10 @@ def test_a_queued_isr_write_of_a_deleted_partition_is_dropped() -> None:
 
 
 def test_a_deletion_without_isr_writes_waits_for_none(tmp_path: Path) -> None:
-    """ZooKeeper may be away: the broker sends nothing for the hundred thousand partitions that write nothing."""
+    """A deletion waits only for ISR writes of its own partitions.
+
+    Without any, it also works while ZooKeeper is down.
+    """
     broker = HeldWrites(tmp_path)
     broker.run()
     broker.shrink(0)

@@ -1,4 +1,4 @@
-"""Large requests are several messages inside a node, and one everywhere else (`messages.parts`; actors.md 3 row 7)."""
+"""Large requests are several messages inside a node, one message elsewhere (`messages.parts`; actors.md 3 row 7)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_message_without_a_list_goes_whole() -> None:
 
 
 class Seen:
-    """An observer that passes on what was delivered."""
+    """Pass each delivered message to a function."""
 
     def __init__(self, look: Callable[[Any], None]) -> None:
         self._look = look
@@ -149,7 +149,7 @@ def test_a_topic_is_never_cut_in_two() -> None:
 
 
 def test_others_have_their_turns_while_a_large_request_is_obeyed(broker: Broker) -> None:
-    """However large the request: a client's question waits for some hundred deliveries at the most."""
+    """However large the LeaderAndIsr, a client's request waits for fewer than `6 * PARTITIONS_AT_ONCE` deliveries."""
     broker.lead(order("t"))
     longest = 0
     broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("u", n) for n in range(LARGE)), ()))

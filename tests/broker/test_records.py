@@ -1,4 +1,4 @@
-"""Records through a whole broker on virtual time: the rows of broker.md 9.3 and 9.4 that need no second broker."""
+"""Produce and fetch through a whole broker on virtual time: rows of broker.md 9.3 and 9.4 for a single broker."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ U0 = TopicPartition("u", 0)
 
 
 def produce(broker: Broker, data: bytes, acks: int = 1, version: int = 8, partition: TopicPartition = T0) -> Any:
-    """One partition's answer."""
+    """Produce to one partition and return its result."""
     part = ProducePartition(partition, read_records(data))
     request = all_at_once(checking_produce(ProduceRequest(version, None, acks, 30_000, (part,))))
     [result] = broker.ask(request).partitions
@@ -87,7 +87,7 @@ def produce(broker: Broker, data: bytes, acks: int = 1, version: int = 8, partit
 
 
 def wait_for_produce(broker: Broker, data: bytes, timeout_ms: int = 30_000) -> int:
-    """A produce with acks=all that is not awaited: its correlation id."""
+    """Send a produce with acks=all to t-0 and return its correlation id without waiting for the response."""
     id = broker.post(ProduceRequest(8, None, -1, timeout_ms, (ProducePartition(T0, read_records(data)),)))
     broker.run()
     return id
@@ -99,7 +99,7 @@ def fetch_request(*parts: FetchPartition, replica: int = -1, version: int = 11, 
 
 
 def fetch(broker: Broker, offset: int, epoch: int = -1, **fields: Any) -> FetchedPartition:
-    """One partition's answer, at once."""
+    """Fetch t-0 without waiting for records and return its result."""
     [result] = broker.ask(fetch_request(FetchPartition(T0, offset, 1 << 20, epoch), **fields)).partitions
     return result
 
@@ -109,12 +109,12 @@ def offsets_of(fetched: FetchedPartition) -> list[int]:
 
 
 def answered(broker: Broker, id: int) -> Any:
-    """The answer to a request that was posted; None while it waits."""
+    """Return the response to a posted request, or None while the request waits."""
     return next((answer.response for answer in broker.answers if answer.correlation_id == id), None)
 
 
 def lead(broker: Broker, *others: int, epoch: int = 0, **fields: Any) -> None:
-    """Lead t-0 with these other replicas in sync."""
+    """Lead t-0 with these other replicas, by default all in sync."""
     replicas = (0, *others)
     broker.update(known("t", epoch=epoch), live=(alive(0), *(alive(other, 1) for other in others)))
     broker.lead(order("t", epoch=epoch, **{"replicas": replicas, "isr": replicas, "zk_version": epoch, **fields}))
@@ -316,7 +316,7 @@ def test_rows_46_and_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker
 
 
 def test_a_fetch_waits_no_longer_than_its_connection_lives(broker: Broker) -> None:
-    """Neither for its time nor for records: the partition notifies no reader, and the broker sets no timer."""
+    """A closed connection ends its delayed fetch: no timer is left, and no records are sent to it."""
     lead(broker)
     parked = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000))
     broker.run()
@@ -360,7 +360,7 @@ def test_row_16_who_waits_hears_when_the_role_changes(broker: Broker) -> None:
 
 
 def test_an_idle_partition_hears_nothing_of_the_polls_of_consumers(broker: Broker) -> None:
-    """The poll itself, its time's end, its answer: the first asks the partition, no other does."""
+    """The first poll asks the partition. Each later poll takes only four deliveries, none of them to the partition."""
     lead(broker)
     counts = []
     for _ in range(4):
@@ -384,7 +384,7 @@ def lead_three(broker: Broker, *others: int) -> None:
 
 
 class Reader:
-    """A client of the broker that has a fetch session: what it sends, and the partitions that are answered."""
+    """A client with a fetch session: it sends requests and returns the partitions of the responses."""
 
     def __init__(self, broker: Broker, replica: int = -1) -> None:
         self.broker, self.replica = broker, replica
@@ -468,7 +468,10 @@ def test_an_idle_poll_within_a_session_costs_nothing_per_partition(broker: Broke
 
 
 def test_a_follower_that_polls_in_vain_was_caught_up_at_its_last_poll(broker: Broker) -> None:
-    """At frozen time: checks at 15,000 k. The last poll at 40 s, records at 50 s: out is who is silent at 75 s."""
+    """An empty poll counts as caught up: the last one is at 40 s, the next records come at 50 s.
+
+    The ISR is checked every 15 s with a lag limit of 30 s, so the follower leaves the ISR at 75 s, not at 60 s.
+    """
     lead_three(broker, 1)
     follower = Reader(broker, 1)
     follower.fetch(*at(0, 0, 0))
@@ -563,7 +566,7 @@ def test_row_95_records_are_deleted_up_to_the_high_watermark_and_stay_so(broker:
 
 @pytest.mark.parametrize("error", [IO_ERROR, NO_SPACE])
 def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, error: int) -> None:
-    """Nothing acknowledged goes with it: at the next start, with the disk well again, its logs are recovered."""
+    """Acknowledged records survive: the next start, with a working disk, recovers the logs."""
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
@@ -588,7 +591,7 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
 
 
 def test_a_process_without_a_free_descriptor_loses_no_directory(tmp_path: Path) -> None:
-    """EMFILE counted as a failed disk: with the last directory the node ended."""
+    """EMFILE once counted as a failed disk, so the node ended with its last log directory."""
     broker = Broker(tmp_path)
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
@@ -606,7 +609,7 @@ def test_a_process_without_a_free_descriptor_loses_no_directory(tmp_path: Path) 
 
 
 def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_directory(tmp_path: Path) -> None:
-    """An empty log notes its epoch when it is first asked."""
+    """An empty log writes its leader epoch to disk at the first OffsetForLeaderEpoch request."""
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
@@ -622,7 +625,7 @@ def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_dire
 
 
 def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tmp_path: Path) -> None:
-    """The listener has seen it: no partition has."""
+    """The listener reports the failure, because it reads the file; the partition does not see it."""
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
@@ -640,7 +643,7 @@ def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tm
 
 
 def test_the_broker_itself_reads_bytes_and_others_are_sent_files(broker: Broker) -> None:
-    """Its coordinator looks into what it reads: a disk that fails is an error of the read."""
+    """The broker's coordinator parses the records it reads, so it gets bytes. A disk failure then fails the read."""
     lead(broker)
     produce(broker, batch(b"a"))
     broker.logs._region_from = 1
@@ -683,11 +686,11 @@ def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
     broker.end()
 
 
-# ------------------------------------------------------------------------------------------------ configured anew
+# ------------------------------------------------------------------------------------------------ config changes
 
 
 def configure(broker: Broker, topic: str = "t", **overrides: object) -> None:
-    """The topic's overrides are these now."""
+    """Replace the topic's config overrides."""
     entries = tuple(ConfigEntry(name.replace("_", "."), str(value)) for name, value in overrides.items())
     broker.base.inject(broker.manager, TopicsConfigured((TopicConfig(topic, entries),)))
     broker.run()
@@ -732,7 +735,7 @@ def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker,
 
 
 def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker: Broker) -> None:
-    """It is not cut at its high watermark, which may lag behind what was acknowledged (broker.md 4.4)."""
+    """It does not truncate to its high watermark, which may lag behind acknowledged records (broker.md 4.4)."""
     broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
     transmit = broker.transmitted[-1]
@@ -743,7 +746,7 @@ def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker:
     broker.base.inject(fetcher.myAddress, answer, broker.network)
     broker.run()
     broker.lead(order("t", leader=1, epoch=1, replicas=(1, 0), isr=(1, 0)))
-    transmit = broker.transmitted[-1]  # under way since before the order
+    transmit = broker.transmitted[-1]  # in flight since before the second LeaderAndIsr
     answer = Received(transmit.channel, transmit.correlation_id, FetchResponse(()))
     broker.base.inject(fetcher.myAddress, answer, broker.network)
     broker.run()
@@ -752,7 +755,7 @@ def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker:
     assert [query.leader_epoch for query in request.partitions] == [0]
 
 
-# ------------------------------------------------------------------------------------------------ keeping logs
+# ------------------------------------------------------------------------------------------------ retention
 
 
 def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) -> None:
@@ -780,7 +783,7 @@ def log_start_offset(broker: Broker, partition: TopicPartition) -> int:
     return response.partitions[0].offset
 
 
-# ------------------------------------------------------------------------------------------------ deleted, made again
+# ------------------------------------------------------------------------------------------------ recreated topics
 
 
 def trim(broker: Broker, offset: int) -> None:
@@ -789,21 +792,24 @@ def trim(broker: Broker, offset: int) -> None:
 
 
 def kill(broker: Broker) -> None:
-    """End the process as it is: nothing more is written."""
+    """Kill the broker without a clean shutdown: nothing more is written."""
     broker.base.shutdown()
     broker.logs.abandon()
     unlock_directories(broker.disk, broker.settings.log_dirs)
 
 
 def listed(directory: Path) -> dict[str, list[str]]:
-    """The lines of the three checkpoints, as far as they were ever written."""
+    """Return the entries of each of the three checkpoint files that exists."""
     files = {name: directory / name for name in CHECKPOINTS}
     return {name: file.read_text().splitlines()[2:] for name, file in files.items() if file.exists()}
 
 
 @pytest.mark.parametrize("stray", [False, True], ids=["hosted", "stray"])
 def test_a_topic_that_is_made_again_keeps_its_records_over_a_kill(tmp_path: Path, stray: bool) -> None:
-    """What the checkpoints say of the deleted log is gone with the answer: it would cut the new one."""
+    """The deletion removes the old log's checkpoint entries before its response.
+
+    Otherwise they would truncate the new log.
+    """
     broker = Broker(tmp_path)
     broker.run()
     lead(broker)
@@ -856,7 +862,7 @@ def test_a_request_that_deletes_many_logs_writes_each_checkpoint_once(
 
 
 def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Path) -> None:
-    """The logs are renamed by then: the answer is none the worse, as in Kafka."""
+    """The logs are already renamed by then, so the response has no error, as in Kafka."""
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.update(known("t"), known("u"), live=(alive(0),))
@@ -872,7 +878,7 @@ def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Pat
     broker.end()
 
 
-# ------------------------------------------------------------------------------------------------ taken over
+# ------------------------------------------------------------------------------------------------ existing logs
 
 
 def test_a_leader_epoch_is_in_the_file_of_a_log_with_records_at_once(broker: Broker, tmp_path: Path) -> None:

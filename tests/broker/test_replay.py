@@ -1,4 +1,4 @@
-"""A broker's life, with deletions, timers and failing disks, replays exactly from its trace."""
+"""A broker run with deletions, timers and failing disks replays exactly from its trace."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:
 
 
 def test_recompression_and_searches_by_time_replay_exactly(tmp_path: Path) -> None:
-    """Batches stored with another codec, one that is too large then, and searches with mail between the slices."""
+    """The broker recompresses batches, and one is then too large.
+
+    Searches by time run in slices between other messages.
+    """
     clock = VirtualClock()
     recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)
     broker = Broker(tmp_path / "data", clock=clock, observer=recorder)

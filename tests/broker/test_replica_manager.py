@@ -1,4 +1,4 @@
-"""A whole broker under a controller's requests, on virtual time and a real directory: broker.md 9.1 and 9.2 by row."""
+"""A whole broker under a controller's requests, on virtual time and a real directory: rows of broker.md 9.1 and 9.2."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_row_17_a_follower_waits_until_its_leader_is_alive(broker: Broker, data:
 
 @pytest.mark.parametrize("shutting_down", [False, True])
 def test_row_18_a_broker_in_shutdown_starts_no_fetchers(broker: Broker, shutting_down: bool) -> None:
-    """Or its new leader would count it in sync again, just before it goes."""
+    """Otherwise the new leader would add the broker to the ISR again just before the broker stops."""
     broker.update(live=(alive(0), alive(9)))
     assert codes(broker.lead(order("t"))) == {"t-0": NONE}
     if shutting_down:
@@ -312,7 +312,7 @@ def test_row_29_the_name_is_free_at_once_and_the_files_go_after_the_delay(broker
 
 
 def test_a_log_removed_by_hand_is_deleted_without_error(broker: Broker, data: Path) -> None:
-    """Better than Apache's broker, which takes the whole log directory offline, and with its last one stops."""
+    """Apache's broker takes the whole log directory offline instead, and stops if it was the last one."""
     broker.lead(order("t"), order("t", 1), order("u"))
     (data / "t-0").rmdir()
     assert codes(broker.stop(("t", 0, 0, True), ("t", 1, 0, True))) == {"t-0": NONE, "t-1": NONE}
@@ -338,7 +338,7 @@ def test_a_removed_log_directory_has_failed_when_a_log_in_it_is_deleted(broker: 
 
 
 class Sabotage(FaultyDisk):
-    """A disk whose driver has a bug: what it raises is no OSError."""
+    """Disk whose driver has a bug: it raises an error that is not an OSError."""
 
     def check(self, path: str) -> None:
         if path.endswith("/bad-0"):
@@ -545,7 +545,10 @@ def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
 
 
 def coordinated(broker: Broker) -> tuple[list[tuple[str, int]], list[str]]:
-    """What the coordinator has heard since it was last looked at: (led in which epoch, no longer led)."""
+    """Return and clear what the coordinator received:
+
+    partitions led with their epochs, and partitions no longer led.
+    """
     reported, broker.coordinated[:] = list(broker.coordinated), []
     led = [(str(each.partition), each.leader_epoch) for news in reported for each in news.led]
     return led, [str(each) for news in reported for each in news.lost]
@@ -556,7 +559,7 @@ def test_row_19_the_coordinator_hears_which_internal_partitions_are_led_here(bro
     offsets, offsets_1 = "__consumer_offsets-0", "__consumer_offsets-1"
     broker.lead(order("__consumer_offsets", epoch=3), order("__consumer_offsets", 1, leader=1), order("t"))
     assert coordinated(broker) == ([(offsets, 3)], [offsets_1])
-    broker.lead(order("__consumer_offsets", epoch=4, zk_version=1))  # led anew: no news
+    broker.lead(order("__consumer_offsets", epoch=4, zk_version=1))  # still leader in a newer epoch: not reported again
     assert coordinated(broker) == ([], [])
     broker.lead(order("__consumer_offsets", leader=1, epoch=5, zk_version=2), order("t", epoch=1, zk_version=1))
     assert coordinated(broker) == ([], [offsets])
@@ -593,7 +596,7 @@ def test_describe_log_dirs_has_places_and_sizes(tmp_path: Path) -> None:
         (places[0] / name / f"{0:020d}.log").write_bytes(bytes(7))
     broker = Broker(*places)
     broker.run()
-    broker.lead(order("v"))  # goes to b, where fewer are
+    broker.lead(order("v"))  # its log is created in b, which has fewer logs
 
     def reported(*topics: DescribableLogDirTopic) -> list[tuple[int, str, list[tuple[str, DescribedLog]]]]:
         results = broker.ask(DescribeLogDirsRequest(1, topics or None)).results

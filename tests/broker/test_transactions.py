@@ -65,14 +65,14 @@ from tests.storage.batches import end_marker
 
 NOW = int(time.time() * 1000)
 batch = partial(batch_at, timestamp=NOW)
-"""Of the time at which markers are made, or a marker begins a new segment."""
+"""A batch with the current time: after an older timestamp, a marker would roll a new segment."""
 FENCED = 52
 OLD_EPOCH = 47
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 
 
 def produced(broker: Broker, *parts: tuple[TopicPartition, bytes], id: str | None = "app", acks: int = 1) -> list[int]:
-    """The codes of a produce to these partitions."""
+    """Produce to these partitions and return their error codes."""
     partitions = tuple(ProducePartition(partition, read_records(data)) for partition, data in parts)
     return [part.error_code for part in broker.ask(ProduceRequest(8, id, acks, 30_000, partitions)).partitions]
 
@@ -90,20 +90,20 @@ def write_markers(
 
 
 def end(broker: Broker, **fields: Any) -> int:
-    """End the transaction in t-0; the code."""
+    """End the transaction in t-0 and return the error code."""
     [result] = broker.ask(write_markers(**fields)).markers
     [partition] = result.partitions
     return partition.error_code
 
 
 def ends(broker: Broker, **fields: Any) -> tuple[int, int]:
-    """(last stable offset, high watermark) by a fetch from the start."""
+    """Fetch from offset 0 and return (last stable offset, high watermark)."""
     result = fetch(broker, 0, **fields)
     return result.last_stable_offset, result.high_watermark
 
 
 def committed(broker: Broker, offset: int = 0, **fields: Any) -> tuple[list[int], list[tuple[int, int]]]:
-    """The batches that a reader of committed data gets, and the aborted transactions that are named with them."""
+    """Fetch with read_committed and return the batches and the aborted transactions of the response."""
     result = fetch(broker, offset, isolation_level=1, **fields)
     assert result.aborted_transactions is not None
     return offsets_of(result), [(each.producer_id, each.first_offset) for each in result.aborted_transactions]
@@ -113,7 +113,10 @@ def committed(broker: Broker, offset: int = 0, **fields: Any) -> tuple[list[int]
 
 
 def test_a_reader_of_committed_data_waits_for_the_marker(broker: Broker) -> None:
-    """Rows 13, 17: the open transaction and all after it; then what is aborted is named."""
+    """Rows 13, 17: a read_committed fetch ends before the open transaction.
+
+    After the abort, the response lists the aborted transaction.
+    """
     lead(broker)
     produced(broker, (T0, batch(b"plain")))
     send(broker, 6, b"a", 0)
@@ -133,7 +136,7 @@ def test_a_reader_of_committed_data_waits_for_the_marker(broker: Broker) -> None
 
 
 def test_an_offset_of_committed_data_is_below_the_last_stable_one(broker: Broker) -> None:
-    """Row 27: latest, by time and earliest."""
+    """Row 27: with read_committed, the last stable offset limits the latest offset and a search by time."""
     lead(broker)
     send(broker, 6, b"a", 0, timestamp=NOW + 9)
 
@@ -150,7 +153,10 @@ def test_an_offset_of_committed_data_is_below_the_last_stable_one(broker: Broker
 
 
 def test_a_delayed_fetch_wakes_when_the_last_stable_offset_moves(broker: Broker) -> None:
-    """Row 28, T15: asleep at the produce, awake at the marker; the list is that of the moment of the response."""
+    """Row 28, T15: the marker completes the delayed fetch, the produce does not.
+
+    The list of aborted transactions is made at the time of the response.
+    """
     lead(broker)
     waiting = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000, isolation_level=1))
     send(broker, 6, b"a", 0)
@@ -163,7 +169,7 @@ def test_a_delayed_fetch_wakes_when_the_last_stable_offset_moves(broker: Broker)
 
 
 def test_a_marker_that_is_not_replicated_wakes_no_reader(broker: Broker) -> None:
-    """The high watermark passes the marker, then the last stable offset moves with it."""
+    """The last stable offset passes the marker only with the high watermark."""
     lead(broker, 1)
     send(broker, 6, b"a", 0)
     fetch(broker, 1, replica=1)
@@ -179,7 +185,10 @@ def test_a_marker_that_is_not_replicated_wakes_no_reader(broker: Broker) -> None
 
 
 def test_within_a_session_a_moved_last_stable_offset_sends_the_partition(broker: Broker) -> None:
-    """3.4.5: a reader of uncommitted data hears nothing of it, the other gets the records."""
+    """3.4.5: after the marker, a read_committed session gets the transaction's records and the marker.
+
+    A read_uncommitted session, which has the records, gets only the marker.
+    """
     lead(broker)
     ids = {}
     for level in (0, 1):
@@ -204,7 +213,7 @@ def test_within_a_session_a_moved_last_stable_offset_sends_the_partition(broker:
 
 
 def test_records_are_deleted_inside_an_open_transaction(broker: Broker) -> None:
-    """Row 29: the last stable offset is never before the start; the transaction can be ended."""
+    """Row 29: the last stable offset is never below the log start offset, and the transaction can still end."""
     lead(broker)
     for sequence in range(3):
         send(broker, 6, b"a", sequence)
@@ -216,7 +225,7 @@ def test_records_are_deleted_inside_an_open_transaction(broker: Broker) -> None:
 
 
 def test_a_follower_answers_with_its_own_last_stable_offset(broker: Broker) -> None:
-    """3.4.4: markers come with the records; its last stable offset waits for its high watermark."""
+    """3.4.4: markers are replicated with the records. A follower's last stable offset waits for its high watermark."""
     broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("t", leader=1, replicas=(0, 1), isr=(0, 1)))
     data = batch(b"a", producer=6, epoch=0, sequence=0, transactional=True, leader_epoch=0)
@@ -239,7 +248,10 @@ def test_a_follower_answers_with_its_own_last_stable_offset(broker: Broker) -> N
 
 
 def test_a_transactional_batch_needs_a_transactional_id(broker: Broker) -> None:
-    """Row 20: each partition of the request is refused; a plain batch may come with an id."""
+    """Row 20:
+
+    without a transactional id, each partition of the request is refused. A plain batch may come with an id.
+    """
     broker.update(known("t"), known("t", 1), live=(alive(0),))
     broker.lead(order("t"), order("t", 1))
     data = batch(b"a", producer=6, epoch=0, sequence=0, transactional=True)
@@ -256,7 +268,7 @@ def test_a_transactional_batch_needs_a_transactional_id(broker: Broker) -> None:
 
 
 def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:
-    """Row 34."""
+    """Row 34: each refused marker has Kafka's error code."""
     lead(broker)
     broker.update(known("f", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("f", leader=1))
@@ -272,7 +284,7 @@ def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:
 
 
 def test_markers_of_one_producer_share_their_results(broker: Broker) -> None:
-    """1.6.4: the last of a partition counts."""
+    """1.6.4: if two markers of a producer name the same partition, the last result counts."""
     lead(broker)
     markers = [WritableTxnMarker(6, epoch, True, (T0,), 0) for epoch in (1, 0)]
     response = broker.ask(WriteTxnMarkersRequest(1, (*markers, WritableTxnMarker(7, 0, True, (T0,), 0))))
@@ -313,7 +325,7 @@ def test_too_few_replicas_refuse_a_marker(tmp_path: Path) -> None:
 
 
 def test_the_group_coordinator_is_notified_of_a_committed_marker(broker: Broker) -> None:
-    """1.6.5: whatever the other partitions wait for; not of one that is refused."""
+    """1.6.5: the notification does not wait for the request's other partitions. A refused marker sends none."""
     broker.update(known(OFFSETS.topic, 3), known("t", isr=(0, 1)), live=(alive(0), alive(1, 1)))
     broker.lead(order(OFFSETS.topic, 3), order("t", replicas=(0, 1), isr=(0, 1)))
     waiting = broker.post(write_markers(OFFSETS, T0, epoch=2))
@@ -326,7 +338,7 @@ def test_the_group_coordinator_is_notified_of_a_committed_marker(broker: Broker)
 
 
 def test_producers_are_described_by_each_replica(broker: Broker) -> None:
-    """1.8.1: one known by a marker has no sequence."""
+    """1.8.1: a producer that is known only from a marker has sequence -1."""
     lead(broker)
     broker.update(known("f", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("f", leader=1))
@@ -354,11 +366,11 @@ def test_an_isolation_level_may_change_within_a_session(broker: Broker) -> None:
     assert offsets_of(broker.ask(asked).partitions[0]) == [0]
 
 
-# ------------------------------------------------------------------------------------------------ the record
+# ------------------------------------------------------------------------------------------------ replay
 
 
 def test_a_life_with_transactions_replays_exactly(tmp_path: Path) -> None:
-    """The figures of the log are effects: no partition reads a file in a replay."""
+    """The values that a log returns are recorded effects, so no partition reads a file in a replay."""
     clock = VirtualClock()
     recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)
     broker = Broker(tmp_path / "data", clock=clock, observer=recorder)

@@ -1,4 +1,4 @@
-"""What a broker knows is looked at for contradictions where `validate.state` says so, as in all these tests."""
+"""With `validate.state`, a broker checks its state for contradictions; all tests of this package enable it."""
 
 from __future__ import annotations
 

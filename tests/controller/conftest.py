@@ -1,4 +1,4 @@
-"""The world that whole controllers are tested in."""
+"""Fixtures of the tests of whole controllers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.controller.world import World
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """An empty ZooKeeper with Kafka's paths, and no session yet; checked at the end."""
+    """Yield a world with Kafka's paths in ZooKeeper and no nodes; check it at the end."""
     made = World()
     made.admin.ask(EnsurePaths())
     yield made

@@ -1,4 +1,4 @@
-"""Brokers come, go and come back (controller.md 7.4, 7.5; cases CH1, CI18, CI20, BE1's controller side)."""
+"""Brokers start, fail and return (controller.md 7.4, 7.5; cases CH1, CI18, CI20, BE1's controller side)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world:
 
 
 def test_a_lost_follower_is_reported_once(world: World) -> None:
-    """Where an ISR shrinks, its UpdateMetadata has the live brokers; only a loss that changes nothing needs its own."""
+    """If an ISR shrinks, its UpdateMetadata request has the live brokers too.
+
+    Only the loss of a broker that changes no partition needs its own request.
+    """
     world.node(1)
     world.broker(2)
     world.topic("t", (1, 2))
@@ -144,7 +147,7 @@ def test_a_new_broker_does_not_hear_of_topics_that_go(world: World) -> None:
 
 
 def registration(broker_id: int, *more: Endpoint) -> bytes:
-    """The data of a good registration."""
+    """Return the data of a valid registration."""
     return znodes.encode_broker(Broker(broker_id, (endpoint(broker_id), *more)), 0, "2.6")
 
 
@@ -205,7 +208,7 @@ def test_a_term_begins_in_spite_of_a_torn_registration(world: World) -> None:
 
 
 def test_a_broker_that_registers_another_endpoint_is_reached_there_at_once(world: World) -> None:
-    """Kafka's channel tries the old one for ever."""
+    """Kafka's channel retries the old endpoint forever."""
     world.node(1)
     world.broker(2)
     world.answers[2] = lambda request: None
@@ -218,7 +221,7 @@ def test_a_broker_that_registers_another_endpoint_is_reached_there_at_once(world
 
 
 def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
-    """Leaders are named to their followers by the listener of brokers all the same."""
+    """The requests still name leaders by their inter-broker listener, because followers fetch there."""
     node = world.node(1)
     both = Broker(2, (endpoint(2), Endpoint("CONTROL", "127.0.0.1", endpoint(3).port)))
     own = Broker(1, (endpoint(1), Endpoint("CONTROL", "127.0.0.1", endpoint(4).port)))
@@ -235,7 +238,7 @@ def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
 
 
 def test_a_leader_that_lost_its_listener_costs_the_others_nothing(world: World) -> None:
-    """Kafka sends nothing then, nor ever after."""
+    """Kafka sends no requests in this case, and none afterwards."""
     world.node(1)
     world.broker(2)
     clients = Broker(2, (Endpoint("CLIENTS", "127.0.0.1", 1),))
@@ -324,7 +327,7 @@ def test_waiting_requests_get_not_controller_when_the_session_expires(world: Wor
 
 
 def disk_error(broken: set[TopicPartition]) -> object:
-    """A broker whose disk cannot serve these partitions."""
+    """Return the responder of a broker whose disk cannot serve these partitions."""
 
     def answer(request: object) -> object:
         if not isinstance(request, LeaderAndIsrRequest):
@@ -336,7 +339,7 @@ def disk_error(broken: set[TopicPartition]) -> object:
 
 
 def test_a_failed_log_directory_is_forgotten_with_its_topic(world: World) -> None:
-    """Also where the broker says so only when the topic is gone already."""
+    """The controller also ignores a broker's report of the failure after the topic was removed."""
     node = world.node(0)
     hurt = TopicPartition("t", 0)
     world.answers[1] = disk_error({hurt})  # type: ignore[assignment]

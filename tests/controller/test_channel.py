@@ -1,4 +1,4 @@
-"""The channel to a broker (controller.md 5; case CH3): order, one in flight, endless retry, and what answers become."""
+"""The channel to a broker (controller.md 5; case CH3): order, one request in flight, endless retry, and its events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ NAME = "controller-1-broker-2-1"
 
 
 class Line:
-    """A channel with a network and a controller that only listen."""
+    """A channel with a network and a controller that only record messages."""
 
     def __init__(self, time: FrozenTime) -> None:
         self.time = time
@@ -69,7 +69,7 @@ class Line:
         self.base.run()
 
     def answer(self, response: Any) -> None:
-        """Answer what was transmitted last."""
+        """Respond to the last transmitted request."""
         self.send(Received(NAME, self.network_mail[-1].correlation_id, response), self.network)
 
     def fail(self, reason: str = "reset") -> None:

@@ -1,4 +1,4 @@
-"""What the controller makes of changed configurations (controller.md 1.4.20, 1.4.21)."""
+"""The controller's reaction to changed configs (controller.md 1.4.20, 1.4.21)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNCLEAN = "unclean.leader.election.enable"
 
 
 def stranded(world: World) -> TopicPartition:
-    """A partition whose ISR is dead, with another replica alive."""
+    """Return an offline partition whose ISR is dead, while another replica is alive."""
     world.broker(8)
     world.broker(9)
     (partition,) = world.topic("t", (8, 9))
@@ -23,7 +23,7 @@ def stranded(world: World) -> TopicPartition:
 
 
 def say(world: World, broker: str, value: str) -> None:
-    """Change a broker's override, or that of all brokers."""
+    """Change the override of a broker, or of all brokers."""
     world.admin.ask(SetBrokerConfig(broker, (ConfigEntry(UNCLEAN, value),)))
     world.run()
 

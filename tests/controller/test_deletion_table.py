@@ -1,7 +1,7 @@
-"""The table of controller.md 6.2, row by row: what is done, and how the replicas of the topic stand after it.
+"""Test each row of the table of controller.md 6.2: actions, and the state of the topic's replicas after them.
 
-A line is an action and, behind ->, what is seen then: each broker's replica by its state, who waits ("ineligible"), or
-that nothing is left of the topic ("gone").
+A line is an action and, after ->, the expected state: the state of each broker's replica, "ineligible" if the topic is
+ineligible, or "gone" if nothing is left of the topic.
 """
 
 from __future__ import annotations
@@ -123,11 +123,11 @@ TABLE: dict[str, str] = {
         lose 3 -> 1 Successful, 2 Offline, 3 Offline, ineligible
         """,
 }
-"""First column of the table -> what is done, and seen."""
+"""First column of the table -> actions and expected states."""
 
 
 class Deletion:
-    """Topic t, one partition on brokers 1, 2 and 3; the nodes 1 and 5 are candidates, 1 is the controller."""
+    """Topic t with one partition on brokers 1, 2 and 3; nodes 1 and 5 are candidates, and node 1 is the controller."""
 
     def __init__(self, world: World, **options: Any) -> None:
         self.world = world
@@ -138,7 +138,7 @@ class Deletion:
         (self.partition,) = world.topic("t", (1, 2, 3))
 
     def do(self, action: str) -> None:
-        """One line of the table."""
+        """Execute the action of a line."""
         words = action.split()
         if words[-1].isdigit():
             VERBS[" ".join(words[:-1])](self, int(words[-1]))
@@ -146,7 +146,7 @@ class Deletion:
             VERBS[action](self)
 
     def seen(self) -> str:
-        """How it stands."""
+        """Return the state of the topic's replicas, in the form of the table."""
         world = self.world
         if "t" not in world.topics():
             assert world.deletions() == () and not [path for path in world.zk.nodes if path.endswith("/t")]
@@ -160,28 +160,28 @@ class Deletion:
         return ", ".join(word.removesuffix("Replica") for word in [*standing, *waiting])
 
     def write(self, *ops: WriteOp) -> None:
-        """Write to ZooKeeper by hand."""
+        """Write to ZooKeeper as an admin does, and run the world."""
         self.world.zk.write(ops, 0)
         self.world.run()
 
     def requests_are_gone(self) -> None:
-        """Nothing waits in /admin."""
+        """Check that /admin has no request, except the request for a deletion that the controller has queued."""
         deletions = self.world.deletions()
         assert deletions in ((), ("t",)) and (deletions == () or "t" in self.context_queue())
         for path in (paths.REASSIGNMENTS, paths.PREFERRED_ELECTION):
             assert self.world.zk.read(path).code == NO_NODE
 
     def context_queue(self) -> frozenset[str]:
-        """What the controller is to delete."""
+        """Return the topics that the controller has queued for deletion."""
         (context,) = (node.context for node in self.world.nodes.values() if node.context.active)
         return context.queued
 
     def sent_leaders(self, wanted: bool = True) -> None:
-        """Were brokers sent the partition's leader since `forget`?"""
+        """Check whether brokers received LeaderAndIsr requests since `forget`."""
         assert any(self.world.sent(kind=LeaderAndIsrRequest)) is wanted
 
     def grow_and_delete(self) -> None:
-        """The controller hears of both at once."""
+        """Add a partition and request the deletion in one transaction."""
         world = self.world
         data = znodes.encode_topic(znodes.decode_topic("", world.zk.read(paths.topic("t")).data))
         more = data.replace(b'{"0":[1,2,3]}', b'{"0":[1,2,3],"1":[4]}')
@@ -189,27 +189,27 @@ class Deletion:
         self.write(WriteOp("set", paths.topic("t"), more), WriteOp(CREATE, paths.delete_topic("t")))
 
     def without_states(self) -> None:
-        """Remove what is below the topic."""
+        """Remove the znodes of the topic's partitions."""
         below = [path for path, _ in self.world.zk.walk(paths.partitions("t"))]
         self.write(*(WriteOp(DELETE, path) for path in sorted(below, reverse=True)))
 
     def failover(self) -> None:
-        """Delete /controller."""
+        """Delete /controller, which causes an election."""
         self.write(WriteOp(DELETE, paths.CONTROLLER))
 
     def reassign(self) -> None:
-        """Broker 4 is to replace broker 1."""
+        """Request that broker 4 replaces broker 1."""
         wanted = (RequestedReassignment(self.partition, (4, 2, 3)),)
         self.write(WriteOp(CREATE, paths.REASSIGNMENTS, znodes.encode_reassignments(wanted)))
 
     def elect(self) -> None:
-        """Its preferred leader is asked for."""
+        """Request the election of the preferred leader."""
         data = b'{"version":1,"partitions":[{"topic":"t","partition":0}]}'
         self.write(WriteOp(CREATE, paths.PREFERRED_ELECTION, data))
 
 
 def broken(request: Any) -> Any:
-    """A broker whose disk does not delete."""
+    """Respond as a broker whose disk cannot delete replicas."""
     if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
         codes = tuple(PartitionError(s.partition, KAFKA_STORAGE_ERROR) for s in request.partition_states)
         return StopReplicaResponse(0, codes)
@@ -241,7 +241,7 @@ VERBS: dict[str, Callable[..., object]] = {
     "sent no leaders": lambda it: it.sent_leaders(False),
     "no request": Deletion.requests_are_gone,
 }
-"""A line's words, but for the broker at its end -> what is done, or looked at."""
+"""Action, without the broker at its end -> function that executes it or checks the result."""
 
 
 @pytest.mark.parametrize("situation", TABLE)

@@ -1,4 +1,4 @@
-"""ElectLeaders: admin clients ask the controller for leaders (controller.md 1.5.1, trap T8)."""
+"""ElectLeaders requests, by which admin clients request leaders from the controller (controller.md 1.5.1, trap T8)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def elect(*topics: tuple[str, tuple[int, ...]], kind: int = PREFERRED) -> ElectL
 
 
 def codes(world: World) -> dict[TopicPartition, int]:
-    """Partition -> code of the only response."""
+    """Return the error code of each partition of the only response."""
     (response,) = heard(world)
     return {
         TopicPartition(topic.name, each.partition_index): each.error_code
@@ -76,7 +76,7 @@ def test_of_all_partitions_only_those_are_named_that_needed_a_leader(world: Worl
 
 
 def test_an_unclean_election_without_in_sync_replicas(world: World) -> None:
-    """Whatever the topic's configuration says: who asks knows what is lost."""
+    """The request elects an unclean leader although unclean.leader.election.enable is false."""
     node = controller(world)
     world.broker(8)
     world.broker(9)
@@ -98,7 +98,7 @@ def test_an_unclean_election_without_in_sync_replicas(world: World) -> None:
     ("kind", "code"), [(PREFERRED, PREFERRED_LEADER_NOT_AVAILABLE), (UNCLEAN, ELIGIBLE_LEADERS_NOT_AVAILABLE)]
 )
 def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code: int) -> None:
-    """Apache never answers a request about a partition that has had no leader, and elects none of the others."""
+    """Kafka never responds to a request with a partition that never had a leader, and elects none of the others."""
     node = controller(world)
     partition = led_by_second(world)
     world.topic("unled", (77,))

@@ -1,4 +1,4 @@
-"""Terms of controllers: won, begun, lost, given up (controller.md 7.1-7.3; cases CI1, CI22, CH7, LE1, SE1)."""
+"""Terms of controllers: their election, start and end (controller.md 7.1-7.3; cases CI1, CI22, CH7, LE1, SE1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zk_bridge import paths, znodes
 
 
 def take_over(world: World, epoch: int) -> None:
-    """Take /controller away in one transaction, as an outside process can."""
+    """Replace /controller and its epoch in one transaction, as another process can."""
     ops = (
         WriteOp(DELETE, paths.CONTROLLER),
         WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch)),
@@ -33,7 +33,7 @@ def take_over(world: World, epoch: int) -> None:
 
 
 def odd_broker(broker_id: int) -> Broker:
-    """A broker that listens only to clients."""
+    """Return a broker that listens only to clients."""
     return Broker(broker_id, (Endpoint("CLIENTS", "127.0.0.1", 1),))
 
 
@@ -73,7 +73,7 @@ def test_ch7_what_a_broker_sees_of_a_failover(world: World) -> None:
     partitions = world.topic("t", (1, 9), (9, 1))
     for prefix in (paths.ISR_CHANGES, paths.LOG_DIR_EVENTS):
         assert world.zk.children(prefix).names == ()
-    first.store.disconnect()  # it hears of nothing, and cannot write
+    first.store.disconnect()  # it receives no events, and cannot write
     before = len(world.wire)
     isr = znodes.encode_partitions(())
     log_dir = znodes.encode_log_dir_event(1)
@@ -120,7 +120,7 @@ def test_ci22_a_deposed_controller_writes_nothing(world: World) -> None:
 
 
 def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) -> None:
-    """ControllerMoved in the middle of an event: the events behind it find a controller that is not active."""
+    """After ControllerMoved in the middle of an event, the queued events find an inactive controller."""
     node = world.node(0)
     world.broker(1)
     world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
@@ -134,7 +134,10 @@ def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) 
 
 
 def test_who_is_deposed_by_a_raised_epoch_lets_the_next_be_elected_above_it(world: World) -> None:
-    """No node was elected: /controller is still ours. Apache's cluster has no controller from then on."""
+    """Only the epoch was raised; /controller still names this node.
+
+    Apache's cluster has no controller from then on.
+    """
     nodes = [world.node(n) for n in range(2)]
     world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),), 0)
     world.expected_failures = 1
@@ -180,7 +183,7 @@ def test_se1_an_expired_session_resigns_and_the_next_one_elects(world: World) ->
 
 
 def test_t13_queued_requests_of_an_expired_session_are_answered(world: World) -> None:
-    """Kafka answers elections and shutdowns, and forgets who asked for reassignments."""
+    """Kafka responds to elections and controlled shutdowns, but drops requests for reassignments without a response."""
     node = world.node(0)
     world.topic("t", (0,))
     node.store.disconnect()
@@ -218,7 +221,7 @@ def test_an_expired_session_of_the_controller_lets_another_be_elected(world: Wor
 
 @pytest.mark.parametrize("event", [BrokerChange, TopicChange, ControllerChange, Reelect])
 def test_mail_of_a_dead_session_is_not_looked_at(world: World, event: type) -> None:
-    """The same event of the living session makes the controller ask."""
+    """The same event of the current session makes the controller send a request to ZooKeeper."""
     node = world.node(0)
     node.store.expire()
     world.run()
@@ -251,7 +254,7 @@ def test_a_clean_stop_resigns_and_takes_no_more_events(world: World) -> None:
 
 
 def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
-    """With a broker that lacks the inter-broker listener no node can be controller; none retries without a pause."""
+    """No node can be controller while a broker lacks the inter-broker listener; nodes retry with a back-off."""
     world.zk.write(
         (WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd_broker(7), 0, "2.6")),), 77
     )
@@ -265,7 +268,10 @@ def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
 
 
 def test_a_controller_that_cannot_be_read_is_waited_for(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Its owner is unknown: the present controller stays, because its fence holds; no other node is elected."""
+    """The owner of /controller is unknown. The current controller stays, because its fence holds.
+
+    No other node is elected until the znode is deleted.
+    """
     world.expected_failures = 2
     first, second = world.node(0), world.node(1)
     world.zk.write((WriteOp(SET, paths.CONTROLLER, b"{torn"),), 0)

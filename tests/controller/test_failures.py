@@ -1,4 +1,4 @@
-"""What an event costs that raises (actors.core.controller.failures): the event, the term, or nothing but a line."""
+"""The controller's reaction to a failed event handler (actors.core.controller.failures): drop the event, or resign."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from zk_bridge import paths, znodes
 
 @pytest.fixture
 def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Makes TopicChange raise at its end, its context half changed, where a topic has this name; "" ends it."""
+    """Return a function that sets the name of a poisoned topic; "" removes it.
+
+    If the topic exists, TopicChange raises at its end, with a half-changed context.
+    """
     poisoned = [""]
 
     def changed(context: topic_changes.ControllerContext, event: TopicChange) -> Flow[None]:
@@ -40,7 +43,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 
 def failing(world: World, node_id: int) -> dict[str, float]:
-    """The node's failed events, by name, as its figures have them."""
+    """Return the node's failed events by name, as its gauges have them."""
     gauges = world.nodes[node_id].gauges
     return {labels[0][1]: value for (name, labels), value in gauges.items() if name == FAILED_EVENTS}
 
@@ -73,7 +76,7 @@ def test_an_unexpected_error_ends_the_term_and_reloads_all_state(world: World, p
 def test_the_same_event_again_is_dropped_and_named(
     world: World, poison: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A poisoned znode must not make every node resign in turn; the faults in the context are reported."""
+    """A poisoned znode does not make each node resign in turn; inconsistencies of the context are logged."""
     nodes = [world.node(n, validate_state=False) for n in range(2)]
     poison("poison")
     world.expected_failures = 5
@@ -93,7 +96,7 @@ def test_the_same_event_again_is_dropped_and_named(
 
 
 def test_a_context_that_contradicts_itself_after_an_event_ends_the_term(world: World) -> None:
-    """With validate.state, as all these tests have it."""
+    """The check needs validate.state, which the world enables by default."""
     node = world.node(0)
     node.context.offline_count = 7
     world.expected_failures = 1
@@ -119,7 +122,7 @@ def test_a_client_is_answered_once_when_its_request_raises(world: World, monkeyp
 
 
 def test_a_dead_broker_is_announced_although_none_of_its_replicas_moves(world: World) -> None:
-    """The state znode is gone, so that the follower cannot be taken out of the ISR."""
+    """The state znode is missing, so the controller cannot remove the follower from the ISR."""
     world.node(0)
     world.broker(1)
     (partition,) = world.topic("t", (0, 1))

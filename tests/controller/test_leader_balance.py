@@ -1,4 +1,4 @@
-"""Preferred leaders on request and by themselves, unclean ones where that is allowed (cases CI14, LE4)."""
+"""Preferred leader elections on request and by the timer, and unclean elections where allowed (cases CI14, LE4)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from zk_bridge import paths, znodes
 
 
 def prefer(world: World, *partitions: TopicPartition) -> None:
-    """Ask for the preferred leaders of these partitions, as admin tools do."""
+    """Request the preferred leaders of these partitions, as admin tools do."""
     world.zk.write((WriteOp(CREATE, paths.PREFERRED_ELECTION, znodes.encode_partitions(partitions)),), 0)
 
 
 def led_by_second(world: World) -> TopicPartition:
-    """A partition that prefers broker 8 and is led by 9, at epoch 1, both in the ISR."""
+    """Return a partition that prefers broker 8 and is led by broker 9 at epoch 1, with both in the ISR."""
     world.broker(8)
     world.broker(9)
     (partition,) = world.topic("t", (8, 9))

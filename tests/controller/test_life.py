@@ -1,4 +1,4 @@
-"""Any life of a cluster: whatever happens to it, when all is well again every topic is led, or gone if it was to go."""
+"""Random histories of a cluster: after all faults have ended, each topic has leaders, or is deleted as requested."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EVENTS = st.one_of(
 
 
 def happen(world: World, event: tuple, asked: set[str], quiet: bool) -> None:  # type: ignore[type-arg]
-    """One thing happens; `quiet`: and the next happens before anybody has looked."""
+    """Apply one event. If `quiet`, the next event follows before the actors have handled this one."""
     match event:
         case ("create", topic, assignments):
             if topic not in world.topics():
@@ -67,7 +67,7 @@ def happen(world: World, event: tuple, asked: set[str], quiet: bool) -> None:  #
 
 
 def reconnect(world: World) -> None:
-    """Wait until all nodes are connected and all due events have happened."""
+    """Reconnect all nodes to ZooKeeper, and run until all due events have happened."""
     world.run(5.0)
     while not all(node.store.connected for node in world.nodes.values()):
         for node in world.nodes.values():
@@ -113,7 +113,7 @@ def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # ty
 
 @pytest.mark.parametrize("mishap", ["expire", "disconnect", "depose"])
 def test_a_mishap_at_any_moment_of_a_deletion(mishap: str) -> None:
-    """Cut in after every single delivery: the deletion is finished nonetheless, and both its records agree."""
+    """The mishap occurs after each delivery in turn. The deletion always completes, and leaves a consistent state."""
     moment, finished = 0, False
     while not finished:
         world = World()

@@ -1,4 +1,4 @@
-"""The controller's log says what Kafka's says, in Kafka's words: `summary --logs` finds in it what it finds there."""
+"""The controller logs in Kafka's words, so that `summary --logs` finds the same lines as in Kafka's log."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KAFKAS = [
     "Starting topic deletion for topics t",
     "Deletion of topic t successfully completed",
 ]
-"""What Kafka 3.9.1 logs of the same, but that it has broker epochs in LeaderAndIsr from 3.5 on."""
+"""Lines that Kafka 3.9.1 logs for the same events; Kafka's LeaderAndIsr has broker epochs from 3.5 on."""
 
 
 def test_a_controllers_term_is_logged_in_kafkas_words(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,4 +1,4 @@
-"""The controller's metrics (controller.md 8; EV1-EV5), which Kafka's dashboards find."""
+"""The controller's metrics (controller.md 8; EV1-EV5) have the names that dashboards for Kafka query."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMERS = (
     " LeaderElection ListPartitionReassignment LogDirChange ManualLeaderBalance PartitionReassignment TopicChange"
     " TopicDeletion TopicUncleanLeaderElectionEnable UncleanLeaderElectionEnable"
 )
-"""Kafka's, without their RateAndTimeMs (controller.md 8)."""
+"""Kafka's timers, without the suffix RateAndTimeMs (controller.md 8)."""
 
 STRIMZI = {
     "dashboard, Brokers Online: count": "kafka_server_replicamanager_leadercount",
@@ -37,7 +37,7 @@ STRIMZI = {
     "alert, UnderMinIsrPartitionCount: > 0": "kafka_server_replicamanager_underminisrpartitioncount",
     "alert, OfflineLogDirectoryCount: > 0": "kafka_log_logmanager_offlinelogdirectorycount",
 }
-"""All queries of Strimzi's Kafka dashboard and alerts about controller and replication, and the series they ask for."""
+"""Query of Strimzi's Kafka dashboard and alerts about controller and replication -> the series that it reads."""
 
 KIN = (
     "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
@@ -49,11 +49,11 @@ KIN = (
     "kafka_controller_controllereventmanager_eventqueuesize",
     "kafka_controller_controllerchannelmanager_queuesize",
 )
-"""What others ask of a controller."""
+"""Further series of Kafka's controller."""
 
 
 def of(node: Node, name: str, event: str | None = None) -> list[Sample]:
-    """The samples that this summary received of this event."""
+    """Return the node's samples of this summary, for this event if one is given."""
     labels = () if event is None else (("event", event),)
     return [sample for sample in node.samples if (sample.name, sample.labels) == (name, labels)]
 
@@ -78,7 +78,7 @@ def test_dashboards_find_their_series(world: World) -> None:
 
 
 def test_ev1_the_queue_has_its_figures_as_long_as_the_process_lives(world: World) -> None:
-    """They come with the process, not with a term; a node's figures are kept in its process, and go with it."""
+    """The metrics exist as long as the process, not only during a term."""
     node = world.node(1)
     other = world.node(2)
     for each in (node, other):
@@ -120,7 +120,10 @@ def test_ev5_an_event_that_fails_is_timed_and_the_queue_goes_on(world: World) ->
 
 
 def test_ev3_queue_time_is_measured(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """ZooKeeper is away for a while in the middle of an event; another waits behind it. Both are named in the log."""
+    """ZooKeeper is disconnected in the middle of an event, while another event waits.
+
+    One log line has the duration and the queue time of the slow event.
+    """
     node = world.node(1)
     node.samples.clear()
     node.store.disconnect()

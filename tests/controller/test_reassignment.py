@@ -1,4 +1,4 @@
-"""Reassignments by whole controllers: through failovers, losses and deletions (cases CI11, RA2, RA5, ZK1)."""
+"""Reassignments by whole controllers, with failovers, lost brokers and deletions (cases CI11, RA2, RA5, ZK1)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from zk_bridge import paths, znodes
 
 
 def reassign(world: World, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
-    """Ask for other replicas, as admin tools do."""
+    """Request other replicas, as admin tools do."""
     data = znodes.encode_reassignments(RequestedReassignment(*entry) for entry in entries)
     world.zk.write((WriteOp(CREATE, paths.REASSIGNMENTS, data),), 0)
     world.run()
@@ -43,7 +43,7 @@ def asked_for(world: World) -> bool:
 
 
 def assigned(world: World, partition: TopicPartition) -> ReplicaAssignment:
-    """What the topic's znode says."""
+    """Return the assignment in the topic's znode."""
     (topic,) = world.admin.ask(GetAssignments((partition.topic,), watch=False)).topics
     return dict(topic.partitions)[partition.partition]
 
@@ -76,14 +76,14 @@ def test_the_next_controller_goes_on(world: World) -> None:
     (partition,) = world.topic("t", (8,))
     reassign(world, (partition, (9,)))
     node.kill()
-    world.write_isr(partition, 8, 9)  # no controller sees it
+    world.write_isr(partition, 8, 9)  # while there is no controller
     world.node(2)
     assert world.led(partition)[::2] == (9, (9,)) and not asked_for(world)
     assert assigned(world, partition) == ReplicaAssignment((9,))
 
 
 def test_what_no_request_names_any_more_goes_on_as_well(world: World) -> None:
-    """As reassignments that were asked for by an API: the topic's znode alone says so."""
+    """A reassignment that an API requested is also stored only in the topic's znode."""
     node = world.node(1)
     brokers(world, 8, 9)
     (partition,) = world.topic("t", (8,))
@@ -121,12 +121,12 @@ def test_a_target_that_dies_on_the_way_and_comes_back(world: World) -> None:
 
 
 def stops(world: World, broker_id: int) -> list[bool]:
-    """Of each replica that the broker was ordered to stop: was it to be deleted?"""
+    """Return, for each replica that the broker was ordered to stop, whether it was to be deleted."""
     return [s.delete_partition for r in world.sent(broker_id, StopReplicaRequest) for s in r.partition_states]
 
 
 def test_t1_the_deletion_begins_at_once_and_ends_the_reassignment(world: World) -> None:
-    """As 3.9.1 does, which leaves the request in /admin/reassign_partitions."""
+    """Kafka 3.9.1 does the same, but leaves the request in /admin/reassign_partitions."""
     world.node(1)
     brokers(world, 8, 9)
     partition, other = (*world.topic("t", (8,)), *world.topic("u", (8,)))
@@ -141,7 +141,7 @@ def test_t1_the_deletion_begins_at_once_and_ends_the_reassignment(world: World) 
 
 
 def test_a_deletion_waits_for_nothing_but_a_target_that_is_away(world: World) -> None:
-    """As every deletion waits for a dead broker's replica. 3.9.1 moves the new replica by a step that it refuses."""
+    """Each deletion waits for a dead broker's replica. Kafka 3.9.1 attempts an illegal transition of this replica."""
     node = world.node(1)
     world.broker(8)
     (partition,) = world.topic("t", (8,))
@@ -157,7 +157,7 @@ def test_a_deletion_waits_for_nothing_but_a_target_that_is_away(world: World) ->
 
 
 def test_a_deletion_goes_on_under_the_next_controller(world: World) -> None:
-    """3.9.1 halts it there until the reassignment ends, which cannot be cancelled any more."""
+    """Kafka 3.9.1 halts the deletion there until the reassignment ends, which cannot be cancelled any more."""
     node = world.node(1)
     world.broker(8)
     (partition,) = world.topic("t", (8,))
@@ -188,17 +188,17 @@ def test_ra5_what_cannot_be_is_dropped_and_the_rest_is_done(world: World) -> Non
     assert world.led(other) == (8, 0, (8,))
 
 
-# ------------------------------------------------------------------------------------------------- asked for by an API
+# ------------------------------------------------------------------------------------------------ reassignments by API
 
 
 def ask(world: World, node: Node, request: Any) -> Any:
-    """A client's request at the node's controller; its response."""
+    """Send a client's request to the node's controller; return the response."""
     node.send(Forwarded(world.client, ClientRequest(7, 1, "client", "PLAINTEXT", request)), world.client)
     return world.responses.pop().response
 
 
 def alter(world: World, node: Node, partition: TopicPartition, replicas: tuple[int, ...] | None) -> int:
-    """Ask for other replicas; the code."""
+    """Request other replicas; return the error code."""
     topic = ReassignableTopic(partition.topic, (ReassignablePartition(partition.partition, replicas),))
     response = ask(world, node, AlterPartitionReassignmentsRequest(0, 1000, (topic,)))
     assert response.error_code == NONE

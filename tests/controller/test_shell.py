@@ -1,4 +1,4 @@
-"""The shell's rules: serial events, figures, failures, sameness of every run."""
+"""The controller's shell: events one at a time, metrics, failures, and the same messages in each run."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_event_is_handled() -> None:
 
 
 ABOUT_THE_TERM = (Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown)
-"""What every candidate looks at, active or not; whatever else there is, only the active controller does."""
+"""Events that each candidate handles, active or not; only the active controller handles the others."""
 
 FIELDS = {
     "broker_id": 0,
@@ -76,7 +76,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("kind", [*EVENTS, *REQUESTS], ids=lambda kind: kind.__name__)
 def test_who_is_not_active_ignores_what_is_not_about_the_term(world: World, kind: type) -> None:
-    """Each event of controller.md 1.4 and 1.5: ignored, or run ("I: runs"); a request is refused by name."""
+    """Each event of controller.md 1.4 and 1.5 is ignored, or runs ("I: runs"); a request gets its refusal."""
     world.node(0)
     other = world.node(1)
     partitions = world.topic("t", (0, 1))
@@ -108,11 +108,11 @@ REFUSED = {
     DeleteTopicsRequest: DeleteTopicsRequest(4, ("t",), 1000),
     CreatePartitionsRequest: CreatePartitionsRequest(2, (GrowingTopic("t", 2),), 1000),
 }
-"""What a client asks of the controller, one request of each kind."""
+"""One request of each kind that clients send to the controller."""
 
 
 def test_answers_of_a_channel_that_is_closed_are_dropped(world: World) -> None:
-    """They concern a broker's earlier registration."""
+    """They belong to an earlier registration of the broker."""
     node = world.node(0)
     world.broker(1)
     (partition,) = world.topic("t", (1, 0))
@@ -160,7 +160,7 @@ def test_the_state_is_published_while_an_event_runs(world: World) -> None:
 
 
 def story() -> str:
-    """A digest of all that is sent in an eventful life."""
+    """Return a digest of all messages of a run with many events."""
     digest = hashlib.sha256()
 
     class Listener:

@@ -47,7 +47,7 @@ TIMEOUT_MS = 10_000
 
 
 def cluster(world: World, **options: Any) -> Node:
-    """A controller and two more brokers."""
+    """Start a controller and two more brokers; return the controller's node."""
     node = world.node(0, **options)
     world.broker(1)
     world.broker(2)
@@ -60,20 +60,20 @@ def ask(world: World, node: Node, request: Any) -> None:
 
 
 def heard(world: World) -> list[Any]:
-    """What the client has been answered, and not yet looked at."""
+    """Return the responses to the client since the last call."""
     found = [each.response for each in world.responses if isinstance(each, ClientResponse)]
     world.responses.clear()
     return found
 
 
 def codes(world: World) -> dict[str, int]:
-    """Topic -> code of the only response."""
+    """Return the error code of each topic of the only response."""
     (response,) = heard(world)
     return {topic.name: topic.error_code for topic in response.topics}
 
 
 def learn(world: World, node: Node) -> None:
-    """Pass requests to the node's own broker, which the network of this world otherwise drops."""
+    """Send UpdateMetadata requests to the node's own metadata cache; the fake network drops them otherwise."""
     for request in world.sent(node.id, UpdateMetadataRequest):
         cache = world.base.instance_of(node.node)._metadata_cache
         world.base.inject(cache, Ask(1, MergeMetadata(request, begins=True)), world.client)
@@ -133,7 +133,7 @@ def test_replicas_are_in_different_racks(world: World) -> None:
 
 
 def test_racks_of_some_brokers_only_are_refused(world: World) -> None:
-    """As by 3.9.1, which has no words for it."""
+    """Kafka 3.9.1 also responds with UNKNOWN_SERVER_ERROR, because it has no error code for this."""
     node = world.node(0, broker_rack="a")
     world.broker(1)
     ask(world, node, create(CreatableTopic("t", 1, 1)))
@@ -180,7 +180,7 @@ def test_a_large_topic_is_planned_in_slices_and_one_beyond_all_bounds_not_at_all
 
 
 def test_a_topic_grows_by_thousands_in_slices(world: World) -> None:
-    """Neither the node nor the bridge that writes the znode blocks for all of it."""
+    """Neither the node nor the bridge that writes the znode blocks for the whole topic."""
     node = cluster(world)
     world.topic("t", (1, 2))
     world.run()
@@ -275,7 +275,7 @@ def test_a_client_hears_of_a_deletion_when_the_topic_has_left_the_metadata(world
 
 
 def test_dt11_a_topic_that_is_queued_for_deletion_is_unknown(world: World) -> None:
-    """Its metadata is gone already, though its deletion waits for a broker; as on Apache 3.9.1."""
+    """As in Apache 3.9.1, the topic's metadata is removed although its deletion waits for a broker."""
     node = cluster(world)
     world.topic("t", (1, 2))
     learn(world, node)
@@ -356,7 +356,7 @@ def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
     assert len(world.replicas("t")) == 1
 
 
-# ------------------------------------------------------------------------------------------------- who may answer
+# ----------------------------------------------------------------------------------- only the controller responds
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_only_the_controller_answers(world: World, request_: Any) -> None:
     ids=lambda request: type(request).__name__,
 )
 def test_a_deposed_controller_writes_nothing(world: World, request_: Any) -> None:
-    """ZooKeeper has another controller's epoch, of which this controller was not notified."""
+    """ZooKeeper has another controller's epoch, and this controller was not notified of it."""
     node = cluster(world)
     world.topic("t", (1,))
     before = dict(world.zk.walk())

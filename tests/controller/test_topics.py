@@ -1,4 +1,4 @@
-"""Topics appear, grow, go, and are deleted (cases CI7, CI9, CH2, CH5, DT1, DT2, DS2)."""
+"""Topics are created, grown, removed and deleted (cases CI7, CI9, CH2, CH5, DT1, DT2, DS2)."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_topic_removed_by_hand_is_forgotten_and_may_come_again(world: World) -
 
 
 def test_t12_a_topic_removed_by_hand_while_brokers_serve_it_comes_again_and_is_deleted(world: World) -> None:
-    """Apache's controller meets its old states: the topic made again gets no leader, and cannot be deleted."""
+    """Apache's controller keeps the old states: a topic that is created again gets no leader, and cannot be deleted."""
     world.node(1)
     world.broker(2)
     world.topic("cut", (1, 2), (2, 1))
@@ -124,7 +124,7 @@ def test_ch5_isr_changes_are_read_sent_and_removed(world: World) -> None:
 
 
 def test_isr_changes_of_unknown_partitions_send_nothing(world: World) -> None:
-    """As by Kafka: a metadata request without partitions, which does no harm."""
+    """As in Kafka, brokers receive an UpdateMetadata request without partitions, which is harmless."""
     node = world.node(1)
     world.wire.clear()
     change = znodes.encode_partitions((TopicPartition("gone", 0),))
@@ -138,7 +138,7 @@ def test_isr_changes_of_unknown_partitions_send_nothing(world: World) -> None:
 
 
 def stops(world: World, broker_id: int) -> list[tuple[bool, int]]:
-    """(delete, leader epoch) of the StopReplica requests to a broker."""
+    """Return (delete, leader epoch) of each partition in the StopReplica requests to a broker."""
     return [
         (s.delete_partition, s.leader_epoch)
         for request in world.sent(broker_id, StopReplicaRequest)
@@ -202,7 +202,7 @@ def test_a_replica_that_cannot_be_deleted_waits_for_its_broker(world: World) -> 
 
 
 def test_a_replica_that_dies_before_its_deletion_began_is_left_as_it_is(world: World) -> None:
-    """Its topic could not be begun with it, for its broker was shutting down; the death moves nothing any more."""
+    """The deletion cannot begin because broker 1 is shutting down; the loss of broker 1 then changes no state."""
     node = world.node(0)
     for broker_id in (1, 2):
         world.broker(broker_id)
@@ -275,7 +275,7 @@ def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) ->
 
 
 def test_a_partition_without_replicas_is_new_when_it_gets_some(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """controller.md 1.4.10: what counts is that no broker replicates it, not that no broker knows it."""
+    """controller.md 1.4.10: a partition is new if its cached replica list is empty, also if the controller knows it."""
     node = world.node(1)
     world.broker(2)
     (empty,) = world.topic("t", ())
@@ -327,7 +327,7 @@ def test_many_topics_are_deleted_together(world: World) -> None:
 
 
 def holding(held: list[Any]) -> Callable[[Any], Any]:
-    """A broker that keeps deletions to itself."""
+    """Return the responder of a broker that does not respond to deletions, and collects them in `held`."""
 
     def answer(request: Any) -> Any:
         if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:

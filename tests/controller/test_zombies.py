@@ -1,7 +1,7 @@
-"""A controller loses /controller in the middle of each kind of event, and is elected again later in the same process.
+"""A controller loses /controller in the middle of each kind of event, and the same process is elected again later.
 
-Whatever it had begun is finished by its successor or by itself, under a newer epoch, and it works as if nothing had
-been (controller.md 7.1-7.3, trap T4: Apache's controller sends nothing more for the partitions that it knew).
+The controller or its successor finishes the event under a newer epoch. The controller then works as before
+(controller.md 7.1-7.3, trap T4: Apache's controller sends nothing more for the partitions that it knew).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from zk_bridge.memory_store import MemoryStore
 
 RED, BLUE = TopicPartition("red", 0), TopicPartition("blue", 0)
 STEP = 9
-"""Deliveries until the controller is deposed: no divisor of an event's number, so that all kinds come."""
+"""Deliveries between two tested moments; not a divisor of the deliveries of an event, so that all kinds are tested."""
 
 
 class Kind(NamedTuple):
-    """A kind of event: what has happened before, what makes the event, and what must be so in the end."""
+    """A kind of event: its preparation, its trigger, and the condition that holds in the end."""
 
     before: Callable[[World], object]
     trigger: Callable[[World], object]
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 def nothing(world: World) -> None:
-    """Two topics are led by 11, with 12 in the ISR."""
+    """Do nothing: broker 11 leads two topics, with 12 in the ISR."""
 
 
 def lose(world: World) -> None:
@@ -127,7 +127,7 @@ KINDS = {
 
 
 def cluster(kind: Kind) -> World:
-    """Node 0 is the controller, node 1 would be; the event has not been looked at yet."""
+    """Return a world with controller 0 and candidate 1, in which the event was triggered but not yet handled."""
     world = World()
     world.admin.ask(EnsurePaths())
     for node_id in (0, 1):

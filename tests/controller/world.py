@@ -1,7 +1,7 @@
-"""A small world for whole controllers: real actors and bridges, an in-memory ZooKeeper, virtual time, fake brokers.
+"""A small cluster for whole controllers: real actors and bridges, in-memory ZooKeeper, virtual time, fake brokers.
 
-Every node has its own ZooKeeper session, bridge and controller; brokers respond as configured. `close`
-checks at the end of every test that no handler failed and that controller and deletion agree.
+Each node has its own ZooKeeper session, bridge and controller; brokers respond as configured. At the end of each test
+`close` checks that no handler failed, and that controller and topic deletion agree.
 """
 
 from __future__ import annotations
@@ -68,23 +68,23 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 FIRST_PORT = 9000
 
 Wire = tuple[int, Any]
-"""(broker, request) as it came over the network."""
+"""(broker, request) as sent over the network."""
 
 
 def endpoint(broker_id: int) -> Endpoint:
-    """Where a fake broker is."""
+    """Return the endpoint of a fake broker."""
     return Endpoint("PLAINTEXT", "127.0.0.1", FIRST_PORT + broker_id)
 
 
 def settings(node_id: int, **options: Any) -> NodeSettings:
-    """A node's settings."""
+    """Return a node's settings."""
     where = (endpoint(node_id),)
     said = {"advertised_listeners": where, "validate_state": True, **options}
     return NodeSettings(node_id, where, log_dirs=("/nowhere",), zookeeper_connect="memory", **said)
 
 
 def good_answer(request: Any) -> Any:
-    """What a broker answers that does everything."""
+    """Return the response of a broker that executes the request without errors."""
     match request:
         case LeaderAndIsrRequest():
             return LeaderAndIsrResponse(0, tuple(PartitionError(s.partition, 0) for s in request.partition_states))
@@ -96,59 +96,62 @@ def good_answer(request: Any) -> Any:
 
 
 class Machine:
-    """The ports "time", "random" and "process", without surprises."""
+    """The I/O adapters "time", "random" and "process" with constant results."""
 
     def wall_ms(self) -> int:
-        """Always the same moment."""
+        """Return a constant time."""
         return 1_700_000_000_000
 
     def cluster_id(self) -> str:
-        """Always the same."""
+        """Return a constant id."""
         return "AAAAAAAAAAAAAAAAAAAAAA"
 
     def identity(self) -> tuple[str, int, int]:
-        """Of whichever process."""
+        """Return a constant metrics host, metrics port and process id."""
         return "127.0.0.1", 0, 1
 
 
 class EmptyDisk:
-    """The port "disk" of nodes whose logs do not matter here: it is empty, and keeps nothing."""
+    """The I/O adapter "disk" of nodes whose logs are not tested; it is empty and stores nothing."""
 
     def make_directory(self, path: str, parents: bool = False) -> bool:
-        """It is new."""
+        """Return True, as for a new directory."""
         return True
 
     def list_directories(self, path: str) -> tuple[str, ...]:
-        """None."""
+        """Return no directories."""
         return ()
 
     def read_text(self, path: str) -> str | None:
-        """Nothing."""
+        """Return None, as for a missing file."""
         return None
 
     def write_text(self, path: str, text: str) -> None:
-        """Written, and gone."""
+        """Discard the text."""
 
     def lock(self, path: str) -> bool:
-        """No other process uses it."""
+        """Return True, because no other process has the lock."""
         return True
 
     def unlock(self, path: str) -> None:
-        """Given back."""
+        """Do nothing."""
 
 
 class NoLogs:
-    """The port "logs" of such nodes."""
+    """The I/O adapter "logs" of nodes whose logs are not tested."""
 
     def close_all(self) -> None:
-        """There is none."""
+        """Do nothing, because no log is open."""
 
 
 PORTS = {"disk": EmptyDisk(), "logs": NoLogs(), **dict.fromkeys(("time", "random", "process"), Machine())}
 
 
 class Node:
-    """One whole node, controller and broker; its controller's requests to itself go to the fake network."""
+    """A whole node, controller and broker.
+
+    The fake network receives the requests that the node's controller sends to its own broker.
+    """
 
     def __init__(self, world: World, node_id: int, **options: Any) -> None:
         self.world, self.id = world, node_id
@@ -176,30 +179,30 @@ class Node:
 
     @property
     def controller(self) -> ActorAddress:
-        """Its ControllerActor's address."""
+        """Return the address of the ControllerActor."""
         return self.world.base.instance_of(self.node)._controller
 
     @property
     def actor(self) -> Any:
-        """The ControllerActor itself."""
+        """Return the ControllerActor."""
         return self.world.base.instance_of(self.controller)
 
     @property
     def context(self) -> ControllerContext:
-        """What it knows."""
+        """Return the controller's context."""
         return self.actor.context
 
     def send(self, message: Any, sender: ActorAddress | None = None) -> None:
-        """Mail to the controller, worked off."""
+        """Send a message to the controller, and run the world."""
         self.world.base.inject(self.controller, message, sender)
         self.world.run()
 
     def gauge(self, name: str) -> float:
-        """A figure of this controller, as last published."""
+        """Return the last published value of a gauge of this controller."""
         return self.gauges[f"kafka_controller_kafkacontroller_{name}", ()]
 
     def kill(self) -> None:
-        """The process dies; its session ends."""
+        """Stop the node's actors and end its session, as if its process was killed."""
         self.world.base.inject(self.node, ActorExitRequest())
         self.world.run()
         self.store.stop()
@@ -222,7 +225,7 @@ class Node:
 
 
 class World:
-    """ZooKeeper, the network, and all nodes."""
+    """ZooKeeper, the network, and all nodes and brokers."""
 
     def __init__(self) -> None:
         self.zk = MemoryZooKeeper()
@@ -240,20 +243,20 @@ class World:
         self.responses: list[Any] = []
         self.answers: dict[int, Callable[[Any], Any]] = {}
         self.unanswered: dict[int, tuple[ActorAddress, Transmit, Any]] = {}
-        """The last request of each broker that has kept it to itself, and the channel that waits."""
+        """The last unanswered request of each broker, and the channel that waits for the response."""
         self.expected_failures = 0
         self._parts: dict[str, list[Any]] = {}
-        """What came ahead of a channel's request."""
+        """Earlier parts of each channel's request."""
 
     def delivered(self, delivery: Delivery) -> None:
-        """Every delivery passes here: note what failed (mail to a channel that has ended is no failure)."""
+        """Record the error of a delivery. A dead letter, such as a message to a channel that has ended, is no error."""
         if delivery.error not in (None, "dead letter"):
             self.errors.append(delivery.error)
 
-    # ---------------------------------------------------------------------------------------------- who takes part
+    # ------------------------------------------------------------------------------------------- nodes and brokers
 
     def node(self, node_id: int, **options: Any) -> Node:
-        """Start a candidate, which is a broker as well."""
+        """Start a candidate for the controller, which is also a broker."""
         self.nodes[node_id] = node = Node(self, node_id, **options)
         self.run()
         return node
@@ -270,27 +273,27 @@ class World:
         self.run()
 
     def bounce(self, broker_id: int) -> None:
-        """End its session and register it anew before anybody looks."""
+        """End the broker's session, and register it again before any actor reacts."""
         self.brokers.pop(broker_id).close()
         self.broker(broker_id)
 
     def release(self, broker_id: int) -> None:
-        """The broker does what it has kept to itself, and answers as others do from now on."""
+        """Send the response that the broker has held back; from now on it responds as usual."""
         del self.answers[broker_id]
         channel, asked, request = self.unanswered.pop(broker_id)
         self.base.inject(channel, Received(asked.channel, asked.correlation_id, good_answer(request)), self.network)
         self.run()
 
     def run(self, seconds: float = 1.0) -> None:
-        """Let everything happen, and time pass."""
+        """Deliver all messages that are due within `seconds` of virtual time."""
         self.base.simulate(self.base.clock.now() + seconds)
 
-    # ---------------------------------------------------------------------------------------------- what is asked
+    # ---------------------------------------------------------------------------------------- actions and queries
 
     def topic(
         self, name: str, *assignments: tuple[int, ...], config: tuple[tuple[str, str], ...] = (), run: bool = True
     ) -> list[TopicPartition]:
-        """Create a topic with these replicas per partition."""
+        """Create a topic with these replicas per partition; return its partitions."""
         partitions = tuple(PartitionAssignment(n, ReplicaAssignment(r)) for n, r in enumerate(assignments))
         entries = tuple(ConfigEntry(*entry) for entry in config)
         self.admin.ask(CreateTopic(TopicAssignment(name, partitions), entries))
@@ -299,22 +302,22 @@ class World:
         return [TopicPartition(name, n) for n in range(len(assignments))]
 
     def delete(self, name: str) -> None:
-        """Ask for a topic's deletion."""
+        """Request the deletion of a topic."""
         self.admin.ask(RequestTopicDeletion(name))
         self.run()
 
     def state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
-        """What the partition's znode holds."""
+        """Return the state in the partition's znode; None without a znode."""
         return self.admin.ask(GetPartitionStates((partition,))).states[0].state
 
     def led(self, partition: TopicPartition) -> tuple[int, int, tuple[int, ...]]:
-        """(leader, leader epoch, isr) in the partition's znode."""
+        """Return (leader, leader epoch, ISR) from the partition's znode."""
         state = self.state(partition)
         assert state is not None
         return state.leader, state.leader_epoch, state.isr
 
     def write_isr(self, partition: TopicPartition, *isr: int) -> None:
-        """The partition's leader changes its ISR, and says so."""
+        """Write a new ISR and notify the controller, as the partition's leader does."""
         state = self.state(partition)
         assert state is not None
         new = LeaderIsrAndControllerEpoch(
@@ -325,25 +328,25 @@ class World:
         self.run()
 
     def topics(self) -> tuple[str, ...]:
-        """Children of /brokers/topics."""
+        """Return the children of /brokers/topics."""
         return self.admin.ask(GetTopics(watch=False)).topics
 
     def replicas(self, topic: str) -> dict[int, tuple[int, ...]]:
-        """The topic's assignment in ZooKeeper."""
+        """Return the replicas of each partition of the topic from ZooKeeper."""
         answer = self.admin.ask(GetAssignments((topic,), watch=False))
         return {n: assignment.replicas for t in answer.topics for n, assignment in t.partitions}
 
     def deletions(self) -> tuple[str, ...]:
-        """Children of /admin/delete_topics."""
+        """Return the children of /admin/delete_topics."""
         return self.admin.ask(GetTopicDeletions(watch=False)).topics
 
     def controller(self) -> tuple[int, int]:
-        """(id, epoch) in ZooKeeper."""
+        """Return (id, epoch) of the controller from ZooKeeper."""
         found = self.admin.ask(GetController(watch=False))
         return found.broker_id, found.epoch
 
     def shut_down(self, node: Node, broker_id: int, epoch: int = -1) -> Any:
-        """Ask the node for controlled shutdown of a broker; the response."""
+        """Request the controlled shutdown of a broker from the node; return the response."""
         request = ControlledShutdownRequest(3, broker_id, epoch)
         mail = ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request)
         node.send(Forwarded(self.client, mail), self.client)
@@ -352,15 +355,15 @@ class World:
         return response.response
 
     def shut_down_somewhere(self, broker_id: int) -> None:
-        """Ask every node for controlled shutdown of a broker, and wait for no answer."""
+        """Send a request for the controlled shutdown of a broker to each node, without waiting for responses."""
         mail = ClientRequest(7, 0, "test", "PLAINTEXT", ControlledShutdownRequest(3, broker_id))
         for node in self.nodes.values():
             self.base.inject(node.controller, Forwarded(self.client, mail), self.client)
 
-    # ---------------------------------------------------------------------------------------------- what was heard
+    # ----------------------------------------------------------------------------------------------- sent requests
 
     def sent(self, broker_id: int | None = None, kind: type | None = None) -> list[Any]:
-        """Requests that came over the network, to this broker, of this kind."""
+        """Return the requests that were sent over the network, optionally only those to this broker or of this kind."""
         return [
             request
             for to, request in self.wire
@@ -396,7 +399,7 @@ class World:
         node.send(ControllerShutdown())
 
     def close(self) -> None:
-        """Look whether all is as it must be at rest."""
+        """Run until the world is idle, check the state of all nodes, and shut down."""
         self.run(5.0)
         assert len(self.errors) == self.expected_failures, self.errors
         for node in self.nodes.values():

@@ -75,7 +75,7 @@ class TransactionWorld(Broker):
         self.blocks = 0
         self.created: list[Message] = []
         self.sent: list[Transmit] = []
-        """Requests of markers."""
+        """WriteTxnMarkers requests."""
         self.codes: dict[TopicPartition, int] = {}
         self.frozen: set[int] = set()
         super().__init__(place, start=False, **fields)

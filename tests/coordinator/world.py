@@ -40,7 +40,7 @@ class World(Broker):
 
     def __init__(self, place: Path, partitions: int = 4, **fields: Any) -> None:
         self.topic_exists: bool | None = True
-        """None while ZooKeeper is away."""
+        """None while ZooKeeper is unavailable."""
         self.partitions = partitions
         self.created: list[Message] = []
         super().__init__(place, start=False, **fields)

@@ -1,4 +1,4 @@
-"""IllegalTransition: what every state machine raises or logs for a change that its table does not contain."""
+"""IllegalTransition: the error of every state machine for a change that its table does not contain."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the documentation takes from the code: the generators, and the tests that it is current."""
+"""Generators of the pages that are derived from the code, and tests that the documentation is current."""

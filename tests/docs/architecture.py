@@ -98,7 +98,7 @@ package with an empty third column is pure. A test checks every import (`tests/l
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the whole page."""
     return TEXT + "\n".join((*_packages(), ""))
 
 
@@ -113,7 +113,7 @@ def _packages() -> Iterator[str]:
 
 
 def unknown_names() -> list[str]:
-    """The actors that the page names and the code does not define."""
+    """Return the actors that the page names and the code does not define."""
     defined = {each for file in sources() for each in re.findall(r"(?m)^class (\w+Actor)\(", file.read_text("utf-8"))}
     return sorted(set(re.findall(r"\b\w+Actor\b", TEXT)) - defined)
 

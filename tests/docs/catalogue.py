@@ -28,7 +28,7 @@ messages.
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the whole page."""
     return "\n".join([HEAD, *_events(), *_apis(), *_messages()])
 
 

@@ -1,4 +1,4 @@
-"""What code, tests and pages cite of the documents: "controller.md 7.5", "trap T4", "broker.md 9.1 row 20", "PS4"."""
+"""Find citations of the documents in code, tests and pages: "controller.md 7.5", "trap T4", "broker.md 9.1 row 20"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TRAP = re.compile(r"\b[Tt]raps? (T\d+)\b")
 
 @attrs.frozen
 class Citation:
-    """One place of one document: a section or rule by number, a row of a section's table, or the document alone."""
+    """A cited document, with the section or rule and the table row that the citation names, if any."""
 
     page: str
     section: str = ""
@@ -28,7 +28,7 @@ class Citation:
 
 
 def citations(text: str) -> Iterator[Citation]:
-    """All citations of a text. Ranges are taken apart at their ends: "7.1-7.3" cites 7.1 and 7.3."""
+    """Yield the citations of a text. A range is replaced by its ends: "7.1-7.3" cites 7.1 and 7.3."""
     for page, places in _PAGE.findall(text):
         section, rows = "", False
         if not places:
@@ -42,7 +42,7 @@ def citations(text: str) -> Iterator[Citation]:
 
 
 def resolves(citation: Citation, pages: Mapping[str, str]) -> bool:
-    """Is what is cited there? `pages` are texts by the documents' names."""
+    """Return whether the cited place exists; `pages` maps the names of the documents to their texts."""
     text = pages.get(citation.page)
     if text is None:
         return False

@@ -25,7 +25,7 @@ Three sources have these columns, with one row for each record of a trace:
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the whole page."""
     lines = [HEAD, "| column | type | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {_type(type)} | {meaning} |" for name, (type, meaning) in COLUMNS.items()]
     lines += ["", "## Structs", ""]

@@ -1,4 +1,4 @@
-"""Example values for the placeholders of texts; samples of `tests.docs.surface` read like real output with them."""
+"""Example values for the placeholders of texts, so that samples of `tests.docs.surface` read like real output."""
 
 CONTEXTS: dict[str, dict[str, str]] = {
     "{name}: {error}": {
@@ -466,7 +466,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "of the unknown class": {"name": "'GetBrokersById'"},
     "(trace.detail=": {"run.header.detail": "inputs"},
 }
-"""A part of a text -> the values of its expressions, where those of the other tables make no sense."""
+"""Part of a text -> values of its expressions, where the values of the other tables do not fit."""
 
 EXAMPLES = {
     r"(?:tp|topic_?partition|partition|absent|moving|f)": "orders-3",
@@ -560,7 +560,7 @@ EXAMPLES = {
     r"actor": "BrokerChannelActor",
     r"breaks": "TopicChange, ControllerActor",
 }
-"""The last name in a placeholder's expression -> an example value."""
+"""Regular expression for the last name in a placeholder's expression -> example value."""
 
 EXPRESSIONS = {
     r"current\.value": "NewPartition",
@@ -586,4 +586,4 @@ EXPRESSIONS = {
     r"name_of\(code\)": "TOPIC_ALREADY_EXISTS",
     r"name_of\(.*error_code\)": "STALE_CONTROLLER_EPOCH",
 }
-"""A whole expression of a placeholder -> an example value."""
+"""Regular expression for the whole expression of a placeholder -> example value."""

@@ -1,6 +1,6 @@
-"""The files whose functions run on two paths, before and after partitions and the replica manager were divided by noun.
+"""List the files whose functions run on two paths, before and after large modules were divided.
 
-They were measured by `sys.setprofile` during the deliveries that the pages show (`tests.docs.paths`).
+They were measured with `sys.setprofile` during the deliveries that the pages show (`tests.docs.paths`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 Files = dict[str, str]
-"""Package -> its files on the path."""
+"""Package -> names of its files on the path, separated by spaces."""
 
 
 class FilesOnPath(NamedTuple):

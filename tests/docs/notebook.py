@@ -15,7 +15,7 @@ NOTEBOOK = ROOT / "docs" / "tutorials" / "read-a-trace.ipynb"
 
 
 def executed(notebook: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Run the code cells in order, with one namespace; yield each with what it prints."""
+    """Run the code cells in order, with one namespace; yield each cell with its output."""
     names: dict[str, Any] = {}
     try:
         for cell in notebook["cells"]:
@@ -34,7 +34,7 @@ def shown(cell: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Store the outputs."""
+    """Run the notebook and store the outputs of its cells."""
     notebook = json.loads(NOTEBOOK.read_text("utf-8"))
     for cell, printed in executed(notebook):
         lines = printed.splitlines(keepends=True)

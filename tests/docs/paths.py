@@ -1,6 +1,6 @@
-"""The pages of paths: recorded messages of a simulated cluster, with an explanation of each step.
+"""Generate the pages of the paths: recorded messages of a simulated cluster, with an explanation of each step.
 
-`python -m tests.docs.paths` writes them. The cluster is deterministic, so that a test can compare the pages.
+`python -m tests.docs.paths` writes the pages. The cluster is deterministic, so that a test can compare the pages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.layering import ROOT
 FOLDER = ROOT / "docs" / "explanation"
 TOPIC = "orders"
 WIDTH = 72
-"""Characters of a payload; longer ones are cut."""
+"""Maximum number of characters of a payload; longer payloads are cut."""
 HIDDEN = frozenset(
     """
     client_host listener connection correlation_id isolation_level max_bytes forgotten throttle_time_ms rest near
@@ -37,11 +37,14 @@ HIDDEN = frozenset(
     replica_id session_epoch max_wait_ms error_code crc ask_epoch throttled used_at
     """.split()
 )
-"""Fields that the pages of records leave out."""
+"""Fields that the pages of produce and fetch leave out of payloads."""
 
 
 class Step(NamedTuple):
-    """A section of a page: the deliveries up to and including the first with this type, or with this in its payload."""
+    """A section of a page.
+
+    It ends with the first delivery of the type `last`, or, if `last` is quoted, the first with `last` in its payload.
+    """
 
     title: str
     last: str
@@ -49,7 +52,7 @@ class Step(NamedTuple):
 
 
 class RecordedPath(NamedTuple):
-    """A page: how its records are recorded, and what it says about them."""
+    """A page: its texts, and the function that records its deliveries."""
 
     file: Path
     title: str
@@ -133,25 +136,25 @@ event is stashed until the flow of `BrokerChange` ends.""",
 
 
 def recorded(folder: Path, node: int) -> list[TraceRecord]:
-    """Read the deliveries of a node, without those to the metrics gateway."""
+    """Read the deliveries of a node, except those to the metrics gateway."""
     (run,) = (run for run in find_runs(folder).runs if run.header.node == node)
     found = [record for record in RunRecords(run) if record.kind in DELIVERIES]
     return [record for record in found if record.receiver != "outside:metrics"]
 
 
 def holds(record: TraceRecord, *texts: str) -> bool:
-    """Whether the payload has all these texts."""
+    """Return whether the payload contains all these texts."""
     return all(text.encode() in bytes(record.payload) for text in texts)
 
 
 def from_first(records: list[TraceRecord], *texts: str) -> list[TraceRecord]:
-    """The records from the first one whose payload has these texts."""
+    """Return the records from the first one whose payload contains these texts."""
     begin = next(place for place, record in enumerate(records) if holds(record, *texts))
     return records[begin:]
 
 
 def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
-    """Kill a leader that is not the controller; return what the controller's node receives from then on."""
+    """Kill a leader that is not the controller; return the controller node's deliveries since its znode was deleted."""
     with tempfile.TemporaryDirectory() as name:
         with SimulatedCluster(3, seed=1, directory=name) as cluster:
             cluster.create_topic(TOPIC, 3)
@@ -254,7 +257,7 @@ log by leader epochs (KIP-101), not to its high watermark.""",
 
 @cache
 def produced() -> tuple[list[list[TraceRecord]], int]:
-    """Produce one record with acks=all; return the records of each node, and the leader."""
+    """Produce one record with acks=all; return the deliveries of each node, and the leader."""
     with tempfile.TemporaryDirectory() as name:
         with SimulatedCluster(3, seed=1, directory=name) as cluster:
             cluster.create_topic(TOPIC)
@@ -268,13 +271,13 @@ def produced() -> tuple[list[list[TraceRecord]], int]:
 
 
 def produce() -> tuple[list[TraceRecord], dict[str, object]]:
-    """The leader's deliveries from the Produce request on."""
+    """Return the leader's deliveries from the Produce request on."""
     nodes, leader = produced()
     return from_first(nodes[leader], '"ProduceRequest"'), {"leader": leader}
 
 
 def fetch() -> tuple[list[TraceRecord], dict[str, object]]:
-    """The deliveries of a follower from its last fetch before the record on; it gets the high watermark."""
+    """Return the deliveries of a follower from its last fetch before the record on; it receives the high watermark."""
     nodes, leader = produced()
     for follower, records in enumerate(nodes):
         places = [place for place, each in enumerate(records) if each.type == "Replicate"]
@@ -336,7 +339,7 @@ incident](../tutorials/explain-an-incident.md) shows both commands."""
 
 
 def sections(path: RecordedPath, records: list[TraceRecord]) -> Iterator[tuple[Step, list[TraceRecord]]]:
-    """The deliveries of each step."""
+    """Yield each step with its deliveries."""
     rest = iter(records)
     for step in path.steps:
         found = []
@@ -352,7 +355,7 @@ def sections(path: RecordedPath, records: list[TraceRecord]) -> Iterator[tuple[S
 
 
 def short(value: Any, hidden: frozenset[str]) -> str:
-    """A payload in one line."""
+    """Return a payload in one line, without empty and hidden fields."""
     if isinstance(value, dict) and "partition_states" in value:
         states = value["partition_states"]
         return ", ".join(
@@ -374,7 +377,7 @@ def short(value: Any, hidden: frozenset[str]) -> str:
 
 
 def line(record: TraceRecord, first: TraceRecord, hidden: frozenset[str]) -> str:
-    """A delivery as a line of the page."""
+    """Format a delivery for the page: one line with its route and type, and one with its payload."""
     cause = str(record.cause - first.n + 1) if record.cause >= first.n else "outside"
     text = short(json.loads(bytes(record.payload)), hidden)
     text = text if len(text) <= WIDTH else text[: WIDTH - 4] + " ..."
@@ -384,7 +387,7 @@ def line(record: TraceRecord, first: TraceRecord, hidden: frozenset[str]) -> str
 
 
 def diagram(records: Sequence[TraceRecord]) -> Iterator[str]:
-    """The deliveries as a sequence diagram."""
+    """Yield the lines of a sequence diagram of the deliveries."""
     yield from ("```mermaid", "sequenceDiagram")
     for record in records:
         names = [re.sub(r"^outside:|\.\d+$", "", name) for name in (record.sender, record.receiver)]
@@ -395,7 +398,7 @@ def diagram(records: Sequence[TraceRecord]) -> Iterator[str]:
 
 
 def document(path: RecordedPath) -> str:
-    """A page."""
+    """Record the path and return its page."""
     logging.disable(logging.CRITICAL)
     try:
         records, named = path.record()

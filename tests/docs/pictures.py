@@ -23,14 +23,14 @@ README, IMAGE = ROOT / "README.md", ROOT / "docs" / "images" / "report.png"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MAX_BYTES = 200_000
 COLUMNS = 92
-"""Longest line of the screen; longer ones are cut."""
+"""Maximum length of a line of the screen; longer lines are cut."""
 CHAIN_LINES = 4
 WAIT_SECONDS = 90.0
 COMMAND = "$ kafka-actors why partition orders-0 DIR"
 
 
 def ours(*arguments: str, check: bool = True) -> str:
-    """Run a command of kafka-actors and return its output."""
+    """Run a command of kafka-actors and return its output; exit if the command fails, unless `check` is false."""
     command = [sys.executable, "-P", str(ROOT / "actors" / "cli" / "__main__.py"), *arguments]
     environment = {**os.environ, "COLUMNS": "200"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=300)
@@ -74,7 +74,7 @@ def incident(folder: str) -> str:
 
 
 def take_screenshot(page: Path, image: Path) -> None:
-    """Write a picture of the top of the page, of at most MAX_BYTES."""
+    """Write a screenshot of the top of the page; exit if it has more than MAX_BYTES."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise SystemExit(f"No browser found. Install one of: {', '.join(BROWSERS)}.")
@@ -95,7 +95,7 @@ def with_screen(text: str, explained: str) -> str:
 
 
 def main() -> None:
-    """Make both pictures."""
+    """Write the screenshot of the report, and the output of `why` in README.md."""
     with tempfile.TemporaryDirectory(prefix="kafka-pictures-") as folder:
         cluster = str(Path(folder, "cluster"))
         explained = incident(cluster)

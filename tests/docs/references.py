@@ -1,4 +1,4 @@
-"""Write the reference pages that the code declares: options of commands, settings, metrics, messages, the Python API.
+"""Write the reference pages of commands, settings, metrics, messages and the Python API from the code.
 
 `make docs` runs it; a test compares each page with the code.
 """
@@ -31,12 +31,12 @@ FOLDER = ROOT / "docs" / "reference"
 
 
 def escaped(text: str) -> str:
-    """Text for a cell of a table: one line, and no bar that would end it."""
+    """Return text for a cell of a table: one line, with escaped bars."""
     return " ".join(text.split()).replace("|", "\\|")
 
 
 def head(title: str, source: str, *paragraphs: str) -> list[str]:
-    """The beginning of a generated page."""
+    """Return the first lines of a generated page."""
     made = wrap(f"`make docs` generates this page from {source}; a test checks that it is up to date.")
     return [f"# {title}", "", *made, "", *paragraphs]
 
@@ -45,7 +45,7 @@ def head(title: str, source: str, *paragraphs: str) -> list[str]:
 
 
 def command_options() -> str:
-    """Each command with its usage, help and options."""
+    """Return the page of the commands with their usage, help and options."""
     lines = head(
         "Options of the commands",
         "the commands themselves",
@@ -76,7 +76,7 @@ def _command(command: click.Command, name: str) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """The paragraphs of a help text; one that begins with \\b keeps its lines."""
+    """Yield the paragraphs of a help text; a paragraph that begins with \\b keeps its lines."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         if paragraph.startswith("\b"):
             yield from (f"    {line}" for line in paragraph.splitlines()[1:])
@@ -107,7 +107,7 @@ def _metavar(option: click.Option) -> str:
 
 
 def settings() -> str:
-    """Each supported setting with its values, its default, and whether it can change while the node runs."""
+    """Return the page of the settings with their values and defaults, and whether they are dynamic."""
     lines = head(
         "Settings",
         "`actors/node/settings_table.py` and `actors/core/config/broker_config.py`",
@@ -140,7 +140,7 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """Each metric with its HELP text."""
+    """Return the page of the metrics with their HELP texts."""
     lines = head(
         "Metrics",
         "`actors/gateway/metric_table.py`",
@@ -162,7 +162,7 @@ def metrics() -> str:
 
 
 def messages() -> str:
-    """Each message class by module, with the first line of its docstring and its fields."""
+    """Return the page of the message classes by module, with their fields, and their docstrings without `Args`."""
     for module in pkgutil.walk_packages(messages_package.__path__, "messages."):
         importlib.import_module(module.name)
     lines = head(
@@ -206,7 +206,7 @@ FIXTURES = ("kafka_cluster", "kafka_cluster_module", "kafka_cluster_session", "k
 
 
 def python_api() -> str:
-    """The classes that programs import, with their public members, and the fixtures of the pytest plugin."""
+    """Return the page of the classes that programs import, with their public members, and of the pytest fixtures."""
     lines = head(
         "Python API",
         "the docstrings of `actors/public/`, which the wheel installs as `kafka_actors`",
@@ -264,7 +264,7 @@ def _parameters(parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
 
 
 def _docstring(member: Any) -> list[str]:
-    """A docstring as Markdown: sections of Google's style become lists."""
+    """Return a docstring as Markdown; sections of Google's style become lists."""
     lines: list[str] = []
     section = ""
     for paragraph in inspect.cleandoc(inspect.getdoc(member) or "").split("\n\n"):
@@ -302,7 +302,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     FOLDER / "messages.md": messages,
     FOLDER / "python-api.md": python_api,
 }
-"""Each page and the function that makes it."""
+"""Page -> function that returns its text."""
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ how actions and invariants are used.
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the whole page."""
     parts = [HEAD]
     for title, rows in (
         ("Actions", _actions()),

@@ -71,7 +71,7 @@ state Ready, unless the connection is held. A connection is held while:
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the whole page."""
     return "\n".join(
         [
             HEAD,

@@ -1,4 +1,4 @@
-"""Collect the texts that users meet, from the code itself, and print samples of them.
+"""Collect the texts that users see from the code, and print samples of them.
 
     python -m tests.docs.surface                  # all texts, by surface
     python -m tests.docs.surface --sample SEED    # 30 log lines, 30 help texts, 30 errors and 60 names, in random order
@@ -58,7 +58,7 @@ JSON = (
 CONVERSIONS = frozenset(
     ("strip", "absolute", "removeprefix", "removesuffix", "hex", "value", "dumps", "join", "sorted")
 )
-"""Names that are ignored at the end of an expression, unless it has no other."""
+"""Names that are ignored at the end of an expression, unless it has no other name."""
 
 LITERALS = ("'", '"', "b'", "[", "(", "{", "<")
 """The beginnings of example values that are a `repr` already."""
@@ -294,7 +294,7 @@ def outputs() -> Iterator[Text]:
 
 
 def _not_shown(module: ast.Module) -> Iterator[ast.AST]:
-    """Docstrings, and the constant parts of f-strings, which are listed as a whole."""
+    """Yield docstrings, and the constant parts of f-strings, because `outputs` lists an f-string as a whole."""
     for node in ast.walk(module):
         if isinstance(node, ast.Expr):
             yield from ast.walk(node) if isinstance(node.value, ast.Constant) else ()
@@ -334,7 +334,7 @@ def json_keys() -> Iterator[Text]:
 
 
 def names() -> Iterator[Text]:
-    """List modules and classes with the first line of their docstrings."""
+    """List modules and classes with the first paragraph of their docstrings."""
     for file in sources():
         module = module_of(file)
         for node in nodes(file):
@@ -346,7 +346,7 @@ def names() -> Iterator[Text]:
 
 
 def public() -> Iterator[Text]:
-    """List the public names of `kafka_actors` with their docstrings, and the options of the pytest plugin."""
+    """List the public names of `kafka_actors` with their docstrings."""
     for file in sorted((ROOT / "actors" / "public").glob("*.py")):
         for node in nodes(file):
             if isinstance(node, ast.Module | ast.ClassDef | Function):

@@ -1,4 +1,4 @@
-"""The documentation keeps up with the code: what it names is there, what the code cites of it is in it."""
+"""Check the documentation against the code: generated pages are current, and names, links and citations exist."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ RECORD = re.compile(r" {4,}\d+ <- ")
 
 
 def long_lines(text: str) -> list[str]:
-    """The lines of prose that are too long: no table, no code, no heading, and not a single word."""
+    """Return the lines that are too long, except tables, code, headings, and lines with one long word or link."""
     lines = [line for line in without_code(text).splitlines() if len(line) > COLUMNS]
     return [
         line
@@ -101,7 +101,7 @@ def test_pages_are_wrapped() -> None:
 
 
 def stray_numbers(text: str) -> list[str]:
-    """The lines inside a paragraph that begin with a number and a full stop, which Markdown takes for a list."""
+    """Return the lines inside a paragraph that begin with a number and a full stop, which Markdown takes for a list."""
     found, last, before = [], dict[int, int](), ""
     for line in without_code(text).splitlines():
         number = re.match(r"( *)(\d+)\. ", line)
@@ -123,9 +123,9 @@ def test_no_line_of_a_paragraph_looks_like_a_numbered_item() -> None:
 
 
 def outside_their_list(text: str) -> list[str]:
-    """The lists and paragraphs that the site would put outside the list item that they belong to.
+    """Return the lists and paragraphs that the site would put outside their list item.
 
-    Python-Markdown, which builds the site, wants them indented by four columns for each level; others accept two.
+    Python-Markdown, which builds the site, requires four columns of indentation for each level; others accept two.
     """
     lines = ["", *without_code(text).splitlines()]
     found = []
@@ -149,13 +149,13 @@ def test_the_readme_has_fewer_than_120_lines() -> None:
 
 
 def drawn(text: str) -> set[str]:
-    """What the drawings of actors.md 2 name like a class."""
+    """Return the capitalised names in the drawings of actors.md 2."""
     drawings = text.partition("\n## 2. ")[2].partition("\n## 3. ")[0]
     return {name for line in re.findall(r"(?m)^    .*$", drawings) for name in re.findall(r"\b[A-Z][A-Za-z]+\b", line)}
 
 
 def test_drawings_name_existing_actors_and_messages() -> None:
-    """Actors and messages by their classes, clients' requests as their APIs are called."""
+    """Drawings name actors and messages by their classes, and requests of clients by their APIs."""
     classes = {name for file in sources() for name in re.findall(r"(?m)^class (\w+)", file.read_text(encoding="utf-8"))}
     names = drawn(TEXTS["actors.md"])
     assert len(names) > 40
@@ -197,7 +197,7 @@ def test_what_is_cited_is_there(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted((ROOT / "tests").rglob("test_*.py")), ids=name)
 def test_the_ids_of_conformance_rows_are_in_the_notes(file: Path) -> None:
-    """A test named for a row of the tables of 2.6's own tests (PS4, RS1, ...) finds it in controller.md."""
+    """If a test's name has an id of the conformance tables (PS4, RS1, ...), controller.md has this id."""
     named = re.findall(r"\bdef test_((?:(?:cm|cc|ev|ps|rs|td)\d+_(?:and_)?)+)", file.read_text(encoding="utf-8"))
     ids = {each.upper() for names in named for each in re.findall(r"[a-z]+\d+", names)}
     missing = sorted(each for each in ids if not re.search(rf"\b{each}\b", TEXTS["controller.md"]))
@@ -205,7 +205,7 @@ def test_the_ids_of_conformance_rows_are_in_the_notes(file: Path) -> None:
 
 
 def test_every_row_of_the_conformance_tables_is_named_by_a_test() -> None:
-    """Rows of broker.md 9 by number, those of controller.md 9 by id: in a test's name, a case's id or a docstring."""
+    """Tests name each row of broker.md 9 by its number in a test's name, and each row of controller.md 9 by its id."""
     tests = "\n".join(file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests").rglob("test_*.py")))
     named: set[int] = set()
     for rows in re.findall(r"\bdef test_rows?_((?:\d+_(?:and_|to_)?)+)", tests):
@@ -225,7 +225,10 @@ def test_every_row_of_the_conformance_tables_is_named_by_a_test() -> None:
 
 @pytest.mark.parametrize("page", PROTOCOL, ids=name)
 def test_every_section_of_the_protocol_says_who_obeys_it(page: Path) -> None:
-    """Below each title with text stands who obeys it and which test says so, or that it is not built yet."""
+    """Each section with text begins with a note in italics.
+
+    A note that begins with "Obeyed" names its tests, or says that the section is not built yet or for comparison only.
+    """
     sections = re.findall(r"(?m)^#{2,3} (.*)\n+((?:(?!#).*\n?)*)", page.read_text(encoding="utf-8"))
     silent = [title for title, body in sections if body.strip() and not body.lstrip().startswith("*")]
     untested = [
@@ -283,7 +286,7 @@ def test_a_citation_of_nothing_is_found_out() -> None:
 
 
 def kafka_rows(page: str) -> list[tuple[list[str], list[Path]]]:
-    """Kafka's names of each row of a table "Kafka | here", and the files and packages of the row."""
+    """Return the Kafka names of each row of a table "Kafka | here", and the files and packages of the row."""
     rows = []
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -300,7 +303,7 @@ def kafka_rows(page: str) -> list[tuple[list[str], list[Path]]]:
 
 
 def unnamed(rows: list[tuple[list[str], list[Path]]]) -> list[str]:
-    """Names that occur in no file of their row."""
+    """Return the names that occur in no file of their row."""
     missing = []
     for names, places in rows:
         files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
@@ -316,7 +319,7 @@ SEARCHED = """
     ReplicaFetcherManager ReplicaFetcherThread ReplicaManager ReplicaStateMachine SocketServer TimeIndex
     TopicDeletionManager high_watermark isr LEO log_end_offset log_start_offset purgatory
 """.split()
-"""Words by which who knows Kafka searches the code."""
+"""Words that an engineer who knows Kafka searches for in the code."""
 
 
 def test_kafkas_names_are_found_in_the_files_that_the_map_names() -> None:

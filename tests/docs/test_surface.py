@@ -1,4 +1,4 @@
-"""The texts that users meet keep to docs/contributing/style.md: no surface has a word that the page replaces."""
+"""Check that texts for users have no word that docs/contributing/style.md replaces, and that all are collected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_no_surface_has_replaced_words() -> None:
 
 
 def test_each_surface_is_collected() -> None:
-    """Smaller numbers mean that the code declares its texts in a way that the script does not see."""
+    """A smaller number means that the code declares texts in a way that `tests.docs.surface` does not find."""
     counts = Counter(text.surface for text in texts())
     expected = {"help texts": 150, "log lines": 140, "errors": 300, "output": 200, "metrics": 50, "JSON keys": 100}
     expected |= {"names": 1200, "public API": 60}

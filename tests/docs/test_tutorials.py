@@ -1,4 +1,4 @@
-"""The tutorials run: files are written, diffs applied and commands run in their order, and the shown output occurs."""
+"""Run the tutorials: write their files, apply their diffs, run their commands, and compare the shown output."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from tests.layering import ROOT
 
 FOLDER = ROOT / "docs" / "tutorials"
 IN_A_CLONE = ("find-a-bug.md", "change-a-rule.md")
-"""Tutorials that change the product: they run in a copy of it."""
+"""Tutorials that change the product; they run in a copy of it."""
 COPIED = ("actors", "messages", "spark", "zk_bridge", "tests", "pyproject.toml")
 
 
 def without_numbers(text: str) -> str:
-    """Text in which numbers do not matter."""
+    """Replace each number by "#", because outputs differ in numbers."""
     return re.sub(r"\d+", "#", text)
 
 
 def missing(expected: str, output: str) -> list[str]:
-    """The expected lines that the output does not have; a line may leave parts out by " ..."."""
+    """Return the expected lines that the output does not have.
+
+    The parts of a line between "..." are searched separately; white space and numbers are not compared.
+    """
     found = without_numbers(" ".join(output.split()))
     lines = [without_numbers(" ".join(line.split())) for line in expected.splitlines()]
     return [line for line in lines if not all(part.strip() in found for part in line.split("..."))]
 
 
 def clone(folder: Path) -> None:
-    """Copy the product and its tests."""
+    """Copy the product and its tests into the folder."""
     ignored = shutil.ignore_patterns("__pycache__", "apache_classes")
     for name in COPIED:
         if (ROOT / name).is_dir():
@@ -45,7 +48,7 @@ def clone(folder: Path) -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """An environment in which `kafka-actors` and `python` run the code of the folder, if it has any."""
+    """Return an environment whose `kafka-actors` and `python` run the code in the folder, or else this repository's."""
     programs = folder.parent / "programs"
     programs.mkdir()
     kafka_actors = programs / "kafka-actors"
@@ -90,7 +93,7 @@ def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
 
 
 def test_the_notebook_prints_what_it_shows() -> None:
-    """`python -m tests.docs.notebook` stores what the cells print now."""
+    """`python -m tests.docs.notebook` stores the current output of the cells."""
     cells = list(notebook.executed(json.loads(notebook.NOTEBOOK.read_text("utf-8"))))
     assert len(cells) > 5
     for cell, printed in cells:

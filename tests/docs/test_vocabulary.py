@@ -1,4 +1,4 @@
-"""Text keeps to docs/contributing/style.md: no line has a replaced habit, and commit subjects are plain."""
+"""Check that no line has a habit that docs/contributing/style.md replaces, and that commit subjects are plain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.docs import vocabulary
 from tests.docs.vocabulary import EXCEPTIONS, MOST, ROOT, hits
 
 FIRST_COMMIT = "6b8a5c4"
-"""Subjects of the commits after this one are checked."""
+"""The test checks the subjects of the commits after this one."""
 
 MAX_SUBJECT = 72
 
@@ -51,7 +51,7 @@ def test_a_hit_is_named_by_file_line_and_word() -> None:
 
 
 def faults(subject: str) -> list[str]:
-    """What is wrong with a commit's subject line."""
+    """Return the faults of a commit's subject line."""
     word = re.match(r"[A-Za-z]+", subject)
     found = []
     if len(subject) > MAX_SUBJECT:
@@ -66,7 +66,7 @@ def faults(subject: str) -> list[str]:
 
 
 IMPERATIVES = {"Bring", "Embed", "Ring", "Shed", "String", "Bus"}
-"""Imperatives that end like another form."""
+"""Imperatives that end like another form of a verb."""
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ HABITS: dict[str, str] = {
     "negation": r"is no(?:ne)? [a-z]+ (?:that|of)|so many [a-z]+|where nobody|none where",
     "stands": r"(?:stands?|stood) (?:back|for|in|by|still|ready)",
 }
-"""Each habit as a regular expression over words, case ignored."""
+"""Habit -> regular expression over words; case is ignored."""
 
 ACCEPTED = re.compile(
     r"(?i)\bwall clock\b"
@@ -35,7 +35,7 @@ EXCEPTIONS: tuple[tuple[str, str], ...] = (
     ("tests/docs/test_surface.py", "class LastTold: The last state."),
     ("tests/docs/test_surface.py", '== ["Told"]'),
 )
-"""(file, text of a line) where a listed word is right, such as a test of the search itself; at most `MOST`."""
+"""(file, part of a line) where a listed word is right, such as a test of the search itself; at most `MOST`."""
 
 MOST = 40
 
@@ -45,7 +45,7 @@ NOT_COUNTED = (
     "tests/docs/vocabulary.py",
     "tests/docs/test_vocabulary.py",
 )
-"""History, the style page, and the lists of words."""
+"""Files that are not searched: the history, the style page, and the lists of words."""
 
 _PATTERNS = {habit: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for habit, words in HABITS.items()}
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])|_")

@@ -1,4 +1,4 @@
-"""The listeners' gateway alone, on a loop of its own."""
+"""A listener gateway without a node, on its own asyncio loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from tests.broker.harness import settings
 
 
 def run_with_gateway(scenario: object, **fields: object) -> None:
-    """Run `scenario(gateway, base, seen)` on a loop; `seen` collects the requests that the gateway submits."""
+    """Run `scenario(gateway, base, handler, seen)` on a loop.
+
+    `seen` collects the requests that the gateway sends to the endpoint `handler`.
+    """
 
     async def main() -> None:
         base = LocalBase(clock=RealClock())
@@ -34,16 +37,16 @@ def run_with_gateway(scenario: object, **fields: object) -> None:
 
 
 async def turns(count: int = 50) -> None:
-    """Let the loop turn so often: what can happen at the gateway without anybody else's doing has happened then.
+    """Let the loop turn `count` times, after which the gateway has done all that it can do without further input.
 
-    Bytes sent over the loopback are in the peer's socket when `send` returns; from there a few turns to the actors.
+    Bytes sent over the loopback are in the peer's socket when `send` returns; a few turns take them to the actors.
     """
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def eventually(look: object) -> None:
-    """Wait on the loop for a condition."""
+    """Wait on the loop until the condition is true, for at most 10 s."""
     for _ in range(2000):
         if look():  # type: ignore[operator]
             return

@@ -1,4 +1,4 @@
-"""The states of a connection, as the listener's connections go through them."""
+"""The legal transitions between the states of a client connection."""
 
 from __future__ import annotations
 

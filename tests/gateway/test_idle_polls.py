@@ -1,4 +1,4 @@
-"""Sessions that rest, where sockets and actors do not matter; the rest is in the contract of networks."""
+"""Idle fetch sessions, without sockets and actors; tests/node/test_network_contract.py tests them with both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def poll(epoch: int, wait_ms: int = 500, min_bytes: int = 1) -> ClientRequest:
 
 
 class World:
-    """A listener's resting sessions, of which one rests, in virtual time."""
+    """A listener's idle fetch sessions in virtual time; one session is idle."""
 
     def __init__(self) -> None:
         self.time = VirtualScheduler()

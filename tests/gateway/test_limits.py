@@ -1,4 +1,4 @@
-"""What peers may use up of a node: connections, memory, the record, lines of the log; and who may give it orders."""
+"""Limits on connections, open files, memory, trace bytes and log lines, and the listeners for controller requests."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Client:
 
 
 def serve(gateway: ListenerGateway, base: LocalBase, seen: Seen) -> None:
-    """Have everything answered at once, and what was asked kept in `seen`."""
+    """Respond to each request at once, and collect the requests in `seen`."""
 
     def answer(message: Any, sender: Any) -> None:
         seen.append(message.request)
@@ -194,7 +194,7 @@ def test_logs_and_connections_share_what_the_reserve_leaves(limit: int) -> None:
 def test_a_connection_beyond_the_limit_of_files_is_refused(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Connections beyond the limit waited in the socket, without a word, until their clients gave up."""
+    """Formerly such connections waited in the socket, without a log line, until their clients gave up."""
     monkeypatch.setattr(FileLimit, "of_process", lambda: FileLimit(2, 3, 2, 8))
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
@@ -213,7 +213,7 @@ def test_a_connection_beyond_the_limit_of_files_is_refused(
 
 
 class Exhausted(socket.socket):
-    """A listening socket of a process that has no files left, for a while."""
+    """A listening socket that fails as in a process without free file descriptors, while `left` is 0."""
 
     tries = 0
     left = 0
@@ -266,7 +266,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_is_not() -> None:
     "sent", (b"", struct.pack(">ih", 100, 3), struct.pack(">ihh", 50 << 20, 0, 8)), ids=("nothing", "a head", "a large")
 )
 def test_a_silent_connection_takes_little_memory_and_gives_it_back(sent: bytes) -> None:
-    """A connection had a buffer of 64 KB from its beginning, and one of 2 MB when it had announced a large frame."""
+    """Formerly a connection had a buffer of 64 KB from its start, and one of 2 MB after it announced a large frame."""
     count = 100
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
@@ -486,7 +486,7 @@ def test_orders_are_taken_from_the_listener_of_the_brokers_alone(api: Api) -> No
 
 
 def test_a_flood_of_orders_is_refused_one_after_the_other() -> None:
-    """Without one refusal inside the other: the stack would end before the bytes that a connection takes at once do."""
+    """Refusals are not nested calls: the bytes that a connection reads at once would overflow the stack."""
     count = 500
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:

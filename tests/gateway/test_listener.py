@@ -1,4 +1,4 @@
-"""The listeners over real sockets: order, refusals, back-pressure, bytes that are no requests (broker.md 6.3, 3.7)."""
+"""Listeners on real sockets: order, refusals, back-pressure, and bytes that are not a request (broker.md 6.3, 3.7)."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_one_request_of_a_connection_is_under_way_at_a_time() -> None:
 
 
 def test_a_flood_without_an_answer_is_not_taken_in() -> None:
-    """The first request is under way; of the rest the gateway takes little, and the sockets what they can hold."""
+    """The first request is in flight. The gateway reads less than 1 MB of the others, so most stay with the client."""
     flood = 64 << 20
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
@@ -338,7 +338,7 @@ def test_no_host_means_every_interface(host: str, reached: list[str]) -> None:
 
 
 def test_a_client_that_came_by_ipv4_is_named_by_its_ipv4_address() -> None:
-    """Also where it came in through a socket for both."""
+    """This also holds if the listening socket accepts both IPv4 and IPv6."""
     if not socket.has_dualstack_ipv6():
         pytest.skip("needs IPv6")
 
@@ -368,7 +368,7 @@ def test_a_stop_closes_everything(tmp_path: Path) -> None:
 
 
 def test_produces_of_a_connection_are_under_way_together_and_answered_in_their_order() -> None:
-    """And what follows them, or is followed by them, waits for its turn."""
+    """Any other request waits for the Produce requests before it, and the Produce requests after it wait for it."""
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
         base.inject(gateway.address, ServeClients(handler))

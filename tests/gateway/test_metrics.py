@@ -1,4 +1,4 @@
-"""The metrics gateway: what actors publish is what a scrape finds."""
+"""The metrics gateway serves what actors publish."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gateway(base: LocalBase) -> Iterator[MetricsGateway]:
 
 
 def scrape(port: int) -> list[str]:
-    """The samples served, comments left out."""
+    """Return the served samples, without comments."""
     with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=10) as answer:
         return [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
 
@@ -89,7 +89,7 @@ def test_timers_are_counted_and_summed_and_totals_span_labels(base: LocalBase, g
 
 
 def test_a_silent_connection_does_not_block_others(gateway: MetricsGateway) -> None:
-    """A thread for each connection that anybody opens would be a way to bring a node down."""
+    """With one thread per connection, clients could exhaust the node's threads."""
     port = gateway.serve(HOST, 0)
     before = threading.active_count()
     with contextlib.ExitStack() as stack:
@@ -114,7 +114,7 @@ def test_a_busy_port_is_an_os_error_and_a_stopped_gateway_frees_its_own(gateway:
 
 
 def test_quantiles_are_those_of_the_newest(base: LocalBase, gateway: MetricsGateway) -> None:
-    """Between two of them in proportion, as in Kafka's snapshots."""
+    """A quantile between two values is interpolated, as in Kafka's snapshots."""
     port = gateway.serve(HOST, 0)
     base.inject(gateway.address, Samples(tuple(Sample("took", 5000.0) for _ in range(RESERVOIR))))
     base.inject(gateway.address, Samples(tuple(Sample("took", float(value)) for value in range(1, RESERVOIR + 1))))
@@ -136,7 +136,7 @@ def test_a_name_is_of_one_kind(base: LocalBase, gateway: MetricsGateway) -> None
 
 
 def scraped(gateway: MetricsGateway) -> dict[str, float]:
-    """Sample -> value, as they are served."""
+    """Return the value of each served sample."""
     if not gateway.served_at[1]:
         gateway.serve(HOST, 0)
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in scrape(gateway.served_at[1]))}

@@ -1,4 +1,7 @@
-"""The network gateway on real sockets: every Transmit has one outcome, and a failed connection carries nothing more."""
+"""The network gateway on real sockets: each Transmit of an open channel has one outcome.
+
+After a failure the connection is closed, and the next Transmit opens another.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ REQUEST = UpdateMetadataRequest(6, 1, 1, 1, (), ())
 
 
 class Peer:
-    """A listening socket that answers as `serve` says, and counts its connections."""
+    """A listening socket that handles connections with `serve`, and counts them."""
 
     def __init__(self, serve: Serve) -> None:
         self.connections = 0
@@ -62,25 +65,25 @@ async def frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def obedient(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer every request with code 0."""
+    """Respond to each request with code 0."""
     while True:
         header, _ = decode_request(await frame(reader))
         writer.write(encode_response(header, UpdateMetadataResponse(0)))
 
 
 async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read, and never answer."""
+    """Read requests, and never respond."""
     while True:
         await frame(reader)
 
 
 async def rude(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Read one request, and hang up."""
+    """Read one request, and close the connection."""
     await frame(reader)
 
 
 def answering(raw: bytes) -> Serve:
-    """A peer that answers everything with these bytes."""
+    """Return a peer that responds to each request with these bytes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -91,7 +94,7 @@ def answering(raw: bytes) -> Serve:
 
 
 class Desk:
-    """The gateway on its base and loop, and a mailbox for what comes of each Transmit."""
+    """The gateway with its base and loop, and a mailbox for the outcomes of Transmits."""
 
     def __init__(self) -> None:
         self.base = LocalBase()

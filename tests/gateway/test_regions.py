@@ -1,4 +1,4 @@
-"""Large answers go from file to socket: the same bytes as copied ones, or none that could be taken for an answer."""
+"""Large responses are sent from file to socket: the same bytes as copied ones, or an incomplete frame on failure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BATCHES = 40
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """A log of 8 MB."""
+    """Write a log of 8 MB; return its directory."""
     writer, path = LogManager(lambda: 1_000), str(tmp_path / "t-0")
     writer.open(path, True, CONFIG)
     for number in range(BATCHES):
@@ -84,7 +84,7 @@ def test_a_region_that_was_cut_is_an_error(path: str) -> None:
 
 
 def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) -> None:
-    """Its place in the file now has other records, which a read returns."""
+    """The region's part of the file now has other records."""
     port = opened(path, 1)
     _, before = port.read(path, 0, 1 << 30, BATCHES, True)
     rest = before.piece.after(before.size // 2)
@@ -108,7 +108,7 @@ def test_who_looks_into_what_he_reads_is_given_bytes(path: str) -> None:
 
 
 async def asked(gateway: ListenerGateway, base: LocalBase, handler: Any, seen: list[Any], logs: Any = None) -> Client:
-    """A client whose fetch is under way."""
+    """Return a client whose fetch request is in flight."""
     base.inject(gateway.address, ServeClients(handler, None, logs))
     client = await Client.of(gateway)
     client.writer.write(encode_request(FETCH, 1, "x"))
@@ -151,7 +151,7 @@ def test_a_region_that_shrinks_while_it_is_sent_closes_the_connection(path: str)
 def test_a_disk_failure_during_a_send_is_reported(
     path: str, monkeypatch: pytest.MonkeyPatch, error: int, reported: bool
 ) -> None:
-    """The peer's own errors are not; either way the connection ends."""
+    """Errors of the connection itself are not reported; in both cases the connection is closed."""
     _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True)
 
     def fail(*args: object) -> int:

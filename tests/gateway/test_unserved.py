@@ -1,4 +1,4 @@
-"""What is not served is refused at once, with Kafka's code and text, and the log names it once."""
+"""Requests of unsupported features are refused at once, with Kafka's code and text, and logged once per feature."""
 
 from __future__ import annotations
 

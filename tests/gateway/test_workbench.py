@@ -1,4 +1,4 @@
-"""The workbench: a turn of the loop has a limit of CPU time, also for large messages."""
+"""SlicedTaskQueue limits the CPU time of one turn of the loop, also for large messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 class Bench(SlicedTaskQueue):
-    """A second of CPU time passes at each look."""
+    """A queue whose CPU clock advances by one second at each reading."""
 
     def __init__(self, turn_seconds: float = 1.0) -> None:
         super().__init__(turn_seconds)
@@ -47,7 +47,7 @@ def test_a_small_message_is_done_at_once() -> None:
     [(1.0, "a1b1c1c-a2-b2-a3a-b3-b4b"), (2.0, "a1b1c1c-a2b2-a3ab3-b4b"), (99.0, "a1b1c1c-a2b2a3ab3b4b")],
 )
 def test_large_messages_take_turns_with_each_other_and_with_the_loop(turn_seconds: float, done: str) -> None:
-    """A turn ends with the slice after which its CPU is used up."""
+    """A turn ends with the slice after which its CPU time is used up."""
 
     async def scenario() -> None:
         log: list[Any] = []
@@ -99,7 +99,7 @@ def test_abandoned_work_ends() -> None:
 
 
 def test_a_long_call_is_made_on_another_thread_while_the_loop_goes_on() -> None:
-    """It ends only after the loop has had a turn: on the loop's thread it would never end."""
+    """The call ends only after a turn of the loop; on the loop's thread it would never end."""
 
     async def scenario() -> None:
         turned, done = threading.Event(), asyncio.get_running_loop().create_future()

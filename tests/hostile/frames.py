@@ -72,7 +72,7 @@ class Frames:
     def __init__(self, random: Random, wait_ms: int | None = None) -> None:
         self._random = random
         self._wait_ms = wait_ms
-        """The most that a field which says how long to wait may say, None: anything."""
+        """Maximum value of fields that contain a waiting time; None for no maximum."""
         self._correlation_id = self._key = 0
 
     def next(self, share_mutated: float = 0.5) -> tuple[int, int, int, bytes]:
@@ -202,9 +202,9 @@ class SingleExtremes(Frames):
         self._array = ""
         self._assigned = True
         self._numbers: list[Field] = []
-        """The numbers of the last request, in the order of its bytes."""
+        """Numeric fields of the last request, in the order of its bytes."""
         self._extreme: tuple[int, int] | None = None
-        """The place of the number that is extreme, and its value."""
+        """Index of the numeric field with the extreme value, and that value."""
 
     def requests(self, key: int, version: int) -> Iterator[tuple[str, bytes]]:
         """Yield the request of usual values, then two for each of its numbers: the number's name, and the frame.

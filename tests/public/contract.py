@@ -1,4 +1,4 @@
-"""What a cluster for tests promises, whatever it is made of: in memory, or processes on a real ZooKeeper."""
+"""The contract of clusters for tests, both in memory and as processes on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SECONDS = 20
 
 
 class Cluster(Protocol):
-    """The common part of `KafkaCluster` and its twin of processes."""
+    """The common methods of `KafkaCluster` and `ProcessCluster`."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -32,7 +32,7 @@ class Cluster(Protocol):
 
 
 def send(cluster: Cluster, topic: str, values: list[str]) -> None:
-    """Have them acknowledged by all in-sync replicas."""
+    """Send the values, and check that all in-sync replicas acknowledge them."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "linger.ms": 0})
     failed: list[Any] = []
     for value in values:
@@ -42,7 +42,7 @@ def send(cluster: Cluster, topic: str, values: list[str]) -> None:
 
 
 def read(cluster: Cluster, topic: str, count: int) -> list[str]:
-    """The first `count` values of partition 0."""
+    """Return the first `count` values of partition 0."""
     consumer = Consumer(
         {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "enable.auto.commit": False}
     )
@@ -53,7 +53,7 @@ def read(cluster: Cluster, topic: str, count: int) -> list[str]:
 
 
 class ClusterContract:
-    """Each test leaves all brokers running, in sync, so that one cluster may serve them all."""
+    """Tests for all kinds of clusters. Each leaves all brokers running and in sync, so they can share a cluster."""
 
     @pytest.fixture
     def cluster(self) -> Cluster:

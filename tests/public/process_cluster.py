@@ -1,4 +1,4 @@
-"""The twin of `KafkaCluster` that is made of processes and a real ZooKeeper: `up`, other commands, signals."""
+"""A cluster with the methods of `KafkaCluster`, run by `up`, other commands and signals on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ProcessCluster:
-    """Three nodes below `directory`, for a `with`."""
+    """Three nodes below `directory`, which run until the `with` block ends."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory / "cluster"
@@ -67,7 +67,7 @@ class ProcessCluster:
         return new
 
     def expire_session(self, broker_id: int) -> None:
-        """A process that is held up for longer than its session lasts."""
+        """Suspend a broker until its session has expired, then resume it and wait until it is registered."""
         self._signal(broker_id, signal.SIGSTOP)
         self.wait_for(lambda: not self._registered(broker_id))
         self._signal(broker_id, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""What clusters for tests record must replay."""
+"""Replay the traces of clusters for tests."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from actors.runtime.trace.replayer import replay_directory
 
 
 def check_replay(trace_dir: Path) -> None:
-    """Replay all runs; fail at a divergence or a damaged trace."""
+    """Replay all runs, and fail if one diverges or its trace is damaged."""
     replayed = replay_directory(trace_dir, (NodeActor,))
     assert [run.divergence or run.problem for run in replayed.runs if not run.ok] == []
 
 
 @contextmanager
 def replayed(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """Run the cluster, and replay what it has recorded."""
+    """Run the cluster while the context is open, then stop it and replay its traces."""
     cluster.start()
     cluster.keep = True
     yield cluster

@@ -1,4 +1,4 @@
-"""AsyncKafkaCluster: it does what KafkaCluster does, and the event loop goes on meanwhile."""
+"""AsyncKafkaCluster does what KafkaCluster does, without blocking the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.public import AsyncKafkaCluster, ClusterError, KafkaCluster
 
 
 def test_heartbeats_of_a_consumer_go_on_while_a_condition_is_awaited() -> None:
-    """A session of the group lasts half a second: if the loop were blocked, the member would be removed."""
+    """The group's session timeout is 0.5 s, so a blocked event loop would cause the member's removal."""
 
     async def scenario() -> bytes | None:
         settings = {"group.min.session.timeout.ms": 100}
@@ -47,7 +47,7 @@ def test_heartbeats_of_a_consumer_go_on_while_a_condition_is_awaited() -> None:
 
 
 def test_the_loop_goes_on_during_every_method() -> None:
-    """A task that counts is never held up for long, whatever is called."""
+    """No method delays a task that runs every 5 ms by 1 s or more."""
 
     async def scenario() -> float:
         longest, last = 0.0, asyncio.get_running_loop().time()
@@ -85,7 +85,7 @@ def test_the_loop_goes_on_during_every_method() -> None:
 
 
 def test_faults_are_awaited_and_do_not_block_the_loop() -> None:
-    """A paused broker keeps a request waiting; a task counts on, meets the end of the pause, and the hits are exact."""
+    """A paused broker delays a request while another task keeps running. The numbers of hits and calls are exact."""
 
     async def scenario() -> tuple[list[int], list[str]]:
         ticks = 0

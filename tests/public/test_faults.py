@@ -1,4 +1,4 @@
-"""Faults of requests on a real broker, met by librdkafka and kafka-python: exact hits, and what the client sees."""
+"""Request faults on real brokers, met by librdkafka, kafka-python and Java's client: hits, and the client's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.cluster.processes import properties
 from tests.public.replays import check_replay, replayed
 
 MESSAGES = 4
-"""Requests of each case: one for each message, for nothing is retried."""
+"""Number of messages in each case. Each is one request, because clients do not retry."""
 SEED = 3
 _random = random.Random(SEED)
 DRAWN = [_random.random() for _ in range(MESSAGES)]
@@ -38,7 +38,7 @@ TRIGGERS: dict[str, tuple[Callable[[Trigger[InjectedFault]], InjectedFault], set
         {number for number, drawn in enumerate(DRAWN) if drawn < 0.5},
     ),
 }
-"""How a trigger is set, and which of the messages meet the fault."""
+"""Trigger -> (function that sets it, numbers of the messages that meet the fault)."""
 
 KINDS: dict[str, tuple[tuple[Any, ...], bool, bool]] = {
     "error": ((87,), False, False),
@@ -48,18 +48,18 @@ KINDS: dict[str, tuple[tuple[Any, ...], bool, bool]] = {
     "blackhole": ((), False, False),
     "throttle": ((20,), True, True),
 }
-"""The value of each kind of fault; whether the client then counts a message as delivered; whether it is in the log."""
+"""Kind of fault -> (its arguments, whether the message is acknowledged, whether the message is in the log)."""
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    """Three brokers; what they recorded of all tests must replay."""
+    """Return a cluster of three brokers; after all tests, its traces must replay."""
     with replayed(KafkaCluster()) as cluster:
         yield cluster
 
 
 def log_end_offset(cluster: KafkaCluster, topic: str) -> int:
-    """The number of records in partition 0, whose leader is its only replica: its high watermark never lags."""
+    """Return the log end offset of partition 0: with one replica, it is equal to the high watermark."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none"})
     _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), 20)
     consumer.close()
@@ -126,9 +126,9 @@ def test_kafka_python_meets_them_too(cluster: KafkaCluster, trigger: str) -> Non
 
 
 def inject_one_after_the_other(cluster: KafkaCluster, **filters: str) -> list[InjectedFault]:
-    """Every second request meets a fault, of the next kind each.
+    """Inject a fault of each kind, so that each second request meets the next kind.
 
-    Requests that one fault hits are not counted by those behind it.
+    A request that one fault hits does not count as a call of later faults.
     """
     return [
         getattr(cluster.faults, kind)("Produce", *value, **filters).on_call(2 + number)
@@ -137,7 +137,7 @@ def inject_one_after_the_other(cluster: KafkaCluster, **filters: str) -> list[In
 
 
 ONE_BY_ONE = [True, *(part for _, acknowledged, _ in KINDS.values() for part in (acknowledged, True))]
-"""Which messages are acknowledged then."""
+"""Whether each message is acknowledged under `inject_one_after_the_other`."""
 ALL_WRITTEN = len(ONE_BY_ONE) - sum(not written for _, _, written in KINDS.values())
 
 
@@ -173,7 +173,7 @@ def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, 
     config = properties(
         tmp_path / "producer.properties",
         enable__idempotence="false",
-        linger__ms=100,  # the tool sends the first two records at once: they are one request
+        linger__ms=100,  # the tool sends the first two records at once, in one request
         max__in__flight__requests__per__connection=1,
         reconnect__backoff__ms=1,
         request__timeout__ms=400,
@@ -184,7 +184,7 @@ def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, 
         "--topic": "java-kinds",
         "--max-messages": str(1 + len(ONE_BY_ONE)),
         "--acks": "1",
-        "--throughput": "2",  # a request for each record, but for the first two
+        "--throughput": "2",  # one request for each record, except the first two
         "--producer.config": str(config),
     }
     command = [*apache_java(apache_jars, "128m"), "org.apache.kafka.tools.VerifiableProducer"]

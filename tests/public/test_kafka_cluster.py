@@ -1,4 +1,4 @@
-"""KafkaCluster: the contract of clusters, what only memory can do, and what it leaves behind."""
+"""KafkaCluster: the contract of clusters, the methods of clusters in memory, and remaining files and processes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
 
 API_VERSIONS = bytes.fromhex("0000000f 0012 0000 00000007 0005 636c696d65".replace(" ", ""))
-"""ApiVersions v0, with correlation id 7."""
+"""An ApiVersions v0 request with correlation id 7."""
 
 
 def commit(cluster: KafkaCluster, topic: str, value: str) -> None:
-    """Send a record in a transaction of its own."""
+    """Send a record in its own transaction, and commit it."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "id"})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -58,7 +58,7 @@ class TestProcesses(ClusterContract):
         return processes
 
 
-# --------------------------------------------------------------------------------------------------- a network parted
+# --------------------------------------------------------------------------------------------------- network partitions
 
 
 def test_a_follower_cut_off_from_its_leader_falls_out_of_the_isr() -> None:
@@ -172,7 +172,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:
 
 
 def test_clients_on_other_machines_get_an_advertised_name() -> None:
-    """Brokers bind all interfaces for clients, and talk to each other on 127.0.0.1."""
+    """Brokers bind all interfaces for clients, and connect to each other on 127.0.0.1."""
     with pytest.raises(ClusterError, match="Set advertised_host"):
         KafkaCluster(host="0.0.0.0")
     with KafkaCluster(2, host="0.0.0.0", advertised_host="localhost") as cluster:
@@ -190,7 +190,7 @@ def test_clients_on_other_machines_get_an_advertised_name() -> None:
 
 @pytest.mark.parametrize("brokers", [1, 3])
 def test_a_group_goes_on_where_it_was(brokers: int) -> None:
-    """On one broker, too: what groups commit is replicated on as many as there are."""
+    """This works with one broker too: `__consumer_offsets` has at most as many replicas as the cluster has brokers."""
 
     def one(cluster: KafkaCluster) -> tuple[str, int]:
         group = {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False, "log_level": 0}
@@ -299,7 +299,7 @@ def test_a_process_that_dies_is_an_error_and_not_taken_again() -> None:
         assert another.live_brokers == [0, 1, 2]
 
 
-# ------------------------------------------------------------------------------------------------- what becomes of it
+# ------------------------------------------------------------------------------------------------- processes and files
 
 
 def test_a_process_is_warm_for_the_next_and_two_clusters_have_two() -> None:
@@ -328,7 +328,7 @@ def test_three_brokers_are_ready_within_a_second_and_sooner_in_a_warm_process() 
 
 
 def test_a_diagnosis_has_all_that_the_brokers_handled_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers write their traces four times a second; `why` is replaced by a reader that needs no time to start."""
+    """Brokers write their traces only every 0.25 s. A reader that starts at once replaces `why`."""
 
     def read_types(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
         [run] = find_runs(Path(command[-1])).runs

@@ -1,4 +1,4 @@
-"""Faults of brokers, each once on three real brokers: what clients and the other brokers see, hits, `why`, replay."""
+"""Each broker fault once on three real brokers: effects on clients and other brokers, hits, `why`, and replay."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HOUR = 3600
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    """Three brokers; what they recorded of all tests must explain the faults, and replay."""
+    """Return a cluster of three brokers; after all tests, its traces must replay."""
     with replayed(KafkaCluster(session_timeout=0.5)) as cluster:
         yield cluster
 
 
 def send(cluster: KafkaCluster, topic: str, **settings: Any) -> None:
-    """Write one record, with retries."""
+    """Send one record, with retries, and check that it is acknowledged."""
     servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "linger.ms": 0}
     producer = Producer({**servers, "acks": "all", "retry.backoff.ms": 20, "reconnect.backoff.max.ms": 100, **settings})
     errors: list[Any] = []
@@ -36,7 +36,7 @@ def send(cluster: KafkaCluster, topic: str, **settings: Any) -> None:
 
 
 def first(cluster: KafkaCluster, topic: str) -> Message:
-    """The first record of a topic."""
+    """Return the first record of a topic."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "none", "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
     (record,) = consumer.consume(1, 30)

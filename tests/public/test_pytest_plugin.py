@@ -1,4 +1,4 @@
-"""The pytest plugin in test runs of its own: what a user sees of a failed test, and what stays on the disk."""
+"""The pytest plugin in separate test runs: reports of failed tests, and the files that remain on the disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 
 def run_pytest(folder: Path, source: str, *options: str) -> str:
-    """The output of pytest on one test file in `folder`, which does not belong to this project."""
+    """Run pytest on a test file in `folder`, which is outside this project, and return its output."""
     folder.mkdir(exist_ok=True)
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_it.py").write_text(source)

@@ -1,4 +1,4 @@
-"""SimulatedCluster: what KafkaCluster does, in virtual time; the same calls give the same run."""
+"""SimulatedCluster does what KafkaCluster does, in virtual time; the same calls give the same run."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from messages.requests import MetadataRequest
 
 
 def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:
-    """What a broker knows of the topics t and u: their error codes."""
+    """Return the error codes of the topics t and u in a broker's Metadata response."""
     answer = cluster.ask(broker_id, MetadataRequest(8, ("t", "u"), False))
     return {topic.name: topic.error_code for topic in answer.topics}
 
 
 def lives(directory: Path) -> list[float]:
-    """A life with everything in it; at which moments what happened."""
+    """Run a cluster with failures of all kinds, and return the virtual times in s at which they were over."""
     with SimulatedCluster(settings={"replica.lag.time.max.ms": 2000}, seed=7, directory=directory) as cluster:
         moments = [cluster.now]
         cluster.create_topic("t", partitions=3)

@@ -1,4 +1,4 @@
-"""`kafka_actors.trace`: what is read of a recorded cluster, and the errors of wrong use."""
+"""`kafka_actors.trace`: the contents of a cluster's trace, and the errors for wrong arguments and damaged files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The wheel beside a user's project that has names of ours: `docs/examples`, its tests, a type checker, the commands.
+"""Install the wheel, and use it in a project that has modules of the same names as this one (`docs/examples`).
 
-In another project the modules of these names fail when they are imported: nothing of the wheel imports them.
-
-The venv is clean but for one line: what the wheel depends on comes from where these tests have it.
+The tests run the project's tests, a type checker and the commands. In another project, modules of these names fail on
+import, so the wheel must not import them. The venv has the wheel only; a `.pth` file adds the folder of its
+dependencies, which these tests use too.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ REMAINS = ignore_patterns("__pycache__", "*.pyc", "*.so", ".*_cache")
 
 @attrs.frozen
 class Installed:
-    """The wheel, and the venv in which it is."""
+    """The wheel, and the `bin` folder of the venv in which it is installed."""
 
     wheel: Path
     bin: Path
 
     def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-        """Run something of the venv, with nothing of ours around it."""
+        """Run a command of the venv, without the PYTHON* variables of this process."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment["PATH"] = f"{self.bin}{os.pathsep}{environment['PATH']}"
         return subprocess.run(
@@ -52,7 +52,7 @@ class Installed:
 
 
 def dependencies() -> str:
-    """Where attrs is, the wheel's other dependencies are too."""
+    """Return the folder of attrs, which also has the wheel's other dependencies."""
     return str(Path(attrs.__file__).parents[1])
 
 
@@ -60,7 +60,7 @@ PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
 def built(place: Path, **environment: str) -> Path:
-    """A wheel that is built in this folder, from a copy of the sources."""
+    """Build the wheel in this folder, from a copy of the sources, and return its path."""
     source = place / "source"
     source.mkdir()
     for name in PACKAGES:
@@ -88,7 +88,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """The example, as a user has it."""
+    """Return a copy of the example project."""
     return copytree(EXAMPLES, tmp_path / "project", ignore=REMAINS)
 
 
@@ -132,7 +132,7 @@ def test_the_example_passes_a_type_checker(installed: Installed, project: Path) 
 
 
 def snippets(page: Path) -> list[str]:
-    """The blocks of Python on a page."""
+    """Return the Python code blocks of a page."""
     return [block.code for block in code_blocks(page.read_text(encoding="utf-8"), "python")]
 
 
@@ -142,7 +142,7 @@ def snippets(page: Path) -> list[str]:
 def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
     installed: Installed, project: Path, tmp_path: Path, page: str, tests: int
 ) -> None:
-    """Those of tests together, in the example project; a program alone, in an empty folder."""
+    """Snippets of tests run together in the example project; each program runs alone in an empty folder."""
     text = (ROOT / page).read_text(encoding="utf-8")
     assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", without_code(text, "python"))
     programs = [each for each in snippets(ROOT / page) if "kafka_actors.simulated" in each]
@@ -187,7 +187,7 @@ def test_internal_packages_are_not_importable(installed: Installed, project: Pat
 
 @pytest.fixture
 def other_project(tmp_path: Path) -> Path:
-    """A folder with modules of the repository's names, which end the program that imports them."""
+    """Return a folder with modules of the repository's package names, which end a program that imports them."""
     for name in (*(f"{name}.py" for name in PACKAGES if name != "actors"), "actors/__init__.py"):
         file = tmp_path / "project" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +234,7 @@ with SimulatedCluster(seed=7, directory=sys.argv[1]) as cluster:
 
 
 def test_clusters_run_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
-    """Traces of the wheel are those of the repository, so each replays what the other recorded."""
+    """The wheel writes the same traces as the repository, so each can replay the traces of the other."""
     assert installed.run("python", "-c", _CLUSTER, cwd=other_project).stdout == "0\n"
     theirs, ours = str(tmp_path / "wheel"), str(tmp_path / "repository")
     done = installed.run("python", "-c", _SIMULATED, theirs, cwd=other_project)

@@ -1,1 +1,1 @@
-"""A cluster of real processes under random faults for as long as one likes, watched from outside."""
+"""Soak tests: inject random faults into clusters of real processes, and check them with external clients."""

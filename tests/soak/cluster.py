@@ -1,4 +1,4 @@
-"""The cluster under test, and all that is done to it: a table of faults and chores, drawn from by a seed."""
+"""The cluster of the soak test, and a table of faults and topic changes from which a seed selects."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 NODES = 4
 SESSION_SECONDS = 3.0
 REST_SECONDS = 60.0
-"""By when a cluster that is left alone must be as it should be (nodes start in seconds, on a busy machine too)."""
+"""Maximum time in s until an idle cluster has no errors. Nodes start within seconds, also on a busy machine."""
 
 NAMES = tuple(f"soak-{number}" for number in range(12))
 
 
 @attrs.define
 class Soak:
-    """A cluster of our processes on a real ZooKeeper. What is done to it is printed, with seconds since the start."""
+    """A cluster of our processes on a real ZooKeeper. Each action is printed with the seconds since the start."""
 
     directory: Path
     chance: random.Random
@@ -39,26 +39,26 @@ class Soak:
     zk: PatientZooKeeperClient
     ports: dict[int, int] = attrs.field(factory=lambda: dict(enumerate(free_ports(NODES))))
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
-    """The nodes that were started and not yet killed or stopped."""
+    """Nodes that were started and not yet killed or stopped."""
     frozen: set[int] = attrs.field(factory=set)
     thawed: set[int] = attrs.field(factory=set)
-    """The nodes that were frozen in this life of theirs, perhaps for longer than their session."""
+    """Nodes that were suspended since their last start, perhaps for longer than their session timeout."""
     deleted: set[str] = attrs.field(factory=set)
-    """Topics that were deleted and not made anew."""
+    """Topics that were deleted and not created again."""
     load: load.Load | None = None
-    """The writer of records during the soak."""
+    """Writes records during the soak."""
     seen: Sight | None = None
-    """The cluster when it was last at rest."""
+    """Snapshot of the cluster when it last was idle and had no errors."""
     began: float = attrs.field(factory=time.monotonic)
 
     def say(self, what: str) -> None:
-        """Tell the story."""
+        """Print what happens, with the seconds since the start."""
         print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
 
     # ---------------------------------------------------------------------------------------------- nodes
 
     def start(self, node: int) -> None:
-        """Start a node that does not run; as Kafka's, it would not start beside the session of its earlier life."""
+        """Start a node when the session of its earlier process has ended; like Kafka's, it does not start before."""
         self.say(f"start {node}")
         until(lambda: not self.zk.exists(f"/brokers/ids/{node}"), what=f"{node}'s registration ends with its session")
         connect = self.server.connect_string
@@ -75,14 +75,14 @@ class Soak:
         )
 
     def kill(self, node: int) -> None:
-        """kill -9."""
+        """Kill a node with SIGKILL."""
         self.say(f"kill {node}")
         self.frozen.discard(node)
         self.thawed.discard(node)
         self.nodes.pop(node).kill()
 
     def stop(self, node: int) -> None:
-        """SIGTERM, and a clean end; a process that hardly runs yet is simply ended by it."""
+        """Stop a node with SIGTERM, and check its exit code; an unregistered node may also be ended by the signal."""
         self.say(f"stop {node}")
         clean = {0} if self.zk.exists(f"/brokers/ids/{node}") else {0, -signal.SIGTERM}
         code = self.nodes[node].stop(REST_SECONDS)
@@ -91,22 +91,22 @@ class Soak:
         del self.nodes[node]
 
     def freeze(self, node: int) -> None:
-        """SIGSTOP: a pause of the machine, as the others see it."""
+        """Suspend a node with SIGSTOP; to the other nodes, its machine seems to pause."""
         self.say(f"freeze {node}")
         self.nodes[node].send(signal.SIGSTOP)
         self.frozen.add(node)
 
     def thaw(self, node: int) -> None:
-        """SIGCONT."""
+        """Resume a node with SIGCONT."""
         self.say(f"thaw {node}")
         self.nodes[node].send(signal.SIGCONT)
         self.frozen.discard(node)
         self.thawed.add(node)
 
     def restart_zookeeper(self) -> None:
-        """Stop the server, and start it on its data."""
+        """Stop ZooKeeper, and start it again with its data."""
         self.say("restart ZooKeeper")
-        self.zk.stop()  # a client that connects to a starting server may hang: this one must not
+        self.zk.stop()  # a client may hang if it connects to a starting server
         self.server.stop()
         self.server.start()
         self.zk.start(REST_SECONDS)
@@ -115,19 +115,21 @@ class Soak:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that are there and not being deleted, but for the one with the records, and that of the groups,
-        which a consumer creates again at once."""
+        """The topics that exist and are not being deleted.
+
+        The topic of the load is left out. The topic of the groups is too, because a consumer creates it again at once.
+        """
         deleting = set(self.zk.get_children("/admin/delete_topics"))
         return sorted(set(self.zk.get_children("/brokers/topics")) - deleting - {load.TOPIC, GROUP_METADATA})
 
     def assignment(self, count: int) -> list[list[int]]:
-        """Replicas of this number of partitions, on any nodes of the cluster, running or not."""
+        """Return random replicas for `count` partitions, on any nodes of the cluster, running or not."""
         return [self.chance.sample(range(NODES), self.chance.randint(1, 3)) for _ in range(count)]
 
     def write_topic(
         self, topic: str, partitions: list[list[int]], new: bool, config: dict[str, str] | None = None
     ) -> None:
-        """Write a topic's znodes as an admin of Kafka's does."""
+        """Write a topic's znodes as Kafka's admin tools do."""
         data = {
             "version": 2,
             "partitions": {str(number): replicas for number, replicas in enumerate(partitions)},
@@ -142,7 +144,7 @@ class Soak:
             write.create(f"/brokers/topics/{topic}", text)
             write.commit()
 
-        if new:  # the server may respond too late: a retry then finds the topic created
+        if new:  # if the response comes too late, the retry finds the existing topic
             self.zk.retry(create)
         else:
             self.zk.retry(self.zk.set, f"/brokers/topics/{topic}", text)
@@ -150,19 +152,19 @@ class Soak:
     # ---------------------------------------------------------------------------------------------- records
 
     def begin_load(self) -> None:
-        """Make the topic for the records, and begin to write them."""
+        """Create the topic for the records, and start to write them."""
         self.write_topic(load.TOPIC, list(load.ASSIGNMENT), new=True, config=load.CONFIG)
         self.come_to_rest()
         self.load = load.Load(",".join(f"127.0.0.1:{port}" for port in self.ports.values()))
         self.load.go_on()
 
     def check_records(self, sight: Sight) -> list[str]:
-        """What is wrong with the records of a cluster that is at rest otherwise."""
+        """Return the errors in the records of a cluster whose state has no errors."""
         if self.load is None:
             return []
         states = [sight.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
         if any(state.leader < 0 or len(state.isr) < load.MIN_INSYNC for state in states):
-            return self.load.failures  # the high watermark does not move, and is perhaps below what was read
+            return self.load.failures  # the high watermark does not move, and may be below offsets that were read
         if self.load.undecided:
             return [f"{self.load.undecided} records are undecided"]
         acknowledged = {partition: dict(values) for partition, values in self.load.acknowledged.items()}
@@ -170,10 +172,10 @@ class Soak:
         self.say(f"{sum(map(len, acknowledged.values()))} records acknowledged, {len(found)} complaints")
         return found
 
-    # ---------------------------------------------------------------------------------------------- rest
+    # ---------------------------------------------------------------------------------------------- checks
 
     def come_to_rest(self) -> None:
-        """Let the cluster alone until nothing is wrong with it; AssertionError with what still is."""
+        """Pause the load, and wait until the cluster has no errors. Raises AssertionError with the remaining errors."""
         up = {node: (self.ports[node], self.directory / f"node-{node}" / "data") for node in sorted(self.nodes)}
         self.say(f"rest with {sorted(up)}")
         if self.load is not None:
@@ -196,11 +198,11 @@ class Soak:
             self.load.go_on()
 
 
-# -------------------------------------------------------------------------------------------------- what is done
+# -------------------------------------------------------------------------------------------------- actions
 
 
 def kill_and_start(soak: Soak) -> None:
-    """A node dies, and one that is away comes back: the same at once, or another, or none yet."""
+    """Kill a node; with probability 0.5, start a node that does not run, perhaps the same."""
     if soak.nodes:
         soak.kill(soak.chance.choice(sorted(soak.nodes)))
     if soak.chance.random() < 0.5:
@@ -208,7 +210,7 @@ def kill_and_start(soak: Soak) -> None:
 
 
 def stop_and_start(soak: Soak) -> None:
-    """A node is stopped cleanly and started again."""
+    """Stop a node cleanly, and start it again."""
     running = sorted(set(soak.nodes) - soak.frozen)
     if running:
         node = soak.chance.choice(running)
@@ -217,19 +219,19 @@ def stop_and_start(soak: Soak) -> None:
 
 
 def pause(soak: Soak) -> None:
-    """A node freezes; `wear` thaws it, within its session or after."""
+    """Suspend a node; `wear` resumes it before or after its session expires."""
     running = sorted(set(soak.nodes) - soak.frozen)
     if running:
         soak.freeze(soak.chance.choice(running))
 
 
 def restart_zookeeper(soak: Soak) -> None:
-    """ZooKeeper stops and starts again before any session expires."""
+    """Stop ZooKeeper, and start it again before any session expires."""
     soak.restart_zookeeper()
 
 
 def create(soak: Soak) -> None:
-    """A topic of one to eight partitions, some of whose replicas may be down."""
+    """Create a topic of one to eight partitions; some of their replicas may be down."""
     names = [name for name in NAMES if not soak.zk.exists(f"/brokers/topics/{name}")]
     free = [name for name in names if not soak.zk.exists(f"/admin/delete_topics/{name}")]
     if free:
@@ -241,7 +243,7 @@ def create(soak: Soak) -> None:
 
 
 def grow(soak: Soak) -> None:
-    """A topic gets one to three partitions more."""
+    """Add one to three partitions to a topic."""
     for topic in soak.chance.sample(soak.topics, min(1, len(soak.topics))):
         read = json.loads(soak.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]
         partitions = [read[str(number)] for number in range(len(read))] + soak.assignment(soak.chance.randint(1, 3))
@@ -250,7 +252,7 @@ def grow(soak: Soak) -> None:
 
 
 def delete(soak: Soak) -> None:
-    """A topic is to be deleted."""
+    """Request the deletion of a topic."""
     for topic in soak.chance.sample(soak.topics, min(1, len(soak.topics))):
         soak.say(f"delete {topic}")
         soak.deleted.add(topic)
@@ -266,11 +268,11 @@ ACTIONS: dict[Callable[[Soak], None], int] = {
     pause: 2,
     restart_zookeeper: 1,
 }
-"""What is done, and how often in proportion."""
+"""Action -> its relative frequency."""
 
 
 def wear(soak: Soak) -> None:
-    """A few actions in quick succession; then rest, with the remaining nodes."""
+    """Run three to six actions, resume or start most other nodes, and wait until the cluster has no errors."""
     for _ in range(soak.chance.randint(3, 6)):
         (action,) = soak.chance.choices(list(ACTIONS), list(ACTIONS.values()))
         try:
@@ -290,7 +292,7 @@ def wear(soak: Soak) -> None:
 
 
 def end(soak: Soak) -> None:
-    """Start all nodes, rest, and stop all cleanly."""
+    """Start all nodes, wait until the cluster has no errors, and stop all nodes cleanly."""
     for node in sorted(set(range(NODES)) - set(soak.nodes)):
         soak.start(node)
     soak.come_to_rest()

@@ -1,8 +1,8 @@
-"""Records written to a cluster under faults, and what must be true of them whatever happened meanwhile.
+"""A producer that writes records to a cluster under faults, and the checks of these records.
 
-Rule 1: what was acknowledged stays: the value is at the acknowledged offset, once and permanently.
-Rule 2: offsets have no gaps, and no value is there twice: the producer is idempotent.
-Rule 3: what was not acknowledged may be there or not. At rest, with enough replicas in sync, nothing is undecided.
+Rule 1: an acknowledged value stays at the acknowledged offset, once and permanently.
+Rule 2: offsets have no gaps, and no value occurs twice, because the producer is idempotent.
+Rule 3: an unacknowledged record may exist. In an idle cluster with enough replicas in sync, no record is pending.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ TOPIC = "load"
 ASSIGNMENT = ([0, 1, 2], [1, 2, 3], [2, 3, 0], [3, 0, 1])
 MIN_INSYNC = 2
 CONFIG = {"min.insync.replicas": str(MIN_INSYNC), "segment.bytes": "300000"}
-"""Segments are small, so that logs roll, and leave snapshots of their producers, while nodes die."""
+"""Segments are small, so that logs roll and write producer snapshots while nodes are killed."""
 
 UNDECIDED = 200
-"""How many records are under way at most."""
+"""Number of pending records at which the producer stops sending."""
 
 Row = tuple[int, bytes]
 """A record: (offset, value)."""
 
 
 def complaints(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[int, Sequence[Row]]) -> list[str]:
-    """What is wrong with the records read, partition by partition, after these values were acknowledged at offsets."""
+    """Return the errors in the records read from each partition, compared with the acknowledged offsets and values."""
     found = []
     for partition, rows in read.items():
         values = dict(rows)
@@ -46,12 +46,12 @@ def complaints(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[in
 
 
 class Load:
-    """A librdkafka producer, idempotent and with acks=all, that writes in a thread of its own until its end."""
+    """An idempotent librdkafka producer with acks=all, which writes in its own thread until `end`."""
 
     def __init__(self, bootstrap: str, partitions: int = len(ASSIGNMENT)) -> None:
         self.acknowledged: dict[int, dict[int, bytes]] = {partition: {} for partition in range(partitions)}
         self.failures: list[str] = []
-        """What the producer gave up: it never may."""
+        """Records that the producer failed to deliver; must stay empty."""
         self._bootstrap = bootstrap
         self._sent = 0
         self._writing = threading.Event()
@@ -77,30 +77,30 @@ class Load:
 
     @property
     def undecided(self) -> int:
-        """How many records are under way."""
+        """The number of pending records, neither acknowledged nor failed."""
         return len(self._producer)
 
     @property
     def count(self) -> int:
-        """How many records were acknowledged."""
+        """The number of acknowledged records."""
         return sum(map(len, self.acknowledged.values()))
 
     def go_on(self) -> None:
-        """Write more."""
+        """Start or resume writing."""
         self._writing.set()
 
     def pause(self) -> None:
-        """Write no more; what is under way stays so until it is acknowledged."""
+        """Stop writing; pending records are still sent until they are acknowledged."""
         self._writing.clear()
 
     def end(self) -> None:
-        """Let go of the cluster, whatever is under way."""
+        """End the thread, and drop the pending records."""
         self._ended.set()
         self._thread.join(30)
         self._producer.purge()
 
     def read_back(self, seconds: float) -> dict[int, list[Row]]:
-        """Every record of the partitions that have a leader. Raises KafkaException while the cluster is not at rest."""
+        """Return all records of each partition. Raises KafkaException if a partition cannot be read yet."""
         settings = {"bootstrap.servers": self._bootstrap, "group.id": "missing", "enable.auto.commit": False}
         consumer = Consumer({**settings, "log_level": 0})
         found: dict[int, list[Row]] = {}

@@ -1,8 +1,9 @@
-"""The state of a cluster as an external client sees it at one moment, and the faults in it.
+"""A snapshot of a cluster's state as external clients see it, and the checks of this snapshot.
 
-Rule 1: reading and judging are apart: `look` reads ZooKeeper, asks every live node, lists its directories; `complaints`
-        is a function of what was seen, and is tested with sights that are wrong in one thing each.
-Rule 2: nothing of the product is believed: znodes are read as Kafka's tools read them, nodes are asked as clients ask.
+Rule 1: reading and checking are separate. `look` reads ZooKeeper, sends requests to every running node, and lists its
+        log directory. `complaints` is a function of the snapshot; its tests use snapshots with one error each.
+Rule 2: the snapshot does not depend on internals of the product. Znodes are read as by Kafka's tools, and nodes receive
+        the requests of clients.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Name = tuple[str, int]
 
 @attrs.frozen
 class State:
-    """A partition's state znode, how often it was written since it was created, and when that was (its czxid)."""
+    """A partition's state znode, with its version (number of writes) and its czxid (time of the creation)."""
 
     leader: int
     leader_epoch: int
@@ -41,7 +42,7 @@ class State:
 
 @attrs.frozen
 class Metadata:
-    """What one node tells its clients: who leads each partition, its replicas, its ISR; who is controller."""
+    """The Metadata response of a node: the controller, and the leader, replicas and ISR of each partition."""
 
     controller: int
     leaders: Mapping[Name, int]
@@ -51,27 +52,27 @@ class Metadata:
 
 @attrs.frozen
 class Sight:
-    """A cluster at one moment. `up` are the nodes that should be there; `deleted` the topics that should not."""
+    """A snapshot of a cluster. `up` are the nodes that should be registered."""
 
     up: frozenset[int]
     registered: frozenset[int]
     controller: int
     epoch: int
     epoch_version: int
-    """The version of the znode /controller_epoch: how often it was written."""
+    """Version of the znode /controller_epoch, which counts its writes."""
     assigned: Mapping[Name, tuple[int, ...]]
     states: Mapping[Name, State]
     metadata: Mapping[int, Metadata]
     directories: Mapping[int, frozenset[Name]]
-    """The partitions that have a directory on each node, those being deleted left out."""
+    """Node -> partitions with a directory on it, without those that are being deleted."""
     logs: Mapping[Name, Mapping[int, str]]
-    """A checksum of each partition's log on each node that is in its ISR."""
+    """Partition -> node -> checksum of the log, for each running node in the ISR."""
     leftovers: tuple[str, ...] = ()
-    """Znodes of topics that were to be deleted, and notifications that were not processed."""
+    """Remaining znodes of deleted topics, and unprocessed notifications."""
 
 
 def complaints(now: Sight, before: Sight | None = None) -> list[str]:
-    """All that is wrong with a cluster at rest; with the sight before it, also what may not have happened between."""
+    """Return the errors in the state of an idle cluster; with `before`, also forbidden changes since that snapshot."""
     return [*_of_the_controller(now), *_of_the_partitions(now), *_of_the_nodes(now), *_between(now, before or now)]
 
 
@@ -98,7 +99,7 @@ def _of_the_partitions(now: Sight) -> Iterator[str]:
             yield f"{name}: leader {state.leader}, ISR {state.isr}, up are {sorted(now.up)}"
         if state.leader != NO_LEADER and isr != set(now.assigned.get(name, ())) & now.up:
             yield f"{name}: ISR {state.isr} of replicas {now.assigned.get(name)}, up are {sorted(now.up)}"
-        if state.leader_epoch > state.version:  # each write of the controller's counts both, one of a leader's but one
+        if state.leader_epoch > state.version:  # a controller's write increments both, a leader's only the version
             yield f"{name}: leader epoch {state.leader_epoch} after {state.version} writes"
         if len(set(now.logs.get(name, {}).values())) > 1:
             yield f"{name}: the logs of its ISR differ: {now.logs[name]}"
@@ -156,12 +157,19 @@ def look(
     whole: bool,
     forgetful: Collection[int],
 ) -> Sight:
-    """See the cluster: `up` is port and log directory of each node that runs, `gone` are the topics deleted.
+    """Return a snapshot of the cluster.
 
-    A deletion waits for every replica: unless the cluster is `whole`, what belongs to topics still being deleted is
-    not looked at. Nodes that are `forgetful` have outlived a session: they did not get deletions meanwhile, so they
-    may still know the topics that are gone (broker.md 3.9). Raises what kazoo and sockets raise while the cluster is
-    not at rest (a znode that goes while it is read).
+    Args:
+        zk: Client of the cluster's ZooKeeper.
+        up: Node -> (port, log directory) of each running node.
+        gone: Deleted topics.
+        whole: Whether all nodes run. A deletion waits for every replica, so topics that are still being deleted are
+            otherwise left out.
+        forgetful: Nodes whose session may have expired. They received no deletions meanwhile, so their deleted topics
+            are left out of the metadata (broker.md 3.9).
+
+    Raises:
+        KazooException, OSError: The cluster is still changing; for example, a znode was removed while it was read.
     """
     epoch, stat = zk.get("/controller_epoch")
     deleting = _children(zk, "/admin/delete_topics")

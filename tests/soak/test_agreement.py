@@ -1,8 +1,8 @@
-"""Every scenario on every kind of cluster: Apache's brokers under our controller, ours under Apache's, each by itself;
-and in simulation with the controller lost at many moments.
+"""Every scenario on every kind of cluster, and in a simulation that loses the controller at many moments.
 
-`make soak` does it. `--rewrite-scenarios` lets Apache alone write what stands below the
-lines of the scenarios anew, to be looked at as a difference: all others are held to it.
+The kinds are: ours only, Apache's only, Apache's brokers under our controller, and ours under Apache's. `make soak`
+runs these tests. With `--rewrite-scenarios`, Apache's cluster rewrites the expected results in the scenario files.
+Review their diff, because all other kinds are compared with these results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.agreement.simulated import check_simulated
 pytestmark = [pytest.mark.soak, pytest.mark.long]
 
 MOMENTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""Seconds after each line of a scenario at which its controller is lost."""
+"""Times in seconds after each line of a scenario at which the controller is lost."""
 
 
 @pytest.mark.parametrize("scenario", INTERRUPTED, ids=lambda each: each.name)
@@ -35,7 +35,7 @@ def test_every_kind_does_what_apache_did(
     rewriting = pytestconfig.getoption("rewrite_scenarios")
     if rewriting and kind != "apache":
         pytest.skip("Apache alone writes the scenarios")
-    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
+    faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
     stages = Stages(tmp_path, apache_jars)
     otherwise = []
     try:

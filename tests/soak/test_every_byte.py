@@ -1,6 +1,6 @@
-"""A log's files at every byte: a process killed while it writes it, and a file cut or changed there.
+"""Kill a process at every byte that it writes to a log's files, and damage these files at every byte.
 
-What `make test` does at some places (`tests/storage`), at all of them.
+`make test` does the same at some of the bytes (`tests/storage`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.long]
 
 @pytest.fixture(autouse=True)
 def _long() -> None:
-    faulthandler.cancel_dump_traceback_later()  # thousands of lives take minutes on a busy machine
+    faulthandler.cancel_dump_traceback_later()  # thousands of repetitions take minutes on a busy machine
 
 
 def test_a_process_that_is_killed_at_any_byte_finds_its_log_again(tmp_path: Path) -> None:

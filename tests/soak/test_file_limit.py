@@ -1,4 +1,4 @@
-"""A node whose process may open few files: 400 partitions with records, and 2,000 connections that are silent.
+"""A node whose process may open few files, with 400 partitions of records and 2,000 idle connections.
 
 `make soak` tries three limits, `make test` the smallest.
 """
@@ -26,7 +26,7 @@ LIMITS = (64, 256, 1024)
 
 @pytest.fixture
 def many_files() -> Iterator[None]:
-    """Let this process open what 2,000 connections take."""
+    """Raise this process's limit of open files to the maximum, for 2,000 connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     yield
@@ -48,7 +48,7 @@ def produce(producer: Producer, value: str) -> None:
 
 
 def everything(consumer: Consumer) -> int:
-    """Read the topic from its beginning; the number of records."""
+    """Read the topic from its beginning, and return the number of records."""
     consumer.assign([TopicPartition("t", partition, 0) for partition in range(PARTITIONS)])
     count = 0
     while messages := consumer.consume(1000, 3):
@@ -60,7 +60,7 @@ def everything(consumer: Consumer) -> int:
 @pytest.mark.soak
 @pytest.mark.usefixtures("many_files")
 def test_a_node_serves_within_its_limit_of_files(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """A process that ran out of files took its disk for failed, and ended."""
+    """Regression: a process without a free file descriptor treated its disk as failed, and ended."""
     limits = LIMITS if pytestconfig.getoption("soak_seconds") >= LONG_SOAK else LIMITS[:1]
     for limit in limits:
         place = tmp_path / str(limit)
@@ -70,7 +70,7 @@ def test_a_node_serves_within_its_limit_of_files(tmp_path: Path, pytestconfig: p
 
 
 def serve_within(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
-    """Attack a node of that limit, write and read meanwhile, and stop it."""
+    """Start a node with this limit, write and read while connections exceed it, and stop the node."""
     [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
     file = properties(
@@ -117,7 +117,7 @@ def serve_within(limit: int, tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> No
 
 
 def serves(client: dict[str, object]) -> bool:
-    """Whether a client that connects now is answered."""
+    """Return whether a new client receives a response."""
     with contextlib.suppress(KafkaException):
         return "t" in AdminClient(client).list_topics(timeout=5).topics
     return False

@@ -1,7 +1,7 @@
-"""Coordinators are killed, one after the other, under groups of clients of several makes that read and commit.
+"""Kill group coordinators one after the other, while groups of three kinds of clients read and commit.
 
-The rule: a group's committed offset is at least the acknowledged one, and at most what the group has read.
-A third of --soak-seconds is spent on it with three nodes of ours, and as much where one of the three is Apache's.
+A group's committed offset must be at least the acknowledged one, and at most the offset that the group has read to. The
+test runs for a third of --soak-seconds with three nodes of ours, and as long with two of ours and one of Apache's.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ Offsets = dict[int, int]
 
 
 class Reader(Protocol):
-    """The members of a group of its own."""
+    """The members of one consumer group."""
 
     group: str
 
     @property
     def read_to(self) -> Offsets:
-        """What it has read."""
+        """Partition -> offset after the last record that the group has read."""
 
     @property
     def reported(self) -> Offsets:
-        """What was acknowledged as committed."""
+        """Partition -> acknowledged committed offset."""
 
     def go_on(self, count: int) -> None:
-        """Read some more, and commit it, whatever is tried for that; as much was written since the last time."""
+        """Read `count` more records, which must have been written, and commit them, with retries."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -144,9 +144,9 @@ class KafkaPython:
 
 
 class Java:
-    """Two members that read and commit by themselves, each of its static name; they may be given other partitions.
+    """Two static members that read and commit on their own. The assignor may move partitions between them.
 
-    A commit that meets a rebalance is not tried again before the next records (`JavaMember`): it is not waited for.
+    A commit that fails in a rebalance is retried only with the next records (`JavaMember`). Nothing waits for it.
     """
 
     group = "java"
@@ -189,7 +189,7 @@ def _furthest(offsets: list[Offsets]) -> Offsets:
 
 
 def committed(cluster: Three, group: str) -> Offsets:
-    """The committed offset of the group, as another client receives it."""
+    """Return the group's committed offset of each partition, as another client receives it."""
     asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "log_level": 0})
     places = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     found: Offsets = {}
@@ -206,7 +206,7 @@ def committed(cluster: Three, group: str) -> Offsets:
 
 
 def coordinator(cluster: Three, group: str) -> int:
-    """Which node coordinates the group."""
+    """Return the node that is the coordinator of the group."""
 
     def asked() -> int | None:
         for port in cluster.ports:
@@ -220,20 +220,20 @@ def coordinator(cluster: Three, group: str) -> int:
 
 
 def bring_back(cluster: Three, node: int) -> None:
-    """Start a killed node again, when its session is over."""
+    """Start a killed node again after its session has ended."""
     until(lambda: not cluster.zk.exists(f"/brokers/ids/{node}"), what="its session is over", timeout=30)
     cluster.start(node)
 
 
 def write(producer: Producer, count: int) -> None:
-    """Write this number of records, and wait until they are acknowledged."""
+    """Write `count` records, and wait until they are acknowledged."""
     for number in range(count):
         producer.produce(TOPIC, b"%d" % number, partition=number % PARTITIONS)
     assert producer.flush(60) == 0
 
 
 def wear(cluster: Three, readers: list[Reader], seconds: float) -> None:
-    """Kill coordinators, and hold the groups to the law."""
+    """Kill coordinators for this time, and check the committed offsets of each group after each kill."""
     ends, rounds = time.monotonic() + seconds, 0
     writing = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
     producer = Producer(writing)
@@ -272,7 +272,7 @@ def wear(cluster: Three, readers: list[Reader], seconds: float) -> None:
 def test_committed_offsets_survive_the_kills_of_their_coordinators(
     apaches: tuple[int, ...], tmp_path: Path, apache_jars: Path, pytestconfig: pytest.Config
 ) -> None:
-    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
+    faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
     with Three.running(tmp_path, dict.fromkeys(apaches, apache_jars), **SETTINGS) as cluster:
         cluster.create(TOPIC, PARTITIONS)
         java = Java(apache_jars, tmp_path / "java", cluster.bootstrap)

@@ -1,6 +1,6 @@
-"""Hostile frames to a real node, over every API: each is answered, or its connection closes with a reason in the log.
+"""Send hostile frames of every API to a real node: it answers each, or closes the connection and logs a reason.
 
-`make soak` sends 200,000 of them; `make test` a few thousand. The seed is `--soak-seed`.
+`make soak` sends 200,000 frames, `make test` 2,000. The seed is `--soak-seed`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_A_FRAME = b"\xff" * 8
 def test_every_frame_is_answered_or_refused(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     seed, seconds = pytestconfig.getoption("soak_seed"), pytestconfig.getoption("soak_seconds")
     count = FRAMES if seconds >= LONG_SOAK else FEWEST
-    faulthandler.cancel_dump_traceback_later()  # no other test may take that long
+    faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply
     [port] = free_ports(1)
     (tmp_path / "node").mkdir()
     settings = {"group__initial__rebalance__delay__ms": 0, "offsets__topic__replication__factor": 1}
@@ -56,7 +56,7 @@ def test_every_frame_is_answered_or_refused(tmp_path: Path, pytestconfig: pytest
             assert outcome.lost == []
             closed = itertools.count(outcome.closed + 1)
 
-            def has_each_reason() -> bool:  # with the first line of a second, the log counts those left out before
+            def has_each_reason() -> bool:  # the first line of a second has the number of lines left out before
                 asyncio.run(until_answered("127.0.0.1", port, NOT_A_FRAME))
                 return reasons(node.log) == next(closed)
 

@@ -1,7 +1,7 @@
-"""Replication is honest: whatever befalls the replicas, what was acknowledged is there, once, in order, and everywhere.
+"""Under any faults, each acknowledged record exists once, in order, in the logs of all replicas.
 
-`make soak` takes twenty rounds of three nodes of ours and of two beside one of Apache's; `make test` and `make interop`
-take a few.
+`make soak` runs 20 rounds of faults with three nodes of ours, and 20 with two of ours and one of Apache's. `make test`
+and `make interop` run three.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
     jars = request.getfixturevalue("apache_jars") if APACHE in kinds else None
     seed, seconds = pytestconfig.getoption("soak_seed"), pytestconfig.getoption("soak_seconds")
     print(f"--soak-seed {seed}", flush=True)
-    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
+    faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
     rounds = max(FEWEST, round(ROUNDS_IN_TEN_MINUTES * min(1.0, seconds / 600)))
     with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
         with Trio.running(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
@@ -44,7 +44,7 @@ def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
                 if kind == OURS:
                     assert "Traceback" not in trio.nodes[node].output
     if rounds == FEWEST:
-        return  # the record of as much is replayed by test_soak
+        return  # test_soak replays a trace of similar length
     replayed = run_ours("replay", str(tmp_path / "cluster"), timeout=600)
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert ", 0 divergences" in replayed.stdout

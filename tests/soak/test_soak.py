@@ -1,5 +1,7 @@
-"""A seeded soak on real processes: whatever happens to the cluster, left alone it comes to rest as it should be, and
-what was recorded meanwhile replays. `make soak` takes ten minutes of it; options --soak-seconds and --soak-seed."""
+"""A seeded soak of real processes: after random faults, the cluster has no errors, and its traces replay.
+
+`make soak` runs it for ten minutes; options --soak-seconds and --soak-seed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
     seed = pytestconfig.getoption("soak_seed")
     print(f"--soak-seed {seed}", flush=True)
-    faulthandler.cancel_dump_traceback_later()  # no other test may take that long; what waits here has a deadline
+    faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
     with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
         zk = PatientZooKeeperClient(server.connect_string)
         zk.start(20)
@@ -65,7 +67,7 @@ def test_a_cluster_under_faults_comes_to_rest_and_replays(soak: Soak, pytestconf
 
 
 def unwanted(said: str) -> list[str]:
-    """What no log of a node may say, with the lines after it: a log whole would bury in a report what is amiss."""
+    """Return tracebacks and unknown settings in a node's log, 40 lines each; the whole log would hide them."""
     lines = said.splitlines()
     return [
         "\n".join(lines[at : at + 40])
@@ -74,11 +76,11 @@ def unwanted(said: str) -> list[str]:
     ]
 
 
-# --------------------------------------------------------------------------------------------- the external client
+# --------------------------------------------------------------------------------------------- tests of the checks
 
 
 def good() -> Sight:
-    """Two of three nodes are up; node 2 is down, and with it the only replica of u-0."""
+    """Return a snapshot without errors. Nodes 0 and 1 are up; node 2, the only replica of u-0, is down."""
     reported = Metadata(
         0, {("t", 0): 0, ("u", 0): -1}, {("t", 0): (2, 0, 1), ("u", 0): (2,)}, {("t", 0): (0, 1), ("u", 0): (2,)}
     )
@@ -153,7 +155,7 @@ def test_epochs_grow_by_one_at_each_write_and_never_back() -> None:
 
 
 def test_leader_epochs_grow_at_each_election_and_never_back() -> None:
-    """A leader's own writes, of the ISR, leave the epoch as it is."""
+    """The leader's writes of the ISR do not change the leader epoch."""
     ours = good().states["t", 0]
     for leader, epoch, version in ((ours.leader, 1, 5), (ours.leader, 2, 2), (1, 2, 4)):
         now = with_state(leader=leader, leader_epoch=epoch, version=version)

@@ -1,7 +1,7 @@
-"""Three nodes, of ours or one of Apache's among them, whose links to one another can be cut: the replicas of one topic.
+"""Three nodes that hold the replicas of one topic; a test can cut the links to each node.
 
-Each node has two listeners: clients reach it directly, the others through a link of its own that a test may cut. Who is
-cut off still reaches ZooKeeper and its clients, and goes on as it can.
+The nodes are ours, or one of them is Apache's. Each node has two listeners. Clients connect directly, other nodes
+through a proxy, which a test can cut. A node whose link is cut still reaches ZooKeeper, and clients still reach it.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ LAST_LINES = 12
 """Maximum number of lines of each node's log in the report of a failure."""
 
 MORE = 200
-"""Records that are acknowledged before the next blow falls."""
+"""Number of records that must be acknowledged before the next fault."""
 
 
 @attrs.define
 class Trio:
-    """The nodes by number; `kinds` says which are whose. What is done is printed."""
+    """Three nodes by number, each of the kind `OURS` or `APACHE`. Each action is printed."""
 
     place: Path
     zookeeper: str
@@ -59,7 +59,7 @@ class Trio:
     def running(
         cls, place: Path, zookeeper: str, kinds: Sequence[str], jars: Path | None, chance: random.Random
     ) -> Iterator[Trio]:
-        """Three nodes that run, the topic that they share, and load on it, as long as the context."""
+        """Run three nodes, their common topic, and a load on it while the context is open."""
         ports = free_ports(6)
         load = Load(",".join(f"127.0.0.1:{port}" for port in ports[:3]), len(ASSIGNMENT))
         made = cls(place, zookeeper, kinds, jars, chance, ports, PatientZooKeeperClient(zookeeper), load)
@@ -73,7 +73,7 @@ class Trio:
             made.end()
 
     def begin(self) -> None:
-        """Start the nodes, create the topic, and let records flow."""
+        """Start the nodes, create the topic, and start the load."""
         self.zk.start(20)
         for node in NODES:
             self.links[node] = Proxy(self.ports[3 + node])
@@ -84,10 +84,10 @@ class Trio:
         self.zk.create(f"/brokers/topics/{TOPIC}", json.dumps(data).encode())
         self.come_together()
         self.load.go_on()
-        self.more_records()  # a replica that was cut off before it heard of the topic would lead it in name only
+        self.more_records()  # a replica cut off before it receives the topic leads only in ZooKeeper
 
     def end(self) -> None:
-        """Let go of everything."""
+        """End the load, kill the nodes, and close the links and the ZooKeeper client."""
         self.load.end()
         for node in self.nodes.values():
             node.kill()
@@ -97,13 +97,13 @@ class Trio:
         self.zk.close()
 
     def say(self, what: str) -> None:
-        """Tell the story."""
+        """Print what happens, with the seconds since the start."""
         print(f"{time.monotonic() - self.began:6.1f} s  {what}", flush=True)
 
     def tell(self, error: object) -> None:
-        """Print what went wrong, and what is to be seen of the cluster: nothing of it is left afterwards."""
+        """Print the error and the state of the cluster, which no longer exists after the test."""
         self.say(f"{type(error).__name__}: {error}")
-        with contextlib.suppress(Exception):  # the error is reported; what ZooKeeper cannot return now is left out
+        with contextlib.suppress(Exception):  # the error is printed; state that ZooKeeper cannot return is left out
             for partition, state in enumerate(self.states()):
                 self.say(f"{partition}: {state}, logs {len(self.logs(str(partition)))}")
             self.say(
@@ -114,7 +114,7 @@ class Trio:
             print("\n".join(node.output.splitlines()[-LAST_LINES:]), flush=True)
 
     def start(self, node: int) -> None:
-        """Start a node when its earlier life is over for ZooKeeper, and wait until it is registered."""
+        """Start a node when the session of its earlier process has ended, and wait until it is registered."""
         registration = f"/brokers/ids/{node}"
         until(lambda: not self.zk.exists(registration), what="its earlier life is over", timeout=30)
         port, behind, link = self.ports[node], self.ports[3 + node], self.links[node].port
@@ -134,27 +134,27 @@ class Trio:
             self.nodes[node] = ApacheBroker(self.jars, folder, node, port, self.zookeeper, **settings)
         until(lambda: self.zk.exists(registration), what=f"{node} is registered", timeout=60)
 
-    # ------------------------------------------------------------------------------------------------ what must hold
+    # ------------------------------------------------------------------------------------------------ checks
 
     def states(self) -> list[dict[str, object]]:
-        """Each partition's state in ZooKeeper. Raises NoNodeError before there is one."""
+        """Return each partition's state in ZooKeeper. Raises NoNodeError if a partition has no state yet."""
         path = f"/brokers/topics/{TOPIC}/partitions"
         return [json.loads(self.zk.get(f"{path}/{partition}/state")[0]) for partition in ASSIGNMENT]
 
     def come_together(self) -> None:
-        """Wait until all replicas of all partitions are in sync."""
+        """Wait until all replicas of all partitions are in sync and each partition has a leader."""
         until(
             lambda: all(len(state["isr"]) == 3 and state["leader"] in NODES for state in self.states()),  # type: ignore[arg-type]
             *(bool, "all replicas are in sync", REST_SECONDS, (NoNodeError,)),
         )
 
     def more_records(self) -> None:
-        """Wait until this number of further records are acknowledged."""
+        """Wait until `MORE` further records are acknowledged."""
         wanted = self.load.count + MORE
         until(lambda: self.load.count, lambda count: count >= wanted, "more records acknowledged", REST_SECONDS)
 
     def logs(self, partition: str) -> set[str]:
-        """Checksums of the partition's log on each node: one where they are equal, byte for byte."""
+        """Return the set of checksums of the partition's logs: one if the logs of all nodes are equal."""
         found = set()
         for node in NODES:
             files = sorted((self.place / f"{node}" / "data" / f"{TOPIC}-{partition}").glob("*.log"))
@@ -162,31 +162,31 @@ class Trio:
         return found
 
     def check(self) -> None:
-        """Everything that was acknowledged is there, once, in order, and on all nodes alike."""
+        """Check that each acknowledged record exists once, in order, and that the logs of all nodes are equal."""
         self.load.pause()
         until(lambda: self.load.undecided, lambda left: left == 0, "nothing is undecided", REST_SECONDS)
         self.come_together()
         for partition in ASSIGNMENT:
             until(lambda p=partition: len(self.logs(p)), lambda kinds: kinds == 1, "equal logs", 30)  # type: ignore[misc]
-        # a new controller soon elects preferred leaders, and librdkafka then fails rather than ask these
+        # a new controller soon elects preferred leaders; librdkafka then fails instead of asking them
         read = until(lambda: self.load.read_back(30), what="read back", timeout=REST_SECONDS, ignore=(KafkaException,))
         found = self.load.failures + complaints(self.load.acknowledged, read)
         assert not found, found
         self.say(f"{self.load.count} records acknowledged, and there")
 
 
-# ------------------------------------------------------------------------------------------------ what is done
+# ------------------------------------------------------------------------------------------------ faults
 
 
 def kill(trio: Trio, node: int) -> None:
-    """kill -9, and a new life when the session of the old is over."""
+    """Kill a node, wait for more records, and start it when its session has ended."""
     trio.nodes[node].kill()
     trio.more_records()
     trio.start(node)
 
 
 def freeze(trio: Trio, node: int) -> None:
-    """SIGSTOP until the others go on without it, or until its session is over."""
+    """Suspend a node until more records are acknowledged, or until its session has ended."""
     trio.nodes[node].send(signal.SIGSTOP)
     if trio.chance.random() < 0.5:
         trio.more_records()
@@ -196,7 +196,7 @@ def freeze(trio: Trio, node: int) -> None:
 
 
 def cut(trio: Trio, node: int) -> None:
-    """No other node reaches it until it is the only in-sync replica of each partition that it leads."""
+    """Cut the link to a node until it is the only in-sync replica of each partition that it leads."""
     trio.links[node].cut()
     until(
         lambda: [state["isr"] for state in trio.states() if state["leader"] == node],
@@ -206,7 +206,7 @@ def cut(trio: Trio, node: int) -> None:
 
 
 def restart(trio: Trio, node: int) -> None:
-    """A clean stop, and a new life."""
+    """Stop a node cleanly, wait for more records, and start it again."""
     trio.nodes[node].stop()
     trio.more_records()
     trio.start(node)
@@ -216,7 +216,7 @@ ACTIONS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
 
 
 def wear(trio: Trio, rounds: int) -> None:
-    """Rounds of faults on any node, each kind once before any comes again; controllers and leaders are included."""
+    """Run rounds of faults on random nodes, each kind once before any is repeated, and wait for recovery each time."""
     for number in range(rounds):
         if number % len(ACTIONS) == 0:
             actions = trio.chance.sample(ACTIONS, len(ACTIONS))

@@ -1,6 +1,6 @@
-"""A table of batches that a broker must judge by their contents: kinds of damage, each in every codec.
+"""A table of valid and damaged batches, each kind in every codec, that a broker must accept or refuse.
 
-The header of each agrees with itself, and its checksum fits, unless the kind is about the header.
+The checksum of each batch is valid. Its header is consistent, unless the kind is about the header.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ class Bad(NamedTuple):
     data: bytes
     code: int
     apache: int
-    """What Apache Kafka 3.9.1 answers, where that is another code."""
+    """Error code of Apache Kafka 3.9.1, which may differ from `code`."""
 
     @property
     def records(self) -> int:
-        """How many it announces."""
+        """The number of records in the header."""
         return int.from_bytes(self.data[57:61], "big", signed=True)
 
     @property
     def name(self) -> str:
-        """What a failed test is called."""
+        """The kind and the codec, for test ids and failure messages."""
         return f"{self.kind}, {CODECS[self.codec] if self.codec < len(CODECS) else self.codec}"
 
 
@@ -51,7 +51,7 @@ def record(
     length: int | None = None,
     value_length: int | None = None,
 ) -> bytes:
-    """One record; `length` and `value_length` say something else than is true."""
+    """Return a record; `length` and `value_length` replace the true lengths if they are given."""
     body = b"\0" + varint(time_delta) + varint(delta)
     for text, said in ((key, None), (value, value_length)):
         body += varint((-1 if text is None else len(text)) if said is None else said) + (text or b"")
@@ -69,7 +69,7 @@ def batch(
     epoch: int = -1,
     sequence: int = -1,
 ) -> bytes:
-    """A batch around these bytes, which stand there as they are."""
+    """Return a batch with a valid checksum that contains `data` unchanged after its header."""
     now = int(time.time() * 1000)
     last = count - 1 if delta is None else delta
     rest = struct.pack(">hiqqqhii", codec | attributes, last, now, now, producer, epoch, sequence, count) + data
@@ -114,7 +114,7 @@ CONTENTS: dict[str, tuple[bytes, int]] = {
     "offsets that go back": (record(1) + record(0), 2),
     "a length of six bytes": (b"\x9a\x80\x80\x80\x80\x00" + record(0)[1:], 1),
 }
-"""What lies behind the header, and how many records it announces, before compression."""
+"""Kind -> (uncompressed bytes after the header, number of records in the header)."""
 
 HEADERS: dict[str, dict[str, int]] = {
     "no record announced": {"count": 0},
@@ -137,7 +137,7 @@ ACCEPTED = {
     "snappy in one block",
 }
 UNEXPECTED = {"damaged compression", "cut compression", "lz4 of linked blocks", "unknown compression"}
-"""What Apache does not expect, and answers with -1."""
+"""Kinds that Apache does not expect: it answers with UNKNOWN_SERVER_ERROR (-1)."""
 BY_CODEC: dict[str, tuple[int, ...]] = {
     "offsets with a hole": (0, -1, -1, -1, -1),
     "offsets that go back": (0, -1, -1, -1, -1),
@@ -146,23 +146,23 @@ BY_CODEC: dict[str, tuple[int, ...]] = {
     "a length of six bytes": (-1, 87, 87, 87, 87),
 }
 KEYLESS = {"good, a thousand", "a key of length -7"}
-"""What a compacted topic refuses."""
+"""Kinds with a record without a key, which a compacted topic refuses."""
 LENGTHS = {"a record longer than the batch", "a record that says to be shorter", "a record that says to be longer"}
-"""Accepted by Apache if compressed, although consumers stop there (docs/explanation/decisions.md)."""
+"""Kinds that Apache accepts if compressed, although consumers stop there (docs/explanation/decisions.md)."""
 
 
 def _bad(kind: str, codec: int, data: bytes) -> Bad:
     otherwise = 0 if kind in ACCEPTED else -1 if kind in UNEXPECTED else 87
     code = apache = BY_CODEC[kind][codec] if kind in BY_CODEC else otherwise
     if kind == "a transaction without a producer":
-        apache = 53  # without a transactional id in the request; else it is taken
+        apache = 53  # if the request has no transactional id; with one, the batch is accepted
     elif kind == "producer id -2" or (kind in LENGTHS and codec):
         apache = 0
     return Bad(kind, codec, data, code, apache)
 
 
 def table() -> Iterator[Bad]:
-    """All of them."""
+    """Yield all batches of the table."""
     for codec in range(len(CODECS)):
         for kind, (data, count) in CONTENTS.items():
             yield _bad(kind, codec, batch(compression.compressed(data, codec), count, codec))

@@ -1,4 +1,4 @@
-"""Record batches made by kafka-python's own builder, for tests of logs."""
+"""Record batches (built by kafka-python), transaction markers and old messages for tests of logs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batch(
     leader_epoch: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """A batch of format 2 with these values, its records one ms apart."""
+    """Return a batch of format 2 with these values; the timestamps of its records are 1 ms apart."""
     builder = DefaultRecordBatchBuilder(2, 0, transactional, producer, epoch, sequence, 1 << 30)
     for offset, value in enumerate(values):
         builder.append(offset, timestamp + offset, None, value, [])
@@ -41,7 +41,7 @@ def end_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """A marker, written field by field from Kafka's definition (transactions.md 3.7)."""
+    """Return a transaction marker, written field by field from Kafka's definition (transactions.md 3.7)."""
     key, value = struct.pack(">hh", 0, committed), struct.pack(">hi", 0, coordinator_epoch)
     record = b"\0\0\0" + bytes([2 * len(key)]) + key + bytes([2 * len(value)]) + value + b"\0"
     rest = struct.pack(">hiqqqhii", 0x30, 0, timestamp, timestamp, producer, epoch, -1, 1)
@@ -50,12 +50,12 @@ def end_marker(
 
 
 def header_of(data: bytes) -> BatchHeader:
-    """The first batch's header."""
+    """Return the first batch's header."""
     return read_header(data)
 
 
 def with_header(data: bytes, **fields: int) -> bytes:
-    """The batch with other header fields, and a checksum that fits them."""
+    """Return the batch with these header fields changed and a valid checksum."""
     header = read_header(data)._replace(**fields)
     changed = bytearray(HEADER.pack(*header) + data[HEADER.size :])
     struct.pack_into(">I", changed, 17, crc32c(bytes(changed[21:])))
@@ -63,7 +63,7 @@ def with_header(data: bytes, **fields: int) -> bytes:
 
 
 def message(magic: int, offset: int, value: bytes, timestamp: int = 1_000) -> bytes:
-    """A message of format 0 or 1 without key, as Kafka wrote them before 0.11."""
+    """Return a message of format 0 or 1 without a key, as Kafka before 0.11 wrote it."""
     rest = struct.pack(">bb", magic, 0) + (struct.pack(">q", timestamp) if magic else b"")
     rest += struct.pack(">ii", -1, len(value)) + value
     return struct.pack(">qiI", offset, len(rest) + 4, zlib.crc32(rest)) + rest

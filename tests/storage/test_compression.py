@@ -1,4 +1,4 @@
-"""What a log stores of batches of another codec than its topic's `compression.type`."""
+"""Recompression of batches whose codec differs from their topic's `compression.type`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def opened(place: Path, **fields: int) -> tuple[LogManager, str]:
 @pytest.mark.parametrize("append_time", [False, True])
 @pytest.mark.parametrize("target", range(len(CODECS)), ids=CODECS)
 def test_batches_are_stored_with_the_topics_codec(tmp_path: Path, target: int, append_time: bool) -> None:
-    """Offsets, times, and what an idempotent producer is known by stay; a batch that came before is a duplicate."""
+    """Recompression keeps the records and the producer fields. A repeated batch is still a duplicate."""
     logs, path = opened(tmp_path, compression=target)
     sent = [
         bad_batches.batch(compressed(THREE, codec), 3, codec, producer=7, epoch=1, sequence=3 * codec)

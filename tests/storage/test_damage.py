@@ -1,4 +1,4 @@
-"""The port of logs over damaged files and failing directories (broker.md 5.1, 5.6)."""
+"""LogManager with damaged files and failed directories (broker.md 5.1, 5.6)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from messages.wire.record_batch import body_of, whole_batches
 from tests.storage.batches import batch
 
 CONFIG = (600, 10**9, 1 << 20, 100, -1, -1)
-"""Of LogConfig: small segments, an index entry for every other batch."""
+"""Fields of LogConfig: small segments, with an index entry for each batch except the first."""
 BATCHES = 12
 CHECKPOINTS = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS)
 KINDS = ("log", "index", "timeindex", "snapshot", "leader-epoch-checkpoint", *CHECKPOINTS)
@@ -28,14 +28,17 @@ def port() -> LogManager:
 
 
 def append(logs: LogManager, path: str, number: int) -> int:
-    """Append two records, numbered; the error code."""
+    """Append batch `number`, which has two records, and return the error code."""
     data = batch(b"x" * 30, b"%d" % number, timestamp=1000 + number, producer=7, epoch=0, sequence=2 * number)
     *_, (error_code, *_) = logs.append(path, 1 + number // 5, False, False, body_of(data))
     return error_code
 
 
 def filled(path: Path) -> LogManager:
-    """A log of two dozen records in several segments and three leader epochs, half of it durable; it begins at 2."""
+    """Create a log of 24 records with three segments and three leader epochs, and return its LogManager.
+
+    The log start offset is 2. The last checkpoint comes after 14 records.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     logs, name = port(), str(path)
     logs.open(name, True, CONFIG)
@@ -52,7 +55,7 @@ def filled(path: Path) -> LogManager:
 
 
 def offsets(logs: LogManager, path: str, start: int, end: int) -> list[int]:
-    """The base offsets of all batches, each read from its own offset, as a consumer goes on, up to one that is none."""
+    """Return the base offsets of the batches that a consumer reads, up to the first damaged batch or error."""
     found: list[int] = []
     with contextlib.suppress(MalformedFrame):
         while start < end:
@@ -70,7 +73,7 @@ def _bytes(body: Body) -> memoryview:
 
 
 def damages(data: bytes, places: int) -> Iterator[bytes]:
-    """The file cut, and with one byte changed, at this number of places; with an invalid tail; with zeros."""
+    """Yield damaged files: truncated or with one changed byte, at `places` places; with a junk tail; all zeros."""
     step = max(1, len(data) // places)
     for place in range(0, len(data), step):
         yield data[:place]
@@ -86,7 +89,7 @@ def test_a_damaged_file_costs_at_most_what_was_in_it(tmp_path: Path, kind: str, 
 
 
 def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
-    """Whatever is cut or flipped in one file: the log opens, what it serves is whole and in order, and it goes on."""
+    """Damage each file of a kind; check that the log opens, returns complete batches in order, and takes appends."""
     whole = place / "whole"
     logs = filled(whole / "t-0")
     if clean:
@@ -111,7 +114,7 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
                 assert end == 2 * BATCHES, what
             elif len(damaged) < file.stat().st_size:
                 assert set(found) <= set(everything), what
-                if not clean and file is files[-1]:  # as a crash leaves it
+                if not clean and file is files[-1]:  # a crash leaves such a file
                     assert found == everything[: len(found)], what
             assert high_watermark >= 0, what
             if kind not in ("log", LOG_STARTS):
@@ -125,7 +128,7 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
 
 
 def test_producers_are_found_in_the_batches_where_their_only_snapshot_is_damaged(tmp_path: Path) -> None:
-    """Else a producer that sends its last batch again would have it twice."""
+    """Otherwise, a retried last batch of the producer would be appended again."""
     logs, name = port(), str(tmp_path / "t-0")
     logs.open(name, True, (1 << 20, *CONFIG[1:]))
     for number in range(3):
@@ -143,7 +146,7 @@ def test_producers_are_found_in_the_batches_where_their_only_snapshot_is_damaged
 
 
 def test_a_directory_that_failed_is_written_to_no_more_and_the_others_are(tmp_path: Path) -> None:
-    """Kafka leaves no marker of a clean stop in a directory that is offline: its logs are recovered."""
+    """Kafka writes no clean shutdown marker to an offline directory, so the next start recovers its logs."""
     logs = filled(tmp_path / "a" / "t-0")
     for name in "bc":
         (tmp_path / name).mkdir()

@@ -1,4 +1,4 @@
-"""Logs in a process that may open few files: what is open is bounded, and a lack of descriptors is no failed disk."""
+"""Logs in a process with few file descriptors: open files are bounded, and EMFILE does not count as a disk failure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CONFIG = attrs.astuple(LogConfig(segment_bytes=1000, retention_ms=-1))
 
 @contextmanager
 def free_descriptors(count: int) -> Iterator[None]:
-    """Let this process open `count` more files."""
+    """Limit this process to `count` more open files in the context."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     used = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
     free = (number for number in range(hard) if number not in used)
-    limit = next(islice(free, count, None)) if count else 3  # none, also when a log closes its files
+    limit = next(islice(free, count, None)) if count else 3  # none, even after a log has closed its files
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     try:
         yield
@@ -37,7 +37,7 @@ def free_descriptors(count: int) -> Iterator[None]:
 
 
 def open_files() -> int:
-    """How many this process has."""
+    """Return the number of open files of this process."""
     return len([*Path("/proc/self/fd").iterdir()])
 
 
@@ -51,11 +51,11 @@ def logs_with_records(place: Path, count: int, **fields: int) -> tuple[LogManage
 
 
 def test_logs_give_their_files_back_where_the_process_has_no_descriptor_left(tmp_path: Path) -> None:
-    """The first file that could not be opened was taken for a failed disk."""
+    """Regression: the first failed open for lack of a descriptor counted as a disk failure."""
     with free_descriptors(10):
         port, paths = logs_with_records(tmp_path, 30)
         for path in paths:
-            for number in range(3):  # with new segments, indexes and snapshots
+            for number in range(3):  # these appends create segments, indexes and snapshots
                 port.append(path, 0, False, False, body_of(batch(b"y" * 400, producer=1, epoch=0, sequence=number)))
         assert [port.read(path, 0, 10_000, 9, True)[0] for path in paths] == [0] * 30
         assert port.checkpoint() == () == port.checkpoint_high_watermarks()
@@ -105,7 +105,7 @@ def test_an_error_of_the_disk_is_raised_at_once() -> None:
 
 
 def test_fetches_on_their_way_hold_a_bounded_number_of_files(tmp_path: Path) -> None:
-    """Each region kept its file open: a slow reader of many partitions could hold any number."""
+    """Regression: each region kept its file open, so a slow consumer of many partitions held any number of files."""
     port, paths = logs_with_records(tmp_path, 40, region_from=1, open_files=16)
     before = open_files()
     bodies = [port.read(path, 0, 10_000, 1, True)[1] for path in paths]

@@ -1,8 +1,8 @@
-"""A process that is killed at any byte of anything it writes: what was acknowledged is there at the next start.
+"""Kill a process at every step of its writes; acknowledged records must exist at the next start.
 
-The walk takes one log's life as often as there are places to die in it: each call that changes a file or a folder, and
-within each write some of its bytes; in the soak, each. What was done before the kill is on the disk, what would
-follow is not.
+The operations on a log are repeated once for each step at which the process can be killed. Each call that changes a
+file or a folder is a step. Within a write, some bytes are steps too; in the soak, each byte is. Changes before the kill
+are on the disk, later ones are not.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tests.storage.test_damage import CONFIG, append, offsets, port
 from tests.storage.test_transactions import SMALL, Partition
 
 BATCHES, CUT = 9, 14
-"""Batches of two records, as many as fill three segments; and the offset from which on they are dropped."""
+"""Number of batches of two records, which fill two segments, and the offset to which the log is truncated."""
 PLACES = 4
-"""Bytes of one write after which the process is killed: none, one, all but one, and places between."""
+"""Number of evenly spaced kills within one write. Two more come after its first byte and before its last byte."""
 
 
 class Killed(BaseException):
-    """The process ends: no handler catches it."""
+    """The simulated kill: a BaseException, so that no handler of the code under test catches it."""
 
 
 class Reaper:
-    """Kills at the step after `steps`: each call that changes the disk is one, and each of `places` in a write."""
+    """Raise Killed after `steps` steps: a step is a call that changes the disk, or one of `places` within a write."""
 
     WRITES = ("write", "pwrite", "pwritev")
     CHANGES = ("replace", "rename", "unlink", "truncate", "ftruncate", "mkdir", "fsync")
@@ -91,19 +91,19 @@ class Reaper:
 
 
 class Life:
-    """A log that is led in two epochs, rolled, cut, led on and closed; it notes what was acknowledged."""
+    """Operations on a log: appends in two leader epochs, a truncation and a clean close, with their allowed results."""
 
     def __init__(self, path: Path) -> None:
         self.logs, self.path = port(), str(path)
         self.ends = {0}
-        """Where the log may end after a kill: where it ended, or where what was under way would end it."""
+        """Possible log end offsets after a kill: before and after the operation in progress."""
         self.repeated: int | None = None
-        """The producer's last batch that was acknowledged."""
+        """The producer's last acknowledged batch."""
         self.starts = {0}
         self.high_watermarks = {0}
 
     def live(self) -> None:
-        """Everything that writes to one of the files."""
+        """Run all operations that write to a file of the log or to a checkpoint."""
         logs, path = self.logs, self.path
         logs.open(path, True, CONFIG)
         for number in range(BATCHES):
@@ -132,7 +132,7 @@ class Life:
         self.high_watermarks.add(2 * number + 2)
 
     def look(self) -> None:
-        """Another process opens it: nothing acknowledged is lost, nothing is there twice, and it goes on."""
+        """Open the log in a new process: no acknowledged record is lost, none is duplicated, and appends work."""
         logs = port()
         exists = Path(self.path).exists()
         start, end, epoch, high_watermark, _ = logs.open(self.path, not exists, CONFIG)
@@ -157,10 +157,10 @@ class Life:
 
 
 class Recreation:
-    """A log whose start has moved is deleted, made again under its name, and written to; as broker.md 2.2 has it."""
+    """Deletion of a log with a moved log start offset, and creation of a log of the same name (broker.md 2.2)."""
 
     OLD, NEW = 3, 2
-    """Batches of two records in the deleted log, and in the one that is made again."""
+    """Number of batches of two records in the deleted log and in the new log."""
 
     def __init__(self, path: Path) -> None:
         self.logs, self.path = port(), str(path)
@@ -169,7 +169,7 @@ class Recreation:
         """Batches of the new log."""
 
     def live(self) -> None:
-        """Write, trim, delete, make again, write."""
+        """Append, advance the log start offset, delete the log, create it again, and append."""
         logs, path = self.logs, self.path
         logs.open(path, True, CONFIG)
         for number in range(self.OLD):
@@ -197,7 +197,7 @@ class Recreation:
             self.acknowledged += 1
 
     def look(self) -> None:
-        """The next process, and the one after it: the controller repeats what it has no answer to."""
+        """Complete the operations in the next two processes: the controller repeats requests without a response."""
         for _ in range(2):
             logs = port()
             if Path(self.path).exists():
@@ -216,7 +216,7 @@ class Recreation:
 
 
 class TransactionLife:
-    """Two producers' transactions over several segments, and a clean stop; what a log without a kill has is right."""
+    """Transactions of two producers over several segments, and a clean close, compared with a log without a kill."""
 
     STEPS: tuple[Callable[[Partition], object], ...] = (
         lambda log: log.send(6, b"a"),
@@ -230,7 +230,7 @@ class TransactionLife:
         lambda log: log.send(7, b"d"),
     )
     expected: ClassVar[dict[int, tuple[object, ...]]] = {}
-    """By the log's end: the first unstable offset, the index, and what readers of committed data get."""
+    """Log end offset -> (first unstable offset, transaction indexes, values for a read_committed consumer)."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.done = path, {0}
@@ -245,11 +245,11 @@ class TransactionLife:
 
     @property
     def logs(self) -> LogManager:
-        """The port of the process."""
+        """The LogManager of the process."""
         return self.log.logs
 
     def live(self) -> None:
-        """Take each step, then stop."""
+        """Run each step, then close the log cleanly."""
         self.log.open()
         for step in self.STEPS:
             self.done = {self.log.end, self.log.end + 1}
@@ -258,7 +258,7 @@ class TransactionLife:
         self.log.logs.close_all()
 
     def look(self) -> None:
-        """The next process has what was acknowledged, and no transaction otherwise; so has the one after it."""
+        """Check in the next two processes that acknowledged records exist and transactions are as without a kill."""
         log = Partition(self.path.parent, SMALL, is_open=False)
         for clean in (False, True):
             log.reopen(clean) if self.path.exists() else log.open()
@@ -281,14 +281,14 @@ def test_a_log_that_is_made_again_takes_over_nothing_of_the_deleted_one_wherever
 
 
 def survive_kills(place: Path, places: int) -> None:
-    """Kill the process at each step of the log's life, below `place`, and look."""
+    """Kill the process at each step of `Life`, below `place`, and check the log after each kill."""
     died_in = kill_each(Life, place, places)
     files = {".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"}
     assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
 
 
 def kill_each(kind: type[Life | Recreation | TransactionLife], place: Path, places: int) -> set[str]:
-    """Live so below `place` as often as there are steps, each time killed at the next, and look; in which files."""
+    """Repeat the operations with a kill at each step in turn, check each result, and return the files of the kills."""
     died_in: set[str] = set()
     for steps in itertools.count():
         folder = place / f"{steps}"
@@ -312,6 +312,6 @@ def kill_each(kind: type[Life | Recreation | TransactionLife], place: Path, plac
 
 
 def test_transactions_are_as_before_wherever_the_kill_comes(tmp_path: Path) -> None:
-    """Also between a marker and its entry in the index of aborted transactions, and within that entry."""
+    """The kills include those between a marker and its entry in the transaction index, and within that entry."""
     died_in = kill_each(TransactionLife, tmp_path, 2)
     assert died_in >= {".log", ".txnindex", ".snapshot", RECOVERY_POINTS, CLEAN_MARKER}

@@ -1,4 +1,4 @@
-"""A folder as Apache's broker leaves it when it is killed in a swap of segments (broker.md 5.6.4)."""
+"""Log folders after a kill of Apache's broker during a replacement of segments (broker.md 5.6.4)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tests.storage.test_kill import Killed, Reaper
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
 KINDS = ("log", "index", "timeindex")
 KEPT = (1, 4, 6)
-"""The offsets that a cleaning of `OLD` left."""
+"""Offsets that remain after the log cleaning of the segments `OLD`."""
 OLD = (0, 3, 6)
-"""The base offsets of the segments that are replaced; the active one begins at 9."""
+"""Base offsets of the replaced segments. The active segment begins at `ACTIVE`."""
 ACTIVE = 9
 
 Files = Mapping[str, bytes]
@@ -33,14 +33,14 @@ def name(base: int, kind: str) -> str:
 
 
 def put(folder: Path, files: Files, *bases: int, suffix: str = "", kinds: tuple[str, ...] = KINDS) -> None:
-    """Write the files of these segments, under names that end with `suffix`."""
+    """Write the files of these segments, with `suffix` appended to their names."""
     for base in bases:
         for kind in kinds:
             (folder / (name(base, kind) + suffix)).write_bytes(files[name(base, kind)])
 
 
 def written(folder: Path, offsets: tuple[int, ...], rolls: tuple[int, ...]) -> Files:
-    """The files of a log with a record at each of these offsets, with a segment from each of `rolls` on."""
+    """Write a log with a record at each of `offsets` and a new segment at each of `rolls`; return its files."""
     folder.mkdir(parents=True)
     log = Log(str(folder), Handles(), CONFIG)
     for offset in offsets:
@@ -95,7 +95,7 @@ def an_index_without_its_log(folder: Path, old: Files, new: Files) -> None:
 
 
 def a_split_had_not_ended(folder: Path, old: Files, new: Files) -> None:
-    """The highest of the new segments gets `.swap` first (KAFKA-6264)."""
+    """Write an unfinished split: the highest of the new segments gets `.swap` first (KAFKA-6264)."""
     put(folder, old, *OLD)
     put(folder, new, 0, suffix=".cleaned")
     put(folder, new, 4, suffix=".swap")
@@ -126,11 +126,11 @@ STATES: dict[State, tuple[int, ...]] = {
     a_split_has_ended: NEW,
     a_split_is_half_named: NEW,
 }
-"""What the kill left, and which of the offsets below the active segment are there afterwards."""
+"""State after the kill -> offsets below the active segment after the next start."""
 
 
 def left(place: Path, state: State) -> Path:
-    """A folder with a log in that state, and an active segment with offsets 9 to 11 behind it."""
+    """Create a log folder in this state, with an active segment of offsets 9 to 11, and return it."""
     split = "split" in state.__name__ or state is an_index_without_its_log
     old = written(place / "old", tuple(range(ACTIVE + 3)), (*OLD[1:], ACTIVE))
     new = written(place / "new", KEPT, (4,) if split else ())
@@ -142,7 +142,7 @@ def left(place: Path, state: State) -> Path:
 
 
 def served(folder: Path, clean: bool) -> tuple[int, ...]:
-    """The offsets of the records that the log serves."""
+    """Load the log, and return the offsets of its records."""
     log = Log(str(folder), Handles(), CONFIG)
     log.load(clean)
     found, offset = [], log.start
@@ -170,7 +170,7 @@ def test_a_swap_that_was_interrupted_is_completed_or_undone(tmp_path: Path, stat
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 def test_a_kill_in_the_completion_costs_nothing(tmp_path: Path, state: State) -> None:
-    """Whatever the step, the next start comes to the same files."""
+    """After a kill in any step, the next start serves the same records."""
     whole = left(tmp_path, state)
     for steps in itertools.count():
         folder = tmp_path / f"{steps}" / "t-0"
@@ -186,7 +186,7 @@ def test_a_kill_in_the_completion_costs_nothing(tmp_path: Path, state: State) ->
 
 
 def test_an_old_format_in_a_swap_leaves_old_and_new_segments(tmp_path: Path) -> None:
-    """How far it reaches is not known: the segments that it replaces stay."""
+    """The end offset of such a segment is unknown, so the segments that it replaces stay."""
     folder = left(tmp_path, before_old_are_deleted)
     (folder / f"{name(0, 'log')}.swap").write_bytes(message(1, 4, b"old"))
     before = {path.name: path.read_bytes() for path in folder.iterdir()}

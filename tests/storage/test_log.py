@@ -1,4 +1,4 @@
-"""A partition's log against a model of it, its files against what Kafka expects of them (broker.md 5, 9.7)."""
+"""Compare a partition's log with a model, and its files with Kafka's format (broker.md 5, 9.7)."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ def filled(folder: str, count: int = 40, **fields: int) -> Log:
 
 
 def offsets(log: Log, limit: int | None = None) -> list[int]:
-    """The base offsets of all batches, read from the start on."""
+    """Return the base offsets of all batches from the log start offset up to `limit`."""
     found, offset, end = [], log.start, log.end if limit is None else limit
     while offset < end:
         data = log.read(offset, 300, end, at_least_one=True).data
         if not data:
-            break  # a gap up to the end, as a truncation in the middle of a batch leaves it
+            break  # a truncation in the middle of a batch leaves a gap before the log end offset
         for _, header in whole_batches(data):
             found.append(header.base_offset)
             offset = header.next_offset
@@ -115,7 +115,7 @@ def test_row_37_a_leader_stamps_offset_and_epoch_and_nothing_else(folder: str) -
 
 
 SENT = st.tuples(st.integers(1, 3), st.integers(0, 90), st.integers(990, 1_400), st.sampled_from((-1, -1, -1, 5)))
-"""Of a batch: its records, the size of each, its time, its producer."""
+"""A batch: (number of records, size of each in bytes, timestamp in ms, producer id or -1)."""
 CONFIGS = (
     SMALL,
     LogConfig(index_interval_bytes=0, segment_index_bytes=80),
@@ -193,7 +193,7 @@ def test_times_are_found_in_whichever_segment_they_are(folder: str) -> None:
 
 
 def test_rows_38_to_41_a_producer_repeats_skips_and_falls_behind(folder: str) -> None:
-    """broker.md 9.3 rows 38 to 41."""
+    """The log accepts, repeats or refuses a producer's batches as Kafka does (broker.md 9.3 rows 38 to 41)."""
     log = opened(folder)
     for sequence in range(6):
         append(log, b"a", producer=9, epoch=1, sequence=sequence)
@@ -226,7 +226,7 @@ def test_producers_survive_a_restart(folder: str, clean: bool) -> None:
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("cut", ["restart", "truncate", "batch"])
 def test_a_log_that_begins_anew_knows_no_producer_of_before(folder: str, cut: str, killed: bool) -> None:
-    """Kafka's truncateFullyAndStartAt; else a producer's next batch, which follows what is gone, meets a wrong 45."""
+    """Kafka's truncateFullyAndStartAt clears the producers; otherwise, their next batches would be refused with 45."""
     log = opened(folder)
     for sequence in range(40):
         append(log, b"a" * 30, producer=9, epoch=1, sequence=sequence)
@@ -268,7 +268,7 @@ def test_a_snapshot_beyond_the_end_is_removed_at_the_start(folder: str) -> None:
 
 @pytest.mark.parametrize("known_by", ["marker", "snapshot"])
 def test_a_producer_known_by_a_marker_alone_begins_at_sequence_0(folder: str, known_by: str) -> None:
-    """Kafka's checkSequence: its last sequence counts as -1. What it wrote was removed, its epoch is known."""
+    """Kafka's checkSequence uses -1 as its last sequence: its batches were removed, but its epoch is known."""
     log = opened(folder)
     log.append_as_follower(memoryview(end_marker(9, 3, committed=True, leader_epoch=0)), NOW)
     if known_by == "snapshot":
@@ -334,7 +334,7 @@ def test_what_only_looks_like_an_old_message_is_cut_as_any_torn_write(folder: st
 
 
 def test_a_batch_of_the_leader_with_an_older_epoch_replaces_a_later_one(folder: str) -> None:
-    """A broker led in epoch 2 and appended nothing; the next leader has a record of epoch 0 at the same offset."""
+    """This broker led in epoch 2 without an append. The next leader has a record of epoch 0 at the same offset."""
     log = opened(folder)
     log.append_as_follower(memoryview(batch(b"a", b"b", leader_epoch=0)), NOW)
     log.epochs.assign(2, log.end)
@@ -367,7 +367,7 @@ def test_row_91_a_truncation_takes_segments_indexes_and_epochs_along(folder: str
 
 @pytest.mark.parametrize("cut", ["truncated", "begun anew", "expired"])
 def test_apaches_index_of_aborted_transactions_goes_with_its_segment(folder: str, cut: str) -> None:
-    """A later segment of the same base would seem to hold those transactions."""
+    """Otherwise, a later segment with the same base offset would seem to contain those transactions."""
     filled(folder).close()
     bases = {int(path.stem) for path in Path(folder).glob("*.log")}
     for base in bases:
@@ -505,13 +505,13 @@ def test_a_truncation_that_is_cut_short_leaves_no_gap(folder: str) -> None:
 
 
 class LogLife(RuleBasedStateMachine):
-    """Any life of a log: what the model holds is what is read, from every offset, before and after every restart."""
+    """Append, truncate, expire and restart at random; the log has the offsets and batches of the model."""
 
     @initialize()
     def begin(self) -> None:
         self.place = TemporaryDirectory()
         self.log = opened(self.place.name + "/t-0")
-        self.model: list[tuple[int, int]] = []  # (base, next) of each batch
+        self.model: list[tuple[int, int]] = []  # (base offset, next offset) of each batch
         self.start = self.end = 0
 
     @rule(sizes=st.lists(st.integers(0, 60), min_size=1, max_size=4), time=st.integers(0, 5000))
@@ -567,12 +567,12 @@ class LogLife(RuleBasedStateMachine):
 TestLogLife = LogLife.TestCase
 
 
-# ------------------------------------------------------------------------------------------------ beside Apache
+# ------------------------------------------------------------------------------------------------ Apache's own tool
 
 
 @pytest.mark.apache
 def test_row_101_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str, apache_jars: Path) -> None:
-    """broker.md 9.7 row 101: every batch, every index entry, every producer snapshot."""
+    """DumpLogSegments reads all batches, index entries and producer snapshots (broker.md 9.7 row 101)."""
     log = opened(folder, config=LogConfig(segment_bytes=20_000, index_interval_bytes=500))
     for number in range(200):
         append(log, b"x" * 90, b"y", timestamp=10**12 + number, producer=7, epoch=0, sequence=2 * number)
@@ -594,7 +594,7 @@ def test_row_101_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str
 
 def test_row_50_an_offset_in_a_gap_gives_the_next_batch(folder: str) -> None:
     log = opened(folder)
-    for base in (0, 10):  # what a compacted leader sends
+    for base in (0, 10):  # a leader sends such batches after compaction
         log.append_as_follower(memoryview(batch(b"a", b"b", base_offset=base, leader_epoch=1)), NOW)
     found = [header.base_offset for _, header in whole_batches(log.read(5, 1000, log.end).data)]
     assert (found, log.end) == ([10], 12)
@@ -621,7 +621,7 @@ def test_row_90_what_was_to_be_deleted_is_removed_at_the_start(folder: str) -> N
     ids=["size", "time", "index"],
 )
 def test_row_92_a_segment_ends_by_size_by_time_and_with_a_full_index(folder: str, config: LogConfig) -> None:
-    """By the batches' own times; the finished segment's time index ends with its newest time."""
+    """`segment.ms` uses the batches' timestamps. A complete segment's time index ends with its largest timestamp."""
     log = opened(folder, config=config)
     for number in range(40):
         end = log.end

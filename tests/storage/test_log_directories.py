@@ -1,4 +1,7 @@
-"""Log directories: broker.md 5.1, 2.2, and 9.1 row 20, 9.7 rows 98 and 99."""
+"""Lock, names, meta.properties and placement of logs in log directories.
+
+broker.md 5.1, 2.2, and 9.1 row 20, 9.7 rows 98 and 99.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> N
     ]
     for _ in range(2):
         with pytest.raises(LogDirectoryRefused, match=f"{data} is in use"):
-            directories(data).load(DiskAdapter())  # and a refused process does not release the lock
+            directories(data).load(DiskAdapter())  # the second refusal shows that the first did not release the lock
     mine.unlock(disk)
     again = directories(data)
     again.load(disk)

@@ -1,4 +1,4 @@
-"""The port of logs over whole lives of a broker: checkpoints, the marker of a clean stop, files that are to go."""
+"""LogManager over several runs of a broker: checkpoints, the clean shutdown marker, recovery and file removal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def append(port: LogManager, path: str, value: bytes = b"x" * 60) -> None:
 def test_what_was_not_closed_in_order_is_recovered_before_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And then there is nothing left to recover; what is in use, or was closed in order, is left alone."""
+    """`recover` skips directories that are in use or have a clean shutdown marker. The next start recovers nothing."""
     for name in ("doubtful", "used", "clean"):
         (tmp_path / name).mkdir()
         port = LogManager(lambda: 1_000)
@@ -73,7 +73,7 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
 def test_batches_that_come_again_after_a_new_start_are_known(
     tmp_path: Path, ends: Callable[[LogManager], None]
 ) -> None:
-    """All five that are kept, though Apache's snapshots have only the last of each producer."""
+    """The log recognises all five kept batches as duplicates; Apache's snapshots have only each producer's last one."""
     path, count = str(tmp_path / "t-0"), KEPT_BATCHES + 1
     batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(count)]
 
@@ -118,7 +118,7 @@ def test_a_directory_of_new_logs_is_unchanged_until_an_append(port: LogManager, 
     assert not (homes["written"] / CLEAN_MARKER).exists(), "a kill would"
     (homes["lost"] / CLEAN_MARKER).unlink()
     port.lose(str(homes["lost"]))
-    append(port, f"{homes['lost']}/t-0")  # it was under way, and nothing had been written there before
+    append(port, f"{homes['lost']}/t-0")  # in flight at the failure; nothing had been written there before
     port.close_all()
     assert {name for name, home in homes.items() if (home / CLEAN_MARKER).exists()} == {"kept", "written"}
 
@@ -132,7 +132,7 @@ def test_row_100_a_clean_stop_leaves_every_recovery_point_at_the_logs_end(port: 
 
 @pytest.mark.parametrize("was_clean", [True, False])
 def test_an_unopened_log_is_as_sound_as_before(port: LogManager, tmp_path: Path, was_clean: bool) -> None:
-    """After a kill, a short life that opens one log of two must not vouch for the other."""
+    """After a kill, a run that opens only one of two logs writes no clean shutdown marker."""
     for name in ("t-0", "t-1", f"gone-0.{'0' * 32}-delete"):
         filled(port, f"{tmp_path}/{name}")
     if was_clean:
@@ -176,8 +176,11 @@ def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogMa
 
 
 @pytest.mark.parametrize("reopened", [False, True])
-def test_a_producer_silent_for_a_week_is_forgotten_when_retention_looks(tmp_path: Path, reopened: bool) -> None:
-    """Kafka's removeExpiredProducers: what it sends then is its first batch. A log without producers is not due."""
+def test_a_producer_silent_for_a_day_is_forgotten_when_retention_looks(tmp_path: Path, reopened: bool) -> None:
+    """Kafka's removeExpiredProducers removes the producer, so its next batch counts as its first.
+
+    A log without expired producers does not need `expire`.
+    """
     now, path = [1_000], f"{tmp_path}/t-0"
 
     def produce(producer: int, sequence: int) -> int:
@@ -210,7 +213,7 @@ def test_a_producer_silent_for_a_week_is_forgotten_when_retention_looks(tmp_path
 
 
 def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) -> None:
-    """Apache's snapshot has such producers: the marker is still due."""
+    """Apache's snapshots contain such producers, because the transaction's marker is still to come."""
     now = 1_000 + EXPIRATION_MS
     producers = Producers(str(tmp_path))
     producers.add(header_of(batch(b"a", producer=9, epoch=1, sequence=0, transactional=True)))
@@ -275,14 +278,14 @@ def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogManager, tmp_
 
 
 def test_a_follower_takes_no_message_of_an_old_format(port: LogManager, tmp_path: Path) -> None:
-    """A leader with `message.format.version` below 0.11 sends them; the fetcher backs off."""
+    """A leader with `message.format.version` below 0.11 sends them. The append fails with CORRUPT_MESSAGE (2)."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
     assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1, -1)
 
 
 def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogManager, tmp_path: Path) -> None:
-    """Rule 1: a broker may host a hundred thousand of them; each answers as an open one would."""
+    """Rule 1: a broker may host 100,000 empty logs. Each returns the same values as an open log."""
     path, other = f"{tmp_path}/t-0", f"{tmp_path}/t-1"
     assert port.open(path, True, SMALL) == port.open(other, True, SMALL) == (0, 0, -1, 0, -1)
     roomy = attrs.astuple(LogConfig(segment_bytes=10_000, retention_ms=-1, retention_bytes=-1))
@@ -321,7 +324,7 @@ def test_row_100_every_log_is_in_the_checkpoint_and_a_truncation_in_the_next(por
 
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Nothing is made durable by threads before this is set."""
+    """Block fsync on all threads but the main one until the returned event is set, for at most 10 s."""
     event, fsync = threading.Event(), os.fsync
 
     def waiting(descriptor: int) -> None:
@@ -335,14 +338,14 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def recovery_points(port: LogManager, folder: Path) -> str:
-    """Of t-0, as of another checkpoint."""
+    """Write a checkpoint, and return the entries of its recovery point file; empty without a file."""
     assert port.checkpoint() == ()
     file = folder / RECOVERY_POINTS
     return file.read_text().split("\n", 2)[2].strip() if file.exists() else ""
 
 
 def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threading.Event) -> None:
-    """The recovery point moves when the segments before it are durable, not before; what came meanwhile, too."""
+    """The recovery point moves only after the segments below it are durable, also those completed meanwhile."""
     port = LogManager(lambda: 1_000, None, ThreadPoolExecutor(1))
     filled(port, f"{tmp_path}/t-0", 3)
     assert [recovery_points(port, tmp_path) for _ in range(2)] == ["t 0 0"] * 2
@@ -356,7 +359,7 @@ def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threadin
 
 
 def test_what_is_cut_while_it_is_made_durable_is_not(tmp_path: Path, held: threading.Event) -> None:
-    """What is written in its place is other records: the recovery point does not pass them unseen."""
+    """Other records replace the truncated ones, so the earlier flush does not move the recovery point past them."""
     executor = ThreadPoolExecutor(1)
     port = LogManager(lambda: 1_000, None, executor)
     filled(port, f"{tmp_path}/t-0", 3)
@@ -385,7 +388,7 @@ def test_a_disk_that_fails_on_the_thread_costs_the_directory(tmp_path: Path, mon
 
 
 def test_a_time_is_looked_for_from_the_logs_start_on(port: LogManager, tmp_path: Path) -> None:
-    """Records of a batch that begins before the start count as little as whole batches there."""
+    """The search ignores records below the log start offset, even if their batch extends beyond it."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
     for times in ((1000, 9000, 2000), (3000,)):
@@ -403,7 +406,10 @@ def test_a_time_is_looked_for_from_the_logs_start_on(port: LogManager, tmp_path:
 
 
 def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogManager, tmp_path: Path) -> None:
-    """An unclean election cuts a follower below its log start: the old start in the checkpoint must not cut again."""
+    """An unclean election can truncate a follower below its log start offset.
+
+    After a kill, the old log start offset in the checkpoint must not remove the new records.
+    """
     path = f"{tmp_path}/t-0"
     filled(port, path, 6)
     port.advance_start(path, 5)
@@ -423,7 +429,7 @@ def test_what_follows_a_start_that_moved_back_survives_a_kill(port: LogManager, 
 
 
 def test_lines_of_logs_without_a_folder_are_forgotten(port: LogManager, tmp_path: Path) -> None:
-    """A kill came between the deletion and the checkpoint; what other logs' lines say stays."""
+    """Such lines stay after a kill between a deletion and the next checkpoint. The lines of other logs are kept."""
     for number in range(3):
         filled(port, f"{tmp_path}/t-{number}")
         port.note_high_watermark(f"{tmp_path}/t-{number}", 3)
@@ -449,7 +455,7 @@ def test_a_checkpoint_that_does_not_fit_on_the_disk_leaves_the_old_one(
 
 
 def test_a_leader_epoch_without_records_is_in_the_file_where_the_log_has_some(port: LogManager, tmp_path: Path) -> None:
-    """An Apache broker may take the directory over. A log that holds nothing has no file (partition.py, rule 5)."""
+    """An Apache broker that takes over the directory needs it. An empty log has no file (partition.py, rule 5)."""
     port.open(f"{tmp_path}/t-0", True, SMALL)
     port.begin_epoch(f"{tmp_path}/t-0", 4)
     append(port, f"{tmp_path}/t-0")

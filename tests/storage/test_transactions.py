@@ -1,4 +1,4 @@
-"""Transactions in a log: producers, first unstable offset, index of aborted ones (transactions.md 3.1, 3.3, 3.6)."""
+"""Transactions in a log: producer state, first unstable offset, transaction index (transactions.md 3.1, 3.3, 3.6)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ALL = 1 << 20
 
 
 class Partition:
-    """A log that is driven through the port, its only replica."""
+    """A partition with one replica, whose log is accessed through LogManager."""
 
     def __init__(self, folder: Path, config: tuple[int, ...] = CONFIG, is_open: bool = True) -> None:
         self.path, self.config = f"{folder}/t-0", config
@@ -49,11 +49,11 @@ class Partition:
             self.open()
 
     def open(self) -> None:
-        """Open the log, or make it."""
+        """Open the log; create it if it does not exist."""
         self.logs.open(self.path, not Path(self.path).exists(), self.config)
 
     def send(self, producer: int, *values: bytes, epoch: int = 0, transactional: bool = True, **fields: int) -> int:
-        """Append a producer's batch, the next by its sequence; the error code."""
+        """Append a producer's batch, by default with its next sequence, and return the error code."""
         sequence = fields.pop("sequence", self.sequences.get((producer, epoch), 0))
         data = batch(*values, producer=producer, epoch=epoch, sequence=sequence, transactional=transactional, **fields)
         code = self._done(self.logs.append(self.path, 0, False, True, body_of(data)))
@@ -62,7 +62,7 @@ class Partition:
         return code
 
     def mark(self, producer: int, committed: bool, epoch: int = 0, coordinator_epoch: int = 0) -> int:
-        """End the producer's transaction; the error code."""
+        """Append a marker that ends the producer's transaction, and return the error code."""
         return self._done(
             self.logs.append_marker(self.path, 0, False, True, producer, epoch, committed, coordinator_epoch)
         )
@@ -75,7 +75,7 @@ class Partition:
         return code
 
     def reopen(self, clean: bool) -> Partition:
-        """The next process."""
+        """Close the log, cleanly or as in a kill, and open it as the next process does."""
         if clean:
             self.logs.close_all()
         else:
@@ -86,7 +86,7 @@ class Partition:
         return self
 
     def committed(self, offset: int = 0, max_bytes: int = ALL) -> list[bytes]:
-        """What a consumer that reads committed data keeps, by the list in the answers, as Java's consumer does."""
+        """Return the values that a read_committed consumer gets, which skips aborted transactions as Java's does."""
         kept = []
         limit = self.unstable if self.unstable >= 0 else self.end
         while offset < limit:
@@ -108,7 +108,7 @@ class Partition:
         return kept
 
     def index(self) -> bytes:
-        """All abort indexes of the log, in order."""
+        """Return the contents of all transaction indexes of the log, in order."""
         return b"".join(path.read_bytes() for path in sorted(Path(self.path).glob("*.txnindex")))
 
 
@@ -129,7 +129,10 @@ def test_a_marker_has_kafkas_bytes(committed: bool) -> None:
 
 
 def test_a_control_batch_that_ends_no_transaction_is_no_marker() -> None:
-    """An empty one is what compaction leaves; type 2 is of the controller of a later Kafka; a later version counts."""
+    """Compaction leaves empty control batches, and later Kafka controllers write type 2.
+
+    A marker with a later version is valid, one with a negative version is not.
+    """
     whole = end_marker(6, 3, committed=True)
     key_at, header = whole.rindex(b"\0\0\0\1"), header_of(whole)
     assert read_marker(with_records(header._replace(record_count=0), b""), header._replace(record_count=0)) is None
@@ -150,7 +153,7 @@ def test_a_marker_carries_the_time_of_its_append_where_the_topic_says_so(log: Pa
 
 
 def test_the_first_unstable_offset_is_that_of_the_earliest_open_transaction(log: Partition) -> None:
-    """Row 26: the second commits first; the first one's end makes all stable."""
+    """Row 26: the second producer commits first. The offset moves only when the first producer's transaction ends."""
     log.plain(b"p")
     seen = []
     for step in (
@@ -169,7 +172,7 @@ def test_the_first_unstable_offset_is_that_of_the_earliest_open_transaction(log:
 
 
 def test_an_ended_transaction_is_unstable_until_its_marker_is_replicated(log: Partition) -> None:
-    """T15: the high watermark is what readers may see; the later of two transactions may end first."""
+    """T15: readers see records below the high watermark only. The later of two transactions may end first."""
     path, logs = log.path, log.logs
     for producer in (6, 7):
         logs.append(
@@ -199,7 +202,7 @@ def test_an_ended_transaction_is_unstable_until_its_marker_is_replicated(log: Pa
     ],
 )
 def test_what_a_producer_may_write_next(log: Partition, change: Callable[[Partition], int], code: int) -> None:
-    """3.1.1 to 3.1.3, 3.2.5: epoch, sequence and transaction after one open batch of producer 6, epoch 0."""
+    """3.1.1 to 3.1.3, 3.2.5: epoch, sequence and transaction checks. Producer 6, epoch 0, has an open transaction."""
     assert TRANSACTION_COORDINATOR_FENCED == 52
     assert log.send(6, b"a") == NONE
     assert change(log) == code
@@ -212,7 +215,7 @@ def test_a_repeated_batch_of_an_open_transaction_has_the_offset_of_the_first(log
 
 
 def test_a_group_coordinators_batches_have_no_sequence(log: Partition) -> None:
-    """Each commit of offsets is sent with sequence 0; an old epoch is refused."""
+    """Each offset commit has sequence 0, so sequences are not checked. An old epoch is refused."""
     codes = []
     for epoch in (1, 1, 0, 2):
         data = batch(b"offset", producer=6, epoch=epoch, sequence=0, transactional=True)
@@ -222,7 +225,7 @@ def test_a_group_coordinators_batches_have_no_sequence(log: Partition) -> None:
 
 
 def test_a_marker_of_a_newer_epoch_ends_the_transaction_of_the_older_one(log: Partition) -> None:
-    """A fence: the coordinator raises the epoch and aborts with it."""
+    """The coordinator fences a producer: it increases the epoch, and aborts the transaction with the new epoch."""
     log.send(6, b"a")
     assert log.mark(6, committed=False, epoch=1) == NONE
     assert (log.unstable, log.committed()) == (-1, [])
@@ -230,7 +233,7 @@ def test_a_marker_of_a_newer_epoch_ends_the_transaction_of_the_older_one(log: Pa
 
 
 def test_a_marker_without_data_ends_nothing(log: Partition) -> None:
-    """KAFKA-10702: no entry in the index. The producer is known by it, without a sequence (row 18)."""
+    """KAFKA-10702: the index gets no entry. The marker adds the producer, without a sequence (row 18)."""
     assert log.mark(6, committed=False, epoch=3) == NONE
     assert (log.unstable, log.index()) == (-1, b"")
     assert not list(Path(log.path).glob("*.txnindex"))
@@ -248,7 +251,7 @@ def test_the_states_of_producers(log: Partition) -> None:
 
 
 def test_the_index_has_kafkas_bytes_and_no_file_before_an_abort(log: Partition) -> None:
-    """Row 38: producer id 6, data at 2, marker at 3."""
+    """Row 38: the entry of producer id 6, with data at offset 2 and the marker at offset 3."""
     log.plain(b"p", b"q")
     log.send(6, b"a")
     assert not list(Path(log.path).glob("*.txnindex"))
@@ -259,7 +262,7 @@ def test_the_index_has_kafkas_bytes_and_no_file_before_an_abort(log: Partition) 
 
 @pytest.mark.parametrize("max_bytes", [1, 200, ALL])
 def test_each_fetch_inside_an_aborted_transaction_has_its_entry(tmp_path: Path, max_bytes: int) -> None:
-    """Row 17: also where the marker is segments later, and the answer holds one batch."""
+    """Row 17: also if the marker is several segments later, and if the response has only one batch."""
     log = Partition(tmp_path, SMALL)
     for number in range(12):
         log.send(6, b"lost")
@@ -285,7 +288,7 @@ def test_a_list_is_no_longer_than_what_was_read_needs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["clean", "killed"])
 @pytest.mark.parametrize("damage", ["none", "lost", "cut", "foreign", "torn"])
 def test_state_and_index_are_the_same_after_a_start(tmp_path: Path, how: str, damage: str) -> None:
-    """3.6.3: what a file cannot be is rebuilt; after a kill every index of the doubtful segments is."""
+    """3.6.3: an invalid index is rebuilt. After a kill, the index of every recovered segment is rebuilt."""
     log = Partition(tmp_path, SMALL)
     for number in range(30):
         producer = 6 + number % 3
@@ -313,7 +316,7 @@ def test_state_and_index_are_the_same_after_a_start(tmp_path: Path, how: str, da
 def test_an_index_that_cannot_be_written_gives_no_offset_away_twice(
     log: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KAFKA-7866: the marker is in the file, so the end has moved, whatever comes next."""
+    """KAFKA-7866: the marker is in the log, so the log end offset has moved although the index write failed."""
     log.send(6, b"a")
     with monkeypatch.context() as patch:
         patch.setattr("actors.storage.log.transaction_index.TransactionIndex.append", _failing)
@@ -330,7 +333,7 @@ def _failing(*_: Any) -> None:
 
 
 def test_a_snapshot_has_coordinator_epoch_and_first_offset(log: Partition) -> None:
-    """3.6.4: an open transaction by its first offset; a producer known by a marker has no batch."""
+    """3.6.4: an entry has the first offset of the open transaction. A producer known only by a marker has no batch."""
     log.send(1002, b"a")
     log.mark(1002, committed=False, coordinator_epoch=2)
     log.send(1002, b"b", b"c")
@@ -364,7 +367,7 @@ def test_a_snapshot_has_one_entry_of_a_producer_whose_transactions_have_ended(lo
 
 
 def test_the_figures_of_transactions(log: Partition) -> None:
-    """What the metrics are made of; a transaction is late that had no batch for too long."""
+    """The metrics use these values. A transaction is late if it had no batch for too long."""
     log.send(6, b"a")
     log.send(7, b"b", transactional=False)
     assert next(log.logs.figures()) == (("t", "0"), (log.logs.sizes((log.path,))[0], 0, 2, 1, 2, 0))
@@ -375,7 +378,7 @@ def test_the_figures_of_transactions(log: Partition) -> None:
 
 
 def test_a_producer_expires_after_its_setting(log: Partition) -> None:
-    """`producer.id.expiration.ms`; a marker counts (KAFKA-9144), and an open transaction keeps its producer."""
+    """`producer.id.expiration.ms`: a marker counts as activity (KAFKA-9144); an open transaction prevents expiry."""
     log.logs = LogManager(lambda: NOW, producer_expiration_ms=2_000)
     log.open()
     log.send(6, b"a", transactional=False)
@@ -405,7 +408,7 @@ def test_a_truncated_log_opens_again_what_its_markers_had_ended(tmp_path: Path) 
 
 
 def test_a_truncated_log_knows_which_markers_are_replicated(tmp_path: Path) -> None:
-    """The high watermark stays where it is, so nothing but the truncation itself says so."""
+    """The high watermark does not move, so the truncation itself must update the first unstable offset."""
     log = Partition(tmp_path)
     for producer in (6, 7):
         log.send(producer, b"a")
@@ -417,7 +420,7 @@ def test_a_truncated_log_knows_which_markers_are_replicated(tmp_path: Path) -> N
 
 
 def test_a_truncated_log_keeps_no_snapshot_of_what_it_lost(tmp_path: Path) -> None:
-    """KAFKA-12153: the state is that before the new end, also after a start."""
+    """KAFKA-12153: the producer state is that at the new log end offset, also after a restart."""
     log = Partition(tmp_path, SMALL)
     for number in range(20):
         log.send(6, b"%d" % number)
@@ -429,7 +432,7 @@ def test_a_truncated_log_keeps_no_snapshot_of_what_it_lost(tmp_path: Path) -> No
 
 
 def test_a_follower_has_the_same_files(tmp_path: Path) -> None:
-    """Markers come as the leader wrote them; the state follows the follower's own high watermark."""
+    """The follower replicates markers unchanged. Its transaction state depends on its own high watermark."""
     for name in ("leader", "follower"):
         (tmp_path / name).mkdir()
     leader = Partition(tmp_path / "leader", SMALL)
@@ -453,7 +456,7 @@ def test_a_follower_has_the_same_files(tmp_path: Path) -> None:
 
 
 def test_a_deleted_part_of_a_transaction_goes_and_the_rest_can_be_ended(log: Partition) -> None:
-    """Row 29: the producer's entry keeps the real first offset."""
+    """Row 29: the producer state keeps the transaction's original first offset."""
     log.send(6, b"a", b"b")
     log.send(6, b"c")
     assert log.logs.advance_start(log.path, 2) == 2
@@ -477,16 +480,16 @@ def test_old_segments_take_their_index_along(tmp_path: Path) -> None:
     assert log.reopen(clean=False).logs.producers(log.path)[0][-1] == 24
 
 
-# ------------------------------------------------------------------------------------------------ the law
+# ------------------------------------------------------------------------------------------------ a model
 
 
 class Transactions(RuleBasedStateMachine):
-    """Any order of batches, markers, starts and cuts: readers get what a list of what was written says they do."""
+    """Append, mark, restart and truncate at random; readers get the values that the model predicts."""
 
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[tuple[int, bytes | bool]] = []
-        """By offset: the producer (-1: none), and the value, or how its transaction ended."""
+        """Offset -> producer id (-1 for none), and the value or how the transaction ended."""
 
     @initialize()
     def begin(self) -> None:
@@ -520,7 +523,7 @@ class Transactions(RuleBasedStateMachine):
     @precondition(lambda self: self.rows)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
-        """At a batch's begin, as a follower does."""
+        """Truncate at the start of a batch, as a follower does."""
         bodies = self._bodies()
         offset = data.draw(st.sampled_from([header.base_offset for header in bodies]))
         _, self.log.end, _ = self.log.logs.truncate(self.log.path, offset)

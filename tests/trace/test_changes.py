@@ -37,7 +37,7 @@ class EveryState:
 
     def __init__(self, run: TraceRun) -> None:
         self.states: dict[str, list[tuple[int, str]]] = {}
-        """For each path the deliveries after which its value is new, and the value as JSON."""
+        """Path -> the deliveries that changed its value, each with the new value as JSON."""
         self.texts: dict[str, dict[str, str]] = {}
         replay = Replay(run.run, ACTORS, listener=self)
         self.base: LocalBase = replay.base

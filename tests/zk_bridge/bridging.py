@@ -39,7 +39,7 @@ class Bridged:
         self.mail: list[tuple[str, Any]] = []
         self.pauses = 0
         self.pausing: list[Any] | None = None
-        """Where the bridge's Continues are kept, if they shall not come at once."""
+        """List that holds back the bridge's Continue messages; None delivers them at once."""
         self._ids = itertools.count(1)
         if start:
             self.store.start(self._news)

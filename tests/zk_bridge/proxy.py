@@ -19,9 +19,9 @@ class Proxy:
         self._cut = False
         self._swallowing = False
         self.mute = 0
-        """How many of the next links are taken, and then nothing passes through them either way."""
+        """Number of next connections that are accepted and then pass no data in either direction."""
         self.alter: Callable[[bytes], bytes] | None = None
-        """What becomes of each answer (a whole frame, with its length) on its way to the client."""
+        """Function that changes each response (a whole frame, with its length) on its way to the client."""
         self._door = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._door.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()

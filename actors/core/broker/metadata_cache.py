@@ -229,8 +229,8 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                # When a broker returns, the controller sends all states again. They are then the very objects that are
-                # held here, except in a replay, where they are only equal.
+                # When a broker returns, the controller sends all states again. They are then the same objects as the
+                # held ones; only in a replay are they equal copies.
                 held = known.get(number)
                 if held is state or held == state:
                     continue

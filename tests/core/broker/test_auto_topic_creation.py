@@ -1,4 +1,7 @@
-"""Topics that are made by their first use: what they are like, and when there can be none (6.2 of broker.md)."""
+"""Topics created on their first use:
+
+their partitions and configs, and when the creation is refused (6.2 of broker.md).
+"""
 
 from __future__ import annotations
 

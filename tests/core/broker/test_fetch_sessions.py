@@ -25,14 +25,14 @@ def request(
 
 
 def begin(sessions: FetchSessions, now: float = 0.0, count: int = 1, replica: int = CONSUMER) -> int:
-    """Begin a session with this number of partitions; return its id, 0 without a free slot."""
+    """Begin a session with this number of partitions and return its id, 0 without a free slot."""
     found = sessions.find(request(*partitions(count), replica=replica), 1, now)
     assert isinstance(found, Session)
     return found.id
 
 
 def goes_on(sessions: FetchSessions, id: int, epoch: int, now: float = 0.0) -> bool:
-    """Whether the session takes a request of that epoch."""
+    """Return whether the session accepts a request of that epoch."""
     return isinstance(sessions.find(request(id=id, epoch=epoch), 2, now), Session)
 
 
@@ -90,7 +90,7 @@ def test_who_was_not_used_for_long_gives_way_to_anybody() -> None:
     ],
 )
 def test_who_is_worth_less_gives_way(old: tuple[int, int], new: tuple[int, int], age: float, gives_way: bool) -> None:
-    """Replica id and partitions of the one that is there and used, and of the one that comes."""
+    """`old`, `new`: (replica id, number of partitions) of the existing session, which is used, and of the new one."""
     sessions = FetchSessions(1)
     id = begin(sessions, count=old[1], replica=old[0])
     goes_on(sessions, id, 1, now=age - 1)

@@ -1,4 +1,4 @@
-"""What a follower asks next, by the table of broker.md 4.4, on values alone."""
+"""A follower's next request after each response, by the table of broker.md 4.4, without actors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fetcher() -> Fetcher:
 
 
 def fetching(fetcher: Fetcher, *partitions: TopicPartition, end: int = 10) -> None:
-    """Follow these, whose logs end at `end`, and let each be cut where it is."""
+    """Follow these partitions, whose logs end at `end`, and finish their truncation without removing records."""
     for partition in partitions:
         fetcher.follow(partition, EPOCH, end, end, -1)
     for partition, _ in fetcher.without_epochs(0.0):
@@ -54,7 +54,7 @@ def fetching(fetcher: Fetcher, *partitions: TopicPartition, end: int = 10) -> No
 
 
 def asked(fetcher: Fetcher, now: float = 0.0) -> list[tuple[TopicPartition, int]]:
-    """(partition, offset) of the fetch that goes out now."""
+    """Return (partition, offset) of each partition in the next fetch."""
     request = fetcher.next_request(now)
     assert isinstance(request, FetchRequest)
     return [(part.partition, part.fetch_offset) for part in request.partitions]
@@ -104,7 +104,7 @@ def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetche
 
 
 def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) -> None:
-    """A response has a maximum size: the first partition must not always use all of it."""
+    """A response has a maximum size, which must not always go to the first partition."""
     fetching(fetcher, A, B, C)
     assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
     fetcher.fetched(answer(got(A, NONE, b"x"), got(B), got(C)), 0.0)
@@ -205,7 +205,7 @@ def test_who_is_followed_no_more_gets_nothing(fetcher: Fetcher) -> None:
 
 
 def within(fetcher: Fetcher, now: float = 0.0) -> tuple[int, int, list[TopicPartition], list[TopicPartition]]:
-    """Session, epoch, partitions and forgotten partitions of the fetch that goes out now."""
+    """Return session id, session epoch, partitions and forgotten partitions of the next fetch."""
     request = fetcher.next_request(now)
     assert isinstance(request, FetchRequest)
     named = [part.partition for part in request.partitions]

@@ -1,4 +1,4 @@
-"""Sessions that rest: when the listener may answer for them, and what ends that (`fetches`, rule 7)."""
+"""Idle fetch sessions: when the listener may answer for them, and what wakes them (`fetches`, rule 7)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLLOWER = 1
 
 
 def state(end: int, high_watermark: int) -> LogState:
-    """A log that is led here."""
+    """Return the state of a log that this broker leads."""
     return LogState(start=0, end=end, high_watermark=high_watermark, stable=high_watermark, leader_epoch=0, leads=True)
 
 
@@ -30,7 +30,7 @@ class World:
         self.requests = 0
 
     def poll(self, id: int, epoch: int, *offsets: int, now: float = 0.0, in_sync: bool = True) -> list[Respond]:
-        """A follower's request, with all reads done; what is answered then or when its time is up."""
+        """Send a follower's fetch, do all its reads, let it expire, and return the responses."""
         self.requests += 1
         parts = tuple(FetchPartition(partition, offset, 1 << 20) for partition, offset in zip(T, offsets, strict=False))
         request = FetchRequest(11, FOLLOWER, 500, 1, parts, session_id=id, session_epoch=epoch)
@@ -40,7 +40,7 @@ class World:
         return [step for step in (*done, *self.fetches.take()) if isinstance(step, Respond)]
 
     def take(self, now: float, in_sync: bool = True) -> list[Respond | WakeSession]:
-        """The steps without the reads, which are done and find no records."""
+        """Do all pending reads, which find no records, and return the other steps."""
         done: list[Respond | WakeSession] = []
         while steps := self.fetches.take():
             for step in steps:
@@ -53,14 +53,14 @@ class World:
         return done
 
     def resting(self, *offsets: int) -> int:
-        """A session that rests, of both partitions unless fewer offsets are given; its id."""
+        """Return the id of an idle session, of both partitions unless fewer offsets are given."""
         [first] = self.poll(0, 0, *offsets or (5, 5))
         [second] = self.poll(first.response.session_id, 1)
         assert (first.rest, second.rest) == (0, 2) and not second.response.partitions
         return second.response.session_id
 
     def move(self, partition: TopicPartition, end: int, high_watermark: int, now: float) -> list[Respond | WakeSession]:
-        """A log has moved."""
+        """Move a log's offsets, notify the fetches, and return their steps."""
         self.logs[partition] = state(end, high_watermark)
         self.fetches.moved(partition, self.logs[partition], now)
         return self.take(now)
@@ -92,13 +92,13 @@ def test_a_log_that_moves_wakes_it_once(end: int, high_watermark: int) -> None:
 
 
 def test_a_high_watermark_that_moves_twice_without_a_read_is_sent() -> None:
-    """The partition notifies only the first move: the reader's next poll reads its present offsets."""
+    """The partition notifies only the first move, so the reader's next poll reads the current offsets."""
     world = World()
     world.logs = {partition: state(5, 3) for partition in T}
     id = world.resting()
     assert world.move(T[0], 5, 4, 1.0) == [WakeSession(id)]
     world.fetches.woken(id, 3, 0.9)
-    world.logs[T[0]] = state(5, 5)  # of which it says nothing
+    world.logs[T[0]] = state(5, 5)  # the partition does not notify this move
     reported = [answer for epoch in (3, 4, 5) for answer in world.poll(id, epoch, now=1.0)]
     assert [[(part.partition, part.high_watermark) for part in answer.response.partitions] for answer in reported] == [
         [(T[0], 4)],

@@ -1,4 +1,4 @@
-"""The leader's side of a partition by its rules: whole rows of broker.md 9.3 and 9.5, and what holds in any life."""
+"""The rules of a partition's leader: rows of broker.md 9.3 and 9.5, and invariants of random runs."""
 
 from __future__ import annotations
 
@@ -113,7 +113,10 @@ def test_row_58_a_refused_write_changes_nothing() -> None:
 
 
 def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
-    """It may be in the ISR already, and lead next: what it has not got is not committed (rule 4)."""
+    """A replica in an unfinished ISR write may be in the ISR and lead next.
+
+    Offsets that it does not have are not committed (rule 4).
+    """
     moving = leader(1, 3, replicas=(1, 2, 3), end=10, high_watermark=10)
     moving.appended(20, 40.0)
     moving.fetched(3, 12, 0, 20, 41.0)
@@ -147,7 +150,7 @@ def test_row_60_who_reached_the_end_of_before_was_caught_up_then() -> None:
 
 @pytest.mark.parametrize(("last", "out_at"), [(0.0, 45.0), (-0.001, 30.0), (0.001, 45.0)])
 def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
-    """Last caught up at `last`, looked at every 15 s."""
+    """The follower was last caught up at `last`, and the ISR is checked every 15 s."""
     slow = leader(1, 2, end=10, now=last)
     looks = [15.0 * look for look in range(1, 6)]
     found = []
@@ -160,7 +163,7 @@ def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
 def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
     both = leader(1, 2, 3, end=10)
     for second in range(1, 31):
-        both.fetched(3, second // 4, 0, 10 + second, float(second))  # ever further behind
+        both.fetched(3, second // 4, 0, 10 + second, float(second))  # falls further behind each second
         both.appended(11 + second, float(second))
     both.tick(30.0)
     assert writes(both) == []
@@ -277,7 +280,7 @@ def test_a_repeated_batch_waits_for_its_own_offset_only() -> None:
 
 
 def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time() -> None:
-    """As of Kafka 3.7: the high watermark stays, so the answer is that the time is up."""
+    """As in Kafka 3.7 and later, the high watermark stays, so the produce times out."""
     shared = leader(1, 2, min_isr=2)
     shared.appended(5, 0.0)
     shared.wait("a", 5, 60.0)
@@ -288,7 +291,7 @@ def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time(
     assert releases(shared) == {"a": REQUEST_TIMED_OUT}
 
 
-# ------------------------------------------------------------------------------------------------ any life
+# ------------------------------------------------------------------------------------------------ random runs
 
 
 @given(st.data())
@@ -298,7 +301,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
     any_leader, looked_at = leader(1, 2, 3, min_isr=least), leader(1, 2, 3, min_isr=least)
 
     def do(method: str, *args: object) -> None:
-        """In both lives: in one of them the followers are always looked at, so that they are written down at once."""
+        """Apply the step to both leaders; reading `followers` makes one of them create its followers' state early."""
         for each in (any_leader, looked_at):
             assert looked_at.followers
             getattr(each, method)(*args)

@@ -1,4 +1,4 @@
-"""Metadata responses to clients: broker.md 3.9, and the case WI5 of the conformance suite."""
+"""Metadata responses to clients: broker.md 3.9, and case WI5 of the conformance suite."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_the_cache_holds_the_last_word_on_every_partition(updates: list) -> None
 
 
 def test_states_that_are_sent_again_replace_nothing_whether_or_not_they_are_the_same_objects() -> None:
-    """A replay decodes every state anew: what the cache answers must not depend on identity."""
+    """A replay decodes every state again, so the cache's responses must not depend on object identity."""
     again = [known("t", number, epoch=3) for number in range(2 * SLICE)]
     for states in (again, [attrs.evolve(state) for state in again]):
         of = cache(*again)

@@ -1,4 +1,4 @@
-"""A hosted partition by calls: an event in, its effects out. Rows of broker.md 4.4, 4.5, 9.3, 9.4, 9.5 and 9.7."""
+"""A hosted partition by calls: events in, effects out. Rows of broker.md 4.4, 4.5, 9.3, 9.4, 9.5 and 9.7."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ BATCH = Records((BatchHeader(0, 50, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1),), EMPTY
 
 @attrs.define
 class Disk:
-    """Answers the effects of a partition as a log of offsets would; `failing` methods fail with this text."""
+    """Answer a partition's effects as a log of offsets would; methods in `failing` fail with the text given there."""
 
     start: int = 0
     end: int = 0
@@ -140,7 +140,7 @@ class Disk:
 
 @attrs.define
 class Stage:
-    """A partition of broker 0 with its disk, and what it sent since it was last asked."""
+    """A partition of broker 0 with its disk, and the messages it sent that are not yet taken."""
 
     disk: Disk = attrs.field(factory=Disk)
     partition: Partition = attrs.field(factory=Partition)
@@ -148,7 +148,7 @@ class Stage:
     wakes: list[float] = attrs.field(factory=list)
 
     def handle(self, event: Any, sender: str = "", now: float = 0.0) -> Any:
-        """Hand in an event; the reply of an order."""
+        """Handle an event and return the reply to a role change or stop."""
         return self.carry_out(self.partition.handle(event, sender, now))
 
     def expire(self, now: float) -> None:
@@ -178,7 +178,7 @@ class Stage:
             return reply
 
     def take(self, to: str | None = None) -> list[Any]:
-        """What was sent to an actor (None: to all), once."""
+        """Return and remove the messages to one receiver, by default to all."""
         sent, self.sent = self.sent, [each for each in self.sent if to is not None and each[0] != to]
         return [message for receiver, message in sent if to is None or receiver == to]
 
@@ -192,7 +192,7 @@ class Stage:
         return self.handle(BecomeFollower(order("t", leader=1, epoch=epoch), LogPlace("/d/t-0"), host, alive))
 
     def append(self, count: int = 1, acks: int = 1, now: float = 0.0) -> list[int]:
-        """Append batches of one record; the error codes that are sent at once."""
+        """Append batches of one record and return the error codes that are sent at once."""
         batch = AppendBatch(1, 0, ProducePartition(T0, BATCH), acks, 9, 10.0)
         self.handle(AppendBatches((batch,) * count), PRODUCER, now)
         return self.answered()
@@ -201,7 +201,7 @@ class Stage:
         return [each.result.error_code for done in self.take(PRODUCER) for each in done.results]
 
     def fetch(self, replica: int, offset: int, start: int = 0, now: float = 0.0, **fields: Any) -> Any:
-        """The result of a fetch."""
+        """Fetch and return the result."""
         epoch = fields.pop("epoch", -1)
         part = FetchPartition(T0, offset, 1 << 20, epoch, start)
         defaults = {"version": 11, "isolation_level": READ_UNCOMMITTED, "max_bytes": 100, "at_least_one": True}
@@ -222,7 +222,7 @@ class Stage:
         return log.start, log.high_watermark, log.end
 
 
-# ------------------------------------------------------------------------------------------------ one place of state
+# ------------------------------------------------------------------------------------------------ no duplicate state
 
 
 def test_no_field_of_the_actor_shadows_the_partition() -> None:

@@ -1,4 +1,4 @@
-"""The rules of one hosted partition: broker.md 9.1 rows 3, 4, 12, 13, and 9.2 row 26."""
+"""Roles of one hosted partition: broker.md 9.1 rows 3, 4, 12, 13, and 9.2 row 26."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRESH = ReplicaRole(TopicPartition("t", 0), 0)
 
 
 def at(epoch: int, **fields: object) -> ReplicaRole:
-    """The partition as leader at this epoch."""
+    """Return the partition as leader in this epoch."""
     return make_leader(FRESH, order("t", epoch=epoch, **fields))[0]
 
 

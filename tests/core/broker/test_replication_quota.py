@@ -1,4 +1,4 @@
-"""Throttles of replication, at frozen time (`replication_quota`)."""
+"""Replication throttles at fixed times (`replication_quota`)."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def test_the_last_update_sets_the_throttled_replicas() -> None:
     ("moved", "now", "rate"),
     [
         ((), 5.0, 0.0),
-        (((0.0, 8 * KB),), 0.2, 8 * KB),  # a second at least
+        (((0.0, 8 * KB),), 0.2, 8 * KB),  # divided by at least a second
         (((0.0, 8 * KB),), 4.0, 2 * KB),
-        (((0.0, 8 * KB), (0.9, 2 * KB)), 5.0, 2 * KB),  # one sample
+        (((0.0, 8 * KB), (0.9, 2 * KB)), 5.0, 2 * KB),  # both are in one sample
         (((0.0, 8 * KB), (3.0, 2 * KB)), 5.0, 2 * KB),
-        (((0.0, 8 * KB), (3.0, 2 * KB)), 11.0, 2 * KB / 8),  # the first has gone
+        (((0.0, 8 * KB), (3.0, 2 * KB)), 11.0, 2 * KB / 8),  # the first sample has expired
         (((0.0, 8 * KB), (3.0, 2 * KB)), 14.0, 0.0),
     ],
 )

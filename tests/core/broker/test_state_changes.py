@@ -1,4 +1,4 @@
-"""What a broker's log says of orders and of ISRs, word for word as 3.9.1 and 2.6 say it."""
+"""Log lines of a broker about state changes and ISRs, word for word as in Kafka 3.9.1 and 2.6."""
 
 from __future__ import annotations
 

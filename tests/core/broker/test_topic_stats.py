@@ -1,4 +1,4 @@
-"""What is counted of requests for records, by topic and of all (conventions.md 7)."""
+"""Counts of produce and fetch requests, by topic and in total (conventions.md 7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIZE = len(DATA)
 
 
 def reported(figures: TopicStats) -> dict[tuple[str, str], int]:
-    """(figure, topic or "") -> by how much."""
+    """Return the counts since the last call by (metric, topic); the topic of a total is ""."""
     return {
         (count.name.removeprefix(PREFIX).removesuffix("_total"), dict(count.labels).get("topic", "")): count.by
         for count in figures.take()

@@ -64,7 +64,7 @@ def test_a_higher_epoch_replaces_a_lower_one(verification: TransactionVerificati
 
 
 def test_an_answer_to_a_former_leadership_counts_for_nothing(verification: TransactionVerification[str]) -> None:
-    """The transaction may have ended at another leader meanwhile."""
+    """The transaction may have ended at another leader in the meantime."""
     assert verification.wait(PID, 0, 0, "before") == (1, None)
     assert verification.leadership_ended() == ["before"]
     assert verification.wait(PID, 0, 0, "late") == (2, None)
@@ -93,7 +93,7 @@ def test_codes(verification: TransactionVerification[str], answer: int, code: in
 
 
 def test_a_later_batch_does_not_begin_a_transaction(verification: TransactionVerification[str]) -> None:
-    """KAFKA-14920: the first batch was refused for a moment, and the second came with a good answer."""
+    """KAFKA-14920: the first batch gets a retriable error, and the verification of the second succeeds."""
     verification.wait(PID, 0, 0, "first")
     verification.answered(1, PID, CONCURRENT_TRANSACTIONS)
     verification.wait(PID, 0, 3, "second")

@@ -1,4 +1,4 @@
-"""What `advertised.listeners` of a running broker may say: Apache's broker has been asked the same."""
+"""Values that a running broker accepts for `advertised.listeners`, compared with Apache's broker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NOT_OURS = {
     "NODES://h:65536": "Unable to parse NODES://h:65536 to a broker endpoint",
     "NODES://:1": "Unable to parse NODES://:1 to a broker endpoint",
 }
-"""These Apache's broker takes: it tells clients such a port, and its machine's name."""
+"""Values that Apache's broker accepts: it sends clients such a port, or its machine's name."""
 REQUIRED = {
     "": "There must be at least one broker advertised listener.",
     "NODES://h:1,nodes://h:2": "Each listener must have a different name, listeners: NODES://h:1,nodes://h:2",

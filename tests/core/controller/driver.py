@@ -1,4 +1,7 @@
-"""Drives the controller's flows by `.send()`: a tiny ZooKeeper of dicts answers, a real deletion record plans."""
+"""Drive the controller's flows by `.send()`.
+
+Dicts answer as ZooKeeper does, and a real `TopicDeletions` record plans deletions.
+"""
 
 from __future__ import annotations
 
@@ -56,17 +59,17 @@ FENCE = 7
 
 
 def endpoint(broker_id: int) -> Endpoint:
-    """A broker's only listener."""
+    """Return the only listener of a broker."""
     return Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
 
 
 def settings(**options: Any) -> NodeSettings:
-    """The settings of broker 5."""
+    """Return the settings of broker 5."""
     return NodeSettings(5, (endpoint(5),), (endpoint(5),), (), "zk", **options)
 
 
 class Scene:
-    """A controller's context of epoch 50 with these live brokers, and the world that its flows ask."""
+    """A controller context of epoch 50 with these live brokers, and the ZooKeeper state that its flows use."""
 
     def __init__(self, *broker_ids: int, broker_epoch: int = 1, **options: Any) -> None:
         self.context = context = ControllerContext(settings(**options))
@@ -77,31 +80,31 @@ class Scene:
         self.znodes: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
         self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
         self.wanted: tuple[TopicPartition, ...] | None = None
-        """What /admin/preferred_replica_election names, if it is there."""
+        """Partitions in /admin/preferred_replica_election; None without the znode."""
         self.reassignments: tuple[RequestedReassignment, ...] | None = None
-        """What /admin/reassign_partitions asks for, if it is there."""
+        """Requests in /admin/reassign_partitions; None without the znode."""
         self.topic_znodes: dict[str, TopicAssignment] = {}
-        """Topics' assignments, as they were last written."""
+        """Last written assignment of each topic."""
         self.raising: dict[type, Exception] = {}
         self.before_write: list[Callable[[], None]] = []
         self.asked: list[Any] = []
         self.begun: list[Any] = []
-        """Results of the questions that were begun."""
+        """Results of the `Begin` steps, by ticket."""
         self.sent: list[tuple[int, Any]] = []
         self.parts: list[tuple[Any, ...]] = []
-        """What went ahead of each request that was sent."""
+        """Parts of each sent request, in the order of `sent`."""
         self.done: list[Any] = []
         self.steps: list[Any] = []
-        """What was asked, sent (with its receiver) and done, in order."""
+        """Questions, requests with their receivers, and other steps, in order."""
         self.worked = 0.0
-        """Turns that its loops took."""
+        """Sum of the shares of all `Worked` steps."""
         self.refused_topics: set[str] = set()
         """Topics whose znode cannot be written."""
         self.breaks_at: tuple[int, bool] | None = None
-        """The answer of the question of this number is lost: was it carried out?"""
+        """(number of the question whose answer is lost, whether the question is carried out)"""
 
     def run(self, flow: Flow[Any]) -> Any:
-        """Drive a flow to its end; its result."""
+        """Drive a flow to its end and return its result."""
         match advance(flow, self.perform):
             case Returned(result):
                 assert inconsistencies(self.context) == []
@@ -110,7 +113,10 @@ class Scene:
                 raise error
 
     def perform(self, step: Any) -> Any:
-        """Answer a question at once, also one that is awaited later; keep what is sent and done."""
+        """Perform one step of a flow.
+
+        Answer questions at once, also those that are awaited later; record requests and other steps.
+        """
         if isinstance(step, Begin):
             try:
                 self.begun.append(self.perform(step.question))
@@ -144,7 +150,7 @@ class Scene:
         return None
 
     def answer(self, question: Any) -> Any:
-        """What ZooKeeper, or the deletion, says."""
+        """Return the answer of ZooKeeper, or of the deletion record, to a question."""
         match question:
             case GetPartitionStates(partitions, _):
                 return PartitionStates(tuple(PartitionStateRead(tp, self.znodes.get(tp)) for tp in partitions))
@@ -196,17 +202,17 @@ class Scene:
         self.znodes[partition] = written
         return WriteResult(partition, OK, written.zk_version)
 
-    # ------------------------------------------------------------------------------------------- setting the scene
+    # ------------------------------------------------------------------------------------------- setup
 
     def assign(self, topic: str, *assignments: tuple[int, ...]) -> list[TopicPartition]:
-        """Partitions of a topic with these replicas, in the context only."""
+        """Assign these replicas to a topic's partitions, in the context only, and return the partitions."""
         partitions = [TopicPartition(topic, n) for n in range(len(assignments))]
         for partition, replicas in zip(partitions, assignments, strict=True):
             self.context.set_assignment(partition, ReplicaAssignment(replicas))
         return partitions
 
     def lead(self, partition: TopicPartition, leader: int, *isr: int, epoch: int = 0, version: int = 0) -> None:
-        """Give a partition leadership, in the context and in ZooKeeper."""
+        """Set a partition's leadership in the context and in ZooKeeper."""
         state = leadership(leader, *isr, epoch=epoch, version=version)
         self.znodes[partition] = state
         self.context.lead(partition, state)
@@ -219,18 +225,18 @@ class Scene:
         """Set a replica's state."""
         self.context.set_replica_states(broker_id, (partition,), state)
 
-    # ------------------------------------------------------------------------------------------- looking at it
+    # ------------------------------------------------------------------------------------------- results
 
     def requests(self, kind: type, broker_id: int | None = None) -> list[Any]:
-        """Requests of a kind that were sent (to a broker)."""
+        """Return the requests of a kind that were sent, by default to all brokers."""
         return [request for to, request in self.sent if isinstance(request, kind) and broker_id in (None, to)]
 
     def receivers(self, kind: type) -> list[int]:
-        """Who was sent requests of a kind, in order."""
+        """Return the brokers to which requests of a kind were sent, in order."""
         return [to for to, request in self.sent if isinstance(request, kind)]
 
     def forget(self) -> None:
-        """Forget what was asked and sent."""
+        """Clear the recorded questions, requests and other steps."""
         self.asked.clear()
         self.sent.clear()
         self.parts.clear()
@@ -238,14 +244,14 @@ class Scene:
         self.steps.clear()
 
     def agreed(self) -> bool:
-        """Do controller and deletion agree?"""
+        """Return True if the controller and the deletion record agree; fail otherwise."""
         found = disagreements(self.context, self.record.report())
         assert found == []
         return True
 
 
 def planned(record: TopicDeletions, question: Any) -> Any:
-    """What the deletion's record answers."""
+    """Return the deletion record's answer to a question."""
     match advance(record.answer(question), lambda step: None):
         case Returned(result):
             return result
@@ -256,5 +262,5 @@ def planned(record: TopicDeletions, question: Any) -> Any:
 def leadership(
     leader: int, *isr: int, epoch: int = 0, version: int = 0, by: int = EPOCH
 ) -> LeaderIsrAndControllerEpoch:
-    """A partition's leadership."""
+    """Return a partition's leadership."""
     return LeaderIsrAndControllerEpoch(leader, epoch, tuple(isr), by, version)

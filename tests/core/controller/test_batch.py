@@ -1,4 +1,4 @@
-"""CM1-CM18 of controller.md 9.3: what a batch sends to each broker. (The channel's test covers the responses.)"""
+"""CM1-CM18 of controller.md 9.3: the requests of a batch to each broker; the channel's test covers the responses."""
 
 from __future__ import annotations
 

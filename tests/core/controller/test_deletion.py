@@ -1,4 +1,4 @@
-"""TD1-TD4 of controller.md 9.9, and that controller and deletion agree whatever happens."""
+"""TD1-TD4 of controller.md 9.9, and the agreement of controller and deletion record after any events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ S = ReplicaState
 
 
 def scene(**options: bool) -> Scene:
-    """Topics foo and bar, 2 partitions each on brokers 1, 2, 3, all online."""
+    """Return topics foo and bar, 2 partitions each on brokers 1, 2, 3, all online."""
     made = Scene(1, 2, 3, **options)
     for topic in ("foo", "bar"):
         for partition in made.assign(topic, (1, 2, 3), (2, 3, 1)):
@@ -174,7 +174,7 @@ def test_t14_a_deleted_topic_is_not_ineligible_any_more() -> None:
 
 
 def test_a_topic_without_replicas_is_finished_at_once() -> None:
-    """A controller died between two znodes: the request is all that is left (controller.md 6.1)."""
+    """A controller ended between two znode deletions: only the deletion request is left (controller.md 6.1)."""
     made = scene()
     made.run(deletion_steps.begin(made.context, ["gone"]))
     made.run(deletion_steps.resume(made.context))
@@ -183,7 +183,7 @@ def test_a_topic_without_replicas_is_finished_at_once() -> None:
 
 
 def test_refused_moves_are_reported() -> None:
-    """A replica made on a dead broker is Online: it cannot become Ineligible."""
+    """A replica on a dead broker can be Online, and an Online replica cannot become Ineligible."""
     made = scene()
     made.context.remove_broker(2)
     made.run(deletion_steps.queue(made.context, ["foo"]))
@@ -232,9 +232,11 @@ EVENTS = st.lists(
 
 
 def law(made: Scene) -> None:
-    """After a look at all queued topics: done if and only if all replicas are deleted, and tried if and only if
-    nothing is under way and nothing forbids it. So none that is left is deleted whole, and of those that may go on
-    each has a replica that is being deleted."""
+    """Check each queued topic after the deletion has resumed.
+
+    A topic whose replicas are all deleted is finished, so it is no longer queued. A queued topic that is not ineligible
+    has a replica in ReplicaDeletionStarted.
+    """
     context = made.context
     for topic in context.queued:
         standing = {context.replica_state(b, tp) for b, tps in replicas_of(made, topic).items() for tp in tps}
@@ -292,7 +294,7 @@ def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -
 
 
 def test_a_large_topic_is_deleted_in_slices() -> None:
-    """5,000 partitions of two replicas: nothing that a turn does is about more than SLICE of them."""
+    """A topic of 5,000 partitions with two replicas is deleted in writes of at most SLICE partitions, with pauses."""
     made = Scene(1, 2)
     partitions = made.assign("large", *[(1, 2)] * 5_000)
     for partition in partitions:

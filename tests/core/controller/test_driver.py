@@ -1,4 +1,4 @@
-"""The driver's ZooKeeper of values answers like the bridge on an in-memory ZooKeeper, question by question."""
+"""The driver's dict ZooKeeper answers each question like the bridge on an in-memory ZooKeeper."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ CONFIG = (ConfigEntry("unclean.leader.election.enable", "true"),)
 
 
 def assignment(*replicas: int) -> TopicAssignment:
-    """Topic t, whose three partitions have these replicas."""
+    """Return topic t, whose three partitions have these replicas."""
     return TopicAssignment("t", tuple(PartitionAssignment(number, ReplicaAssignment(replicas)) for number in range(3)))
 
 
 def written(partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> tuple[Leadership, ...]:
-    """The entries of a request that writes one state."""
+    """Return the entries of a request that writes one state."""
     return (Leadership(partition, state),)
 
 
 def questions(fence: int) -> list[Question[Any]]:
-    """What a controller asks, in an order in which each answer depends on the writes before."""
+    """Return a controller's questions, in an order in which answers depend on earlier writes."""
     return [
         GetPartitionStates((FIRST, SECOND)),
         CreatePartitionStates(written(FIRST, leadership(1, 1, 2)) + written(SECOND, leadership(2, 2)), fence),
@@ -86,7 +86,7 @@ def questions(fence: int) -> list[Question[Any]]:
 
 
 def answers(ask: Callable[[Question[Any]], Any], fence: int) -> list[Any]:
-    """The answer to each question, or the class of its failure."""
+    """Return the answer to each question, or the class of its failure."""
     found: list[Any] = []
     for question in questions(fence):
         try:

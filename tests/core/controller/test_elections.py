@@ -1,4 +1,4 @@
-"""LE1-LE13 of controller.md 9.8: who is elected, by each strategy."""
+"""LE1-LE13 of controller.md 9.8: the leader that each strategy elects."""
 
 from __future__ import annotations
 
@@ -72,14 +72,17 @@ MAY_LEAD: dict[Strategy, Callable[[Candidates, int], bool]] = {
     elections.preferred: lambda c, broker: broker in c.online and broker == c.replicas[0],
     elections.controlled_shutdown: lambda c, broker: broker in c.reachable and broker not in c.shutting_down,
 }
-"""Who of the assigned brokers in the ISR may lead (controller.md 3.2)."""
+"""Whether an assigned broker in the ISR may lead, by strategy (controller.md 3.2)."""
 
 
 @given(strategy=st.sampled_from(list(MAY_LEAD)), assigned=BROKERS, unclean=st.booleans(), data=st.data())
 def test_the_first_that_may_lead_does(
     strategy: Strategy, assigned: list[int], unclean: bool, data: st.DataObject
 ) -> None:
-    """A leader is always elected if one is allowed; one outside the ISR only uncleanly, if none inside is allowed."""
+    """The first assigned broker in the ISR that may lead is elected.
+
+    A broker outside the ISR is elected only in an unclean election, and only if none in the ISR may lead.
+    """
     isr = data.draw(st.permutations(assigned).flatmap(lambda some: st.sampled_from([some, some[:1], []])))
     live, down = data.draw(BROKERS), data.draw(BROKERS)
     online = frozenset(live) - frozenset(down)

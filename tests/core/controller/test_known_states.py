@@ -1,7 +1,7 @@
-"""Writing by what is known ends as Kafka's reading before every write does: a conditional write is proof enough.
+"""Writing with cached states has the same result as Kafka's read before every write (`leadership`, rule 2).
 
-`leadership`, rule 2. One life knows what it has learnt, the other forgets it before each write and so reads everything:
-whatever happened to the znodes meanwhile, both leave the same znodes and states, and tell brokers the same.
+One run uses the cached states. The other has none, and reads every state before it writes. Whatever happens to the
+znodes in the meantime, both runs leave the same znodes and states, and send the brokers the same states.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def scene_of(partitions: Any) -> Scene:
 
 
 def last_sent(scene: Scene) -> Any:
-    """The state of each partition that was last sent to each broker."""
+    """Return the last state that was sent, by request kind, broker and partition."""
     by_kind = {}
     for kind in (LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest):
         for broker_id, request in scene.sent:
@@ -84,5 +84,5 @@ def test_what_is_known_need_not_be_read(partitions: Any, broker_id: int, event: 
     assert ends[0] == ends[1]
     if all(meanwhile == "nothing" for _, _, meanwhile in partitions):
         assert reads[0] <= reads[1]
-        if event == "failure":  # who has just lost its dead leader is not looked at again
+        if event == "failure":  # an election settles the partition, so it is not read again
             assert reads[0] == sum(broker_id not in isr or isr == (broker_id,) for isr, _, _ in partitions)

@@ -1,4 +1,4 @@
-"""Preferred elections, asked for and by themselves (controller.md 7.6, 1.4.18; traps T8, T11)."""
+"""Preferred elections, requested and automatic (controller.md 7.6, 1.4.18; traps T8, T11)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUESTED = PreferredReplicaLeaderElection()
 
 
 def scene_of(*leaders: int, **options: int) -> tuple[Scene, list[TopicPartition]]:
-    """Brokers 1 and 2, and partitions that prefer broker 1, led by these, both in the ISR."""
+    """Return brokers 1 and 2, and partitions that prefer broker 1, led by these leaders, with both in the ISR."""
     scene = Scene(1, 2, **options)
     partitions = scene.assign("t", *[(1, 2)] * len(leaders))
     for partition, leader in zip(partitions, leaders, strict=True):
@@ -102,7 +102,7 @@ def test_no_leader_moves_to_an_ineligible_replica() -> None:
 
 
 def test_a_reassignment_under_way_keeps_nothing_from_going_back() -> None:
-    """Also what is being reassigned itself goes back, as in 3.9.1 (KAFKA-10149; 2.6 waits for its end)."""
+    """A partition being reassigned also gets its preferred leader, as in 3.9.1 (KAFKA-10149; 2.6 waits for its end)."""
     scene, (moving, other) = scene_of(2, 2)
     scene.context.set_assignment(moving, ReplicaAssignment((1, 2, 3), (3,), ()))
     assert moving in scene.context.reassigning

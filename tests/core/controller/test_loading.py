@@ -1,4 +1,4 @@
-"""The first reads of a term are divided so that they do not block the node."""
+"""The first reads of a controller's term are divided so that they do not block the node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.core.controller.driver import Scene
 
 
 def drive(flow: Flow[Any], sizes: dict[str, int]) -> tuple[list[Any], Any]:
-    """Drive a flow on topics of these sizes; what it asked, and its result."""
+    """Drive a flow on topics of these sizes, and return its questions and its result."""
     asked: list[Any] = []
     answer: Any = None
     while True:
@@ -40,7 +40,10 @@ def assignment(topic: str, size: int) -> TopicAssignment:
 
 
 def asked_for(sizes: list[int]) -> list[tuple[str, ...]]:
-    """The topics of each question; all must have been learnt."""
+    """Load topics of these sizes and return the topics of each question.
+
+    Fail unless each topic is read once and all partitions are stored in the context.
+    """
     context = Scene(1).context
     by_name = {f"t{number}": size for number, size in enumerate(sizes)}
     asked, learnt = drive(topic_changes.learn_assignments(context, tuple(by_name)), by_name)

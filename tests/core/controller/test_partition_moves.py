@@ -55,7 +55,7 @@ def test_every_pair_of_states(state: PartitionState, target: PartitionState, cap
 
 
 def test_the_table_is_kafkas() -> None:
-    """PS1-PS3, PS7, PS8, PS11-PS13, PS18, PS19, written out."""
+    """PS1-PS3, PS7, PS8, PS11-PS13, PS18, PS19: the legal transitions, listed one by one."""
     legal = {(previous, row.target) for row in partition_state_machine.TABLE.rows for previous in row.previous}
     assert legal == {
         (S.NON_EXISTENT, S.NEW),
@@ -288,7 +288,7 @@ def test_of_many_illegal_moves_the_first_are_logged(caplog: pytest.LogCaptureFix
 
 
 def test_many_partitions_are_moved_in_slices() -> None:
-    """5,000 partitions: as many questions as slices, a pause between two, one request."""
+    """5,000 partitions are created by one write for each MOVES partitions, with pauses, and one LeaderAndIsr."""
     scene = Scene(5)
     partitions = scene.assign("t", *[(5,)] * 5_000)
     for target in (S.NEW, S.ONLINE):

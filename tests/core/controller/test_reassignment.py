@@ -1,4 +1,4 @@
-"""Reassignment by `.send()`: its steps, what is refused, and that any step can be begun again (controller.md 7.7)."""
+"""Reassignment by `.send()`: its steps, its refusals, and restarting it after any step (controller.md 7.7)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CAUGHT_UP = PartitionReassignmentIsrChange("t", 0)
 
 
 def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
-    """A partition on these replicas, led by the first, all in the ISR."""
+    """Return a partition on these replicas, led by the first, with all of them in the ISR."""
     scene = Scene(*brokers)
     scene.assign("t", replicas)
     scene.lead(T0, replicas[0], *replicas)
@@ -43,20 +43,20 @@ def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
 
 
 def request(scene: Scene, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
-    """A client requests this, and the controller receives the event."""
+    """Request a reassignment as a client, and handle the event."""
     scene.reassignments = tuple(RequestedReassignment(*entry) for entry in entries)
     scene.run(reassignment.requested(scene.context, REQUESTED))
 
 
 def catch_up(scene: Scene, *isr: int) -> None:
-    """The leader writes this ISR, and the controller hears."""
+    """Write this ISR as the leader, and handle the event."""
     state = scene.znodes[T0]
     scene.znodes[T0] = leadership(state.leader, *isr, epoch=state.leader_epoch, version=state.zk_version + 1)
     scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
 
 
 def transcript(scene: Scene) -> list[str]:
-    """What was written, watched no more and sent, in order; then forget it."""
+    """Return the writes, removed watches and requests in order, and clear them."""
     lines: list[str] = []
     for step in scene.steps:
         match step:
@@ -88,7 +88,7 @@ def transcript(scene: Scene) -> list[str]:
 
 
 def shown(*lists: tuple[int, ...]) -> str:
-    """Replicas, those being added, those being removed."""
+    """Return the replicas, adding replicas and removing replicas as text."""
     return "{} +{} -{}".format(*map(list, lists))
 
 
@@ -126,7 +126,7 @@ def test_ci11_the_steps_of_a_single_replica_that_moves() -> None:
 
 
 def test_those_that_have_caught_up_as_well_are_finished_together() -> None:
-    """Of three partitions two have caught up when the controller hears of the first: one event finishes both."""
+    """Two of three partitions have caught up when the event of the first arrives: this event finishes both."""
     scene = Scene(1, 2)
     partitions = scene.assign("t", (1,), (1,), (1,))
     for partition in partitions:
@@ -181,9 +181,9 @@ def test_who_is_wanted_no_more_on_the_way_is_deleted() -> None:
 
 
 def test_who_leads_and_is_wanted_no_more_on_the_way_is_replaced_before_he_goes() -> None:
-    """An added replica in the ISR may lead before the reassignment is over, being preferred; then another is asked for.
+    """An added replica in the ISR may become leader during a reassignment, and the next reassignment may remove it.
 
-    Kafka takes it out of the ISR as the leader that it is, and leaves the partition without one (KAFKA-14808).
+    Kafka removes it from the ISR while it leads, and leaves the partition without a leader (KAFKA-14808).
     """
     scene = scene_of(1, 2)
     request(scene, (T0, (3, 4)))
@@ -248,7 +248,7 @@ def test_what_is_asked_of_a_topic_being_deleted_is_refused() -> None:
 
 
 def moved(scene: Scene) -> list[Any]:
-    """Ask for 1 -> 2, and let 2 catch up; what was asked of ZooKeeper meanwhile."""
+    """Reassign 1 -> 2, let 2 catch up, and return the questions to ZooKeeper."""
     request(scene, (T0, (2,)))
     catch_up(scene, 1, 2)
     return scene.asked
@@ -259,7 +259,7 @@ ASKED = len(moved(scene_of(1)))
 
 @pytest.mark.parametrize("number", range(ASKED))
 def test_the_next_controller_goes_on_wherever_it_broke_off(number: int) -> None:
-    """The answer of one question after the other is lost, half of them after they were carried out."""
+    """The answer to each question in turn is lost: in one run before it is carried out, in another after it."""
     for carried_out in (False, True):
         scene = scene_of(1)
         scene.breaks_at = number, carried_out
@@ -277,7 +277,7 @@ def test_the_next_controller_goes_on_wherever_it_broke_off(number: int) -> None:
 
 
 def succeeded(old: Scene) -> Scene:
-    """The scene as the next controller finds it: the same ZooKeeper, nothing remembered."""
+    """Return the scene of the next controller: the same ZooKeeper and an empty context that is loaded from it."""
     scene = Scene(1, 2, 3)
     scene.znodes, scene.topic_znodes, scene.reassignments = old.znodes, old.topic_znodes, old.reassignments
     load(scene.context, scene.topic_znodes["t"])

@@ -26,7 +26,7 @@ VALID = {
     S.DELETION_SUCCESSFUL: (S.NON_EXISTENT,),
     S.DELETION_INELIGIBLE: (S.ONLINE, S.OFFLINE),
 }
-"""From -> to, as 9.7 draws it."""
+"""Legal transitions of 9.7: from -> to."""
 
 
 def scene_with(state: ReplicaState, *assigned: int, brokers: tuple[int, ...] = (5,)) -> Scene:

@@ -1,4 +1,4 @@
-"""A group without actors: requests go in by name, answers come out, and time passes as the test says."""
+"""A group without actors: tests send requests by name, read the responses, and advance the time."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ CLIENT = ActorAddress("client")
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 START_MS = 1_000_000
 RANGE = (JoinProtocol("range", b"\0\1\0\0\0\1\0\1t"),)
-"""A consumer's subscription to the topic t."""
+"""A consumer's subscription to topic t."""
 
 
 class Life:
-    """One group's life. `log` is the code with which the log answers, None: it does not answer by itself.
+    """Drive one group and its log.
 
-    `rows` are what the log has: what it refuses at once it does not have.
+    `log` is the error code with which the log answers each append; with None, the test answers by `stored`. `rows` are
+    the records in the log; an append that fails at once adds none.
     """
 
     def __init__(self, group: Group | None = None, **settings: Any) -> None:
@@ -55,7 +56,7 @@ class Life:
         self._end = 0
         """The log end offset."""
         self._placed: dict[int, int] = {}
-        """By the number of the append: the base offset of its batch."""
+        """Number of the append -> base offset of its batch."""
         self.settings = GroupSettings(**settings)
         self.group = Group("g", self.settings) if group is None else group
         self.now = START_MS
@@ -63,13 +64,13 @@ class Life:
         self.stores: list[AppendRecords] = []
         self.written: list[Record] = []
         self.timers: dict[str, tuple[int, int, Message]] = {}
-        """What is armed: when it is due, which was armed first, and what comes back."""
+        """Timer name -> (due time, sequence number, payload)."""
         self._answers: dict[int, Message] = {}
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
         self._settle()
 
-    # -------------------------------------------------------------------------------------------- what is done
+    # -------------------------------------------------------------------------------------------- effects
 
     def _settle(self) -> None:
         while steps := self.group.take():
@@ -83,7 +84,7 @@ class Life:
                         self.stores.append(step)
                         self.written += step.records
                         self._append(step)
-                    case AppendTombstones(records):  # whatever the log answers to other appends
+                    case AppendTombstones(records):  # always stored, also if `log` refuses other appends
                         self.written += records
                         self._write(records, NO_TRANSACTION)
                     case ArmTimer(name, delay_ms, payload):
@@ -108,13 +109,13 @@ class Life:
         self._end += len(records)
 
     def stored(self, code: int = 0, which: int = -1) -> None:
-        """The log answers one of the Stores that it left unanswered."""
+        """Answer an append that the log left unanswered."""
         number = self.stores[which].number
         self.group.stored(number, code, self.now, self._placed[number])
         self._settle()
 
     def wait(self, ms: int) -> None:
-        """Let time pass, and whatever is armed come when it is due."""
+        """Advance the time and fire each timer when it is due."""
         until = self.now + ms
         while due := [(*at, name) for name, at in self.timers.items() if at[0] <= until]:
             self.now, _, payload, name = min(due)
@@ -130,7 +131,7 @@ class Life:
         self.now = until
 
     def answer(self, number: int) -> Any:
-        """The answer to a request, None while it waits."""
+        """Return the response to a request, or None while the request waits."""
         return self._answers.get(number)
 
     def _send(self, request: Message, host: str = "/h") -> tuple[int, Forwarded]:
@@ -140,7 +141,10 @@ class Life:
     # -------------------------------------------------------------------------------------------- requests
 
     def join(self, member: str = "", instance: str | None = None, version: int = 3, **fields: Any) -> int:
-        """A JoinGroup; its number. Members get the ids m1, m2, ..., by version 3 at once."""
+        """Send a JoinGroup and return its number.
+
+        New members get the ids m1, m2, ...; with version 3, they join at once.
+        """
         defaults: dict[str, Any] = {
             "session_timeout_ms": SESSION_MS,
             "rebalance_timeout_ms": REBALANCE_MS,
@@ -165,14 +169,14 @@ class Life:
         return number
 
     def heartbeat(self, member: str, generation: int | None = None, instance: str | None = None) -> int:
-        """The code of a Heartbeat."""
+        """Send a Heartbeat and return its error code."""
         number, forwarded = self._send(HeartbeatRequest(4, "g", self._generation(generation), member, instance))
         self.group.heartbeat(forwarded)
         self._settle()
         return int(self.answer(number).error_code)
 
     def leave(self, *members: str | tuple[str, str | None], version: int = 4) -> Any:
-        """The answer to a LeaveGroup."""
+        """Send a LeaveGroup and return the response."""
         leaving = tuple(LeavingMember(*((each,) if isinstance(each, str) else each)) for each in members)
         number, forwarded = self._send(LeaveGroupRequest(version, "g", leaving))
         self.group.leave(forwarded, self.now)
@@ -204,7 +208,7 @@ class Life:
         unknown: tuple[TopicPartition, ...] = (),
         partitions: tuple[CommittedPartition, ...] | None = None,
     ) -> int:
-        """A TxnOffsetCommit; its number."""
+        """Send a TxnOffsetCommit and return its number."""
         wanted = (CommittedPartition(T0, offset),) if partitions is None else partitions
         request = TxnOffsetCommitRequest(3, "id", "g", producer, 0, wanted, generation, member, instance)
         number, forwarded = self._send(request)
@@ -213,24 +217,27 @@ class Life:
         return number
 
     def mark(self, producer: int = 1, committed: bool = True) -> TransactionEnded:
-        """A marker comes into the log; what the group is to receive of it."""
+        """Append a marker to the log and return the notification for the group."""
         self.rows.append((producer, True, "\0\0\0" + chr(committed), "marker", self._end))
         self._end += 1
         return TransactionEnded(producer, 0, committed, self._end - 1)
 
     def end_transaction(self, producer: int = 1, committed: bool = True) -> None:
-        """A marker comes into the log and to the group."""
+        """Append a marker to the log and notify the group."""
         self.group.end_transaction(self.mark(producer, committed))
 
     def loaded(self) -> Group:
-        """The group as the next coordinator loads it."""
+        """Return the group as the next coordinator loads it from the log."""
         loading = Loading(0)
         loading.take(self.rows)
         [found] = [each for each in loading.groups() if each.group == "g"] or [LoadedGroup("g")]
         return Group.loaded(found, self.settings)
 
     def fetch(self, stable: bool = False) -> dict[TopicPartition, int]:
-        """All offsets there are; with `stable`, minus the code of each that has one."""
+        """Return all committed offsets.
+
+        A partition with an error has its negative error code instead; with `stable`, unstable offsets are errors.
+        """
         number, forwarded = self._send(OffsetFetchRequest(7, "g", None, stable))
         self.group.fetch(forwarded)
         self._settle()
@@ -254,35 +261,35 @@ class Life:
     def _generation(self, generation: int | None) -> int:
         return self.group.generation if generation is None else generation
 
-    # -------------------------------------------------------------------------------------------- whole ways
+    # -------------------------------------------------------------------------------------------- sequences
 
     def joined(self, number: int) -> JoinGroupResponse:
-        """The answer to a JoinGroup, which must be there."""
+        """Return the response to a JoinGroup, which must have been answered."""
         answer = self.answer(number)
         assert isinstance(answer, JoinGroupResponse), "it still waits"
         return answer
 
     def completing(self, members: int = 2, **fields: Any) -> list[str]:
-        """New members join, and the initial delay passes; their ids, the leader's first."""
+        """Let new members join, pass the initial delay and return their ids, the leader's first."""
         numbers = [self.join(**fields) for _ in range(members)]
         self.wait(self.settings.initial_rebalance_delay_ms * 2)
         return [self.joined(number).member_id for number in numbers]
 
     def stable(self, members: int = 2, **fields: Any) -> list[str]:
-        """The same, and all have their parts: each its own id."""
+        """Let new members join, assign each member its own id, and return the ids, the leader's first."""
         ids = self.completing(members, **fields)
         self.assign(*ids)
         return ids
 
     def assign(self, leader: str, *others: str) -> None:
-        """All ask for their parts, the leader last."""
+        """Sync all members, the leader last with all assignments."""
         for member in others:
             self.sync(member)
         self.sync(leader, given={member: member.encode() for member in (leader, *others)})
 
     @classmethod
     def at(cls, state: GroupState, **settings: Any) -> Life:
-        """A group in this state with the members m1, who leads, and m2 where it can have any."""
+        """Return a group in this state, with the members m1 (the leader) and m2 if the state allows members."""
         life = cls(**settings)
         if state is DEAD:
             life.group.expire_offsets(life.now)

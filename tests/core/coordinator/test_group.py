@@ -1,4 +1,4 @@
-"""A consumer group by its rules: every cell of the tables of its states, every timer, static members, the log."""
+"""The rules of a consumer group: every cell of the state tables, timers, static members, offsets and the log."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
                 group._enter(target, 0)
 
 
-# ------------------------------------------------------------------------------------------------ the gates of a member
+# ------------------------------------------------------------------------------------------------ membership checks
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_the_protocol_is_what_most_like_best_of_what_all_know() -> None:
 
 
 def test_a_cooperative_rebalance_is_two_generations_in_which_parts_are_kept() -> None:
-    """A member keeps what it has while it joins again, says so in its subscription, and so joins twice."""
+    """A member keeps its partitions while it rejoins and names them in its subscription, so it joins twice."""
     life = Life()
     mine = (JoinProtocol("cooperative-sticky", b"owns nothing"),)
     life.stable(1, protocols=mine)
@@ -563,7 +563,7 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
 
 @pytest.mark.parametrize(("state", "code"), [(EMPTY, UNKNOWN_MEMBER_ID), (DEAD, COORDINATOR_NOT_AVAILABLE)])
 def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int) -> None:
-    """No life leads there, because such a group has no members: the cells must be as in the tables nevertheless."""
+    """An empty or dead group has no members in practice; the test checks the cells of the tables nevertheless."""
     life = static()
     life.group.state = state
     assert life.joined(life.join(instance="a", version=5)).error_code == code
@@ -769,7 +769,7 @@ def test_a_deleted_group_leaves_nothing_in_its_log() -> None:
     assert life.fetch() == {}
 
 
-# ------------------------------------------------------------------------------------------------ coming and going
+# ------------------------------------------------------------------------------------------------ loading and unloading
 
 
 def test_a_group_that_is_loaded_goes_on_where_it_was() -> None:

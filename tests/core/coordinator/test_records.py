@@ -1,4 +1,4 @@
-"""What groups write to their log, byte for byte, and what is read of it again."""
+"""Records of groups and offsets in __consumer_offsets: their bytes, and loading them again."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def offset(number: int, partition: TopicPartition = TP, group: str = "g") -> Off
 
 
 def load(*rows: Row) -> dict[str, LoadedGroup]:
-    """Load a partition of these rows, each in a batch of its own."""
+    """Load a partition with these rows, each in its own batch, and return the groups by id."""
     loading = Loading(0)
     loading.take([(*each[:4], log_offset) for log_offset, each in enumerate(rows)])
     return {loaded.group: loaded for loaded in loading.groups()}
@@ -213,7 +213,7 @@ def test_what_is_damaged_costs_nothing_else(caplog: pytest.LogCaptureFixture) ->
 
 @pytest.mark.parametrize("key", ["", "\0", "\0\0\0"])
 def test_a_marker_that_is_cut_costs_nothing_else(key: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Its transaction stays open, until a marker says what became of it."""
+    """The transaction of a truncated marker stays open until a complete marker follows."""
     other = TopicPartition("t", 3)
     cut = (7, True, key, "whatever", 0)
     assert load(row(offset(1), 7), cut)["g"].offsets == ()

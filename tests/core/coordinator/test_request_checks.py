@@ -1,4 +1,4 @@
-"""Which requests about groups come through, and what is said where there is no such group."""
+"""Checks of group requests, and the responses for a group that does not exist."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ OURS, LOADING, THEIRS = "a", "b", "c"
 
 @pytest.fixture
 def places() -> LedPartitions:
-    """OURS is led here, LOADING is being loaded, THEIRS is elsewhere; the nameless group is ours."""
+    """Return partitions in which OURS is led here, LOADING is being loaded and THEIRS is elsewhere.
+
+    The group without a name is led here.
+    """
     return LedPartitions(50, {slot(LOADING) % 50}, {slot(OURS) % 50, 0})
 
 

@@ -1,4 +1,4 @@
-"""Offsets that are committed in transactions: pending until the marker, and what a load of the log gives."""
+"""Offsets committed in transactions: they are pending until the marker, and a load of the log returns the same."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_plain_commit_after_the_transactional_one_stays() -> None:
 
 
 def test_a_refused_commit_leaves_what_is_pending() -> None:
-    """Kafka drops it: a zombie's commit makes the live producer's vanish."""
+    """Kafka drops the pending offset: a zombie's commit removes the one of the live producer."""
     life = Life()
     life.commit_in_transaction(offset=5)
     life.log = INVALID_PRODUCER_EPOCH
@@ -97,7 +97,7 @@ def test_a_refused_commit_leaves_what_is_pending() -> None:
 
 
 def test_what_is_too_large_is_not_pending() -> None:
-    """KAFKA-16371: a partition that was refused stayed pending, and unstable for ever."""
+    """KAFKA-16371: a refused partition stayed pending, and therefore unstable for ever."""
     life = Life(metadata_max_bytes=4)
     large = CommittedPartition(T0, 1, -1, "12345")
     assert code(life, life.commit_in_transaction(partitions=(large,))) == OFFSET_METADATA_TOO_LARGE
@@ -146,7 +146,7 @@ def test_a_marker_ends_only_what_is_before_it() -> None:
     assert life.fetch() == {T0: 5}
 
 
-# ------------------------------------------------------------------------------------------------ who commits
+# ------------------------------------------------------------------------------------------------ membership checks
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_group_of_aborted_offsets_is_over() -> None:
 
 @pytest.mark.parametrize("how", ["the group", "its offsets", "the topic"])
 def test_what_is_deleted_does_not_come_back_with_the_commit(how: str) -> None:
-    """Kafka writes no tombstone for a pending offset: the next load of the log brings it back."""
+    """Kafka writes no tombstone for a pending offset, so the next load of the log restores it."""
     life = Life()
     life.commit_in_transaction(offset=5)
     if how == "the group":
@@ -269,12 +269,12 @@ def test_unloading_answers_and_the_next_coordinator_knows() -> None:
     assert again.group.state is EMPTY
 
 
-# ------------------------------------------------------------------------------------------------ the log as the truth
+# ------------------------------------------------------------------------------------------------ memory and log
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_in_memory_is_what_a_load_of_the_log_gives(seed: int) -> None:
-    """Commits, markers, deletions, refusals and late answers in any order."""
+    """The test mixes commits, markers, deletions, refusals and late answers of the log in random order."""
     chance, life = random.Random(seed), Life(retention_ms=DAY_MS)
     partitions = [TopicPartition("t", number) for number in range(3)]
     unanswered: list[int] = []

@@ -1,4 +1,4 @@
-"""How replicas are spread over racks: pinned cases of Apache's, and what must hold for any cluster."""
+"""Assignment of replicas to racks: fixed cases of Apache Kafka, and properties for any cluster."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ CASES: list[tuple[str, int, int, int, int, list[list[int]]]] = [
     ("2011200", 3, 6, 5, 1, [[60, 30, 40, 10, 20, 0], [10, 30, 40, 60, 20, 0], [20, 40, 60, 10, 0, 50]]),
     ("0000", 4, 4, 3, 6, [[10, 20, 30, 0], [20, 30, 0, 10], [30, 10, 20, 0], [0, 20, 30, 10]]),
 ]  # fmt: skip
-"""(racks of the brokers 0, 10, 20.., partitions, replication factor, start, first partition, replicas): some of the 400
-that were compared with Kafka's AdminUtils."""
+"""(racks of the brokers 0, 10, 20.., partitions, replication factor, start, first partition, replicas).
+
+These are some of the 400 cases that were compared with Kafka's AdminUtils.
+"""
 
 
 def on(racks: str) -> Racks:

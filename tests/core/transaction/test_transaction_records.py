@@ -1,4 +1,4 @@
-"""Records of __transaction_state: Kafka's bytes both ways, and damaged ones."""
+"""Records of __transaction_state: reading and writing Kafka's bytes, and damaged records."""
 
 from __future__ import annotations
 

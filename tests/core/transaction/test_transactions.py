@@ -1,4 +1,4 @@
-"""The transactional ids of one partition: the table of states, failed appends, exhausted epochs, news of markers."""
+"""The transactional ids of one partition: state table, failed appends, exhausted epochs, results of markers."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ ID, PRODUCER = "id", 7
 
 
 class World:
-    """The ids, with a log that takes what the test says."""
+    """Run the transactional ids with a log whose answers the test sets."""
 
     def __init__(self, *loaded: Transaction) -> None:
         self.ids = TransactionalIds({txn.transactional_id: txn for txn in loaded})
         self.now = 1000
         self.code = NONE
-        """What the log answers."""
+        """Error code with which the log answers."""
         self.holds = False
-        """Whether the log answers later."""
+        """Whether the log holds back its answers (`held`)."""
         self.held: list[int] = []
         self.appended: list[Transaction | None] = []
         self.marked: list[Transaction] = []
@@ -167,7 +167,7 @@ ACTS = st.sampled_from(("init", "add", "commit", "abort", "mark", "retry", "time
 @settings(max_examples=200)
 @given(st.lists(ACTS, max_size=40))
 def test_whatever_happens_a_decision_stands_and_the_epoch_never_falls(acts: list[str]) -> None:
-    """Invariants 10.e and 10.h, and that each append follows from the one before that the log has."""
+    """Invariants 10.e and 10.h, and that each append follows from the last append that the log stored."""
     world, decision, last, stored = World(), None, (-1, -1), EMPTY
     for act in acts:
         world.holds, world.code, world.now = act in ("add", "commit"), NONE, world.now + 500
@@ -224,7 +224,7 @@ def test_an_exhausted_epoch_gives_another_producer_id() -> None:
 
 
 def test_a_fence_may_use_the_last_epoch() -> None:
-    """T10: it must not overflow."""
+    """T10: the epoch must not overflow."""
     world = World(open_one(MAX_EPOCH - 1))
     assert world.init() == CONCURRENT_TRANSACTIONS
     assert world.stands == (PREPARE_ABORT, MAX_EPOCH)
@@ -255,7 +255,7 @@ def test_a_move_that_the_log_refuses_did_not_happen(error: int, answer: int) -> 
 
 
 def test_a_fence_that_the_log_refuses_raises_the_epoch_once() -> None:
-    """T11, KAFKA-9666: neither is the epoch raised again, nor does the move stay pending."""
+    """T11, KAFKA-9666: the epoch is raised only once, and the transition does not stay pending."""
     world = World(open_one())
     world.code = NOT_ENOUGH_REPLICAS
     assert [world.init(), world.init()] == [COORDINATOR_NOT_AVAILABLE] * 2
@@ -280,7 +280,7 @@ def test_while_a_move_is_appended_the_id_waits() -> None:
 
 
 def test_a_completion_that_the_log_refuses_is_appended_again() -> None:
-    """The decision is answered and stays: nothing but 51 until the completion is in the log."""
+    """The decision is answered and kept: the id answers error 51 until the log has the completion."""
     world = World(open_one())
     world.end(0)
     world.code = NOT_ENOUGH_REPLICAS
@@ -296,7 +296,7 @@ def test_a_completion_that_the_log_refuses_is_appended_again() -> None:
 
 
 def test_only_the_last_partition_completes_and_only_once() -> None:
-    """T4, KAFKA-10080; T5, KAFKA-16352: news of an older transaction count for nothing."""
+    """T4, KAFKA-10080; T5, KAFKA-16352: results of an older transaction's markers are ignored."""
     world = World(open_one(3))
     world.end(3)
     world.mark(A, B, epoch=2)
@@ -321,7 +321,7 @@ def test_a_decision_is_completed_after_loading() -> None:
 
 
 def test_expired_ids_share_batches_that_are_not_too_large() -> None:
-    """T13: a refused tombstone leaves the id in place; an id whose first move was never stored expires too."""
+    """T13: the id stays if the log refuses its tombstone. An id whose first append was never stored expires too."""
     many = [Transaction(f"{number}-{'x' * 500}", number, -1) for number in range(700)]
     world = World(*many, open_one())
     world.code = NOT_ENOUGH_REPLICAS
