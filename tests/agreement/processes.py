@@ -1,7 +1,7 @@
 """The stage of processes on a real ZooKeeper: our nodes, Apache's, or brokers of one and controllers of the other.
 
-Our nodes that hold the replicas are brokers alone. Those that are there to be controllers are brokers as well, as all
-of Apache's are: a broker that is to stop asks the controller at the address that it has as a broker.
+Our nodes with replicas are brokers only. Our nodes that may become the controller are also brokers, as all of Apache's
+are. The reason: a broker requests its controlled shutdown at the broker endpoint of the controller.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ OURS, APACHE = "ours", "apache"
 
 @attrs.frozen
 class Kind:
-    """Whose the brokers are, and whose the controllers."""
+    """The implementation of the brokers, and that of the controllers."""
 
     brokers: str
     controllers: str
 
     def of(self, node_id: int) -> str:
-        """Whose a node is."""
+        """Return the implementation of a node."""
         return self.controllers if node_id in CONTROLLERS else self.brokers
 
 
@@ -53,7 +53,7 @@ KINDS = {
 
 
 class RealZooKeeper:
-    """An operator's session with the server."""
+    """An admin's session with the ZooKeeper server."""
 
     up = True
 
@@ -70,7 +70,7 @@ class RealZooKeeper:
         return Znode(OK, data, stat.version, stat.czxid, stat.ephemeralOwner)
 
     def nodes(self, top: str = "/") -> dict[str, Znode]:
-        """Every node at and below `top` by its path, level by level, each asked for at once."""
+        """Return every znode at and below `top` by its path; the requests of one level are sent together."""
         found: dict[str, Znode] = {}
         level = [top]
         while level:
@@ -89,7 +89,7 @@ class RealZooKeeper:
 
 
 class Processes:
-    """Five processes with a ZooKeeper of their own, all below the folder `place`; `jars`: of Apache's nodes."""
+    """Five processes and their own ZooKeeper, with all files below `place`; Apache's nodes run from `jars`."""
 
     looks = 0.1
 
@@ -110,7 +110,7 @@ class Processes:
         self._asking: list[WireClient] = []
 
     def begin(self) -> None:
-        """Start all, the first of the controllers before the others."""
+        """Start all nodes, the first controller before the others, and wait until they are registered."""
         self.start(CONTROLLERS[0])
         assert self.until(lambda: self.exists(paths.CONTROLLER), 60), "no node is the controller"
         others = [node_id for node_id in NODES if node_id != CONTROLLERS[0]]
@@ -119,7 +119,7 @@ class Processes:
         assert self.until(lambda: all(self.registered(each) for each in others), 90), "not all came"
 
     def end(self) -> None:
-        """Kill everything."""
+        """Kill all nodes and stop ZooKeeper."""
         for node in self.nodes.values():
             node.kill()
         for client in self._asking:
@@ -132,7 +132,7 @@ class Processes:
     # ---------------------------------------------------------------------------------------------- processes
 
     def start(self, node_id: int) -> None:
-        """Start a node when its earlier life is over."""
+        """Start a node after its last process has ended and its znodes are deleted."""
         if node_id in self.nodes:
             self.nodes[node_id].process.wait(60)
             assert self.until(lambda: not self._names(node_id), 30), f"node {node_id} is still registered"
@@ -147,7 +147,7 @@ class Processes:
         self.nodes[node_id] = node
 
     def kill(self, node_id: int) -> None:
-        """See Stage.kill: what the session holds is deleted, as ZooKeeper would after its timeout."""
+        """See Stage.kill. Delete the znodes of the session at once; ZooKeeper would wait for the session timeout."""
         self.nodes[node_id].kill()
         self._paused.discard(node_id)
         owners = {self.zookeeper.read(path).owner for path in self._names(node_id)} - {0}
@@ -155,17 +155,17 @@ class Processes:
         self.write(*(WriteOp(DELETE, path) for path in held))
 
     def leave(self, node_id: int) -> None:
-        """Ask it to stop."""
+        """Send SIGTERM to the process."""
         self.nodes[node_id].process.terminate()
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP, and wait until none of its threads runs any more."""
+        """Send SIGSTOP to the process and wait until all its threads have stopped."""
         self.nodes[node_id].send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.nodes[node_id].process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         self._paused.add(node_id)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to the process."""
         self._paused.discard(node_id)
         self.nodes[node_id].send(signal.SIGCONT)
 
@@ -174,36 +174,36 @@ class Processes:
         return self.exists(paths.broker(node_id))
 
     def candidates(self) -> list[int]:
-        """See Stage.candidates: all brokers of Apache's are."""
+        """See Stage.candidates. If the brokers are Apache's, all nodes are candidates."""
         stand = NODES if self._kind.brokers == APACHE else CONTROLLERS
         return [each for each in stand if each not in self._paused and self.nodes[each].process.poll() is None]
 
     def _names(self, node_id: int) -> list[str]:
-        """The nodes that its session holds, as far as their names say so."""
+        """Return the existing znodes that belong to the node by their names or content."""
         found = [path for path in (paths.our_node(node_id), paths.broker(node_id)) if self.exists(path)]
         data = self.zookeeper.read(paths.CONTROLLER).data
         if data and decode_controller(paths.CONTROLLER, data) == node_id:
             found.append(paths.CONTROLLER)
         return found
 
-    # ---------------------------------------------------------------------------------------------- from outside
+    # ---------------------------------------------------------------------------------------------- clients
 
     def exists(self, path: str) -> bool:
-        """Is there such a node?"""
+        """Return whether a znode exists."""
         return self.zookeeper.session.exists(path) is not None
 
     def has_log_of(self, topic: str) -> bool:
-        """See SimulatedCluster.has_log_of."""
+        """Return whether any node has a log of a topic; logs that are being deleted do not count."""
         found = self._place.glob(f"*/**/{topic}-*")
         return any(path.name.removeprefix(f"{topic}-").isdecimal() for path in found)
 
     def try_ask(self, question: Question[Any]) -> None:
-        """Ask ZooKeeper as an admin's tool does; what it refuses is refused."""
+        """Send a request to ZooKeeper as an admin tool does; errors are ignored."""
         with contextlib.suppress(AskFailed):
             self._admin.ask(question)
 
     def write(self, *ops: WriteOp) -> None:
-        """Write all or nothing; what is refused is refused."""
+        """Write to ZooKeeper in one transaction; errors of its operations are ignored."""
         transaction = self.zookeeper.session.transaction()
         for op in ops:
             if op.kind == CREATE:
@@ -246,7 +246,7 @@ class Processes:
 
 
 class Stages:
-    """One cluster at a time, for what is done on its kind one after the other."""
+    """A pool of one cluster, which consecutive scenarios of the same kind and settings share."""
 
     def __init__(self, place: Path, jars: Path | None = None) -> None:
         self._place, self._jars = place, jars
@@ -256,7 +256,7 @@ class Stages:
 
     @contextlib.contextmanager
     def on(self, kind: str, settings: tuple[tuple[str, str], ...] = ()) -> Iterator[Processes]:
-        """A cluster of that kind, the last one if it was: but one on which something failed is used no more."""
+        """Yield a cluster of this kind: the current one if it fits and nothing failed on it, otherwise a new one."""
         if self._stage is None or self._wanted != (kind, settings):
             self.end()
             self._count += 1
@@ -270,7 +270,7 @@ class Stages:
             raise
 
     def end(self) -> None:
-        """End the cluster, where there is one."""
+        """End the current cluster, if there is one."""
         if self._stage is not None:
             self._stage.end()
         self._stage = None

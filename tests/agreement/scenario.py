@@ -1,13 +1,15 @@
-"""A scenario: what operators do to a cluster, step by step, and what ZooKeeper holds after each line of it.
+"""A scenario: the steps of an operator on a cluster, and the changes in ZooKeeper after each line of steps.
 
-Rule 1: a scenario is a text. Above the line: the steps, those on one line (`;`) one right after the other; after each
-        line the cluster comes to rest. Below it: each line again, with what it changed in ZooKeeper and in the logs,
-        and what is otherwise in the end than at the beginning: as Apache Kafka 3.9.1 did it, alone.
-Rule 2: a step is an action of the simulation (`actors.simulation.actions`), or an entry of `STEPS`. It takes
-        words, and a stage (`tests.agreement.stage`) on which it is done: all kinds of clusters take the same steps.
-        `@` is the scenario's name and a hyphen: no two have topics of the same name, for where 3.9.1 once had
-        trouble in deleting a topic, it does not delete the next one of that name (trap T14).
-Rule 3: nodes 0, 1 and 2 hold the replicas. 3 and 4 are there to be controllers, and 3 is when a scenario begins.
+Rule 1: a scenario is a text with a dividing line. Above it are the lines of steps. The steps of a line, separated by
+        `;`, run without a pause. After each line the cluster becomes idle. Below the dividing line, each line of steps
+        has its changes in ZooKeeper and in the logs. At the end are the differences between the end and the beginning.
+        A cluster with only Apache Kafka 3.9.1 was recorded.
+Rule 2: a step is an action of the simulation (`actors.simulation.actions`) or an entry of `STEPS`. It takes words and
+        the stage (`tests.agreement.stage`) that runs it, so all kinds of clusters run the same steps. `@` is replaced
+        by the scenario's name and a hyphen, so that topic names are unique. The reason is trap T14: after a deletion
+        was ineligible, 3.9.1 does not delete a later topic of that name.
+Rule 3: nodes 0, 1 and 2 hold the replicas. Nodes 3 and 4 may become the controller; node 3 is the controller at the
+        beginning of a scenario.
 """
 
 from __future__ import annotations
@@ -52,38 +54,38 @@ LINE = "----\n"
 END = "in the end"
 
 PATIENCE = 90.0
-"""Seconds in which a cluster comes to what it should be."""
+"""Maximum number of seconds until a cluster has its expected state."""
 
 QUIET = 40
-"""Number of equal looks after which a cluster counts as idle, if its expected state is unknown."""
+"""Number of equal consecutive states after which a cluster counts as idle, if its expected state is unknown."""
 
 NONE_TEXT = 99
-"""Who holds the controller's office while no controller shall be elected."""
+"""Broker id in /controller that prevents the election of a controller."""
 
 MOST_BYTES = 1 << 20
 
 
 class Disagreement(AssertionError):
-    """A cluster did not come to what it should be; the text has what is otherwise."""
+    """A cluster did not reach its expected state in time; the text names the condition or the differences."""
 
 
 # ---------------------------------------------------------------------------------------------------- steps
 
 
 def office(stage: Stage) -> int | None:
-    """Who /controller says is the controller."""
+    """Return the controller's id in /controller; None without a controller."""
     data = stage.zookeeper.read(paths.CONTROLLER).data
     return None if data is None else decode_controller(paths.CONTROLLER, data)
 
 
 def wait(stage: Stage, good: Callable[[], bool], what: str) -> None:
-    """Let time pass until something is so; raises Disagreement where it is not in time."""
+    """Let time pass until `good()` is true. Raises Disagreement after PATIENCE seconds."""
     if not stage.until(good, PATIENCE):
         raise Disagreement(f"{what}: not within {PATIENCE:g} s")
 
 
 def _start(stage: Stage, node: str) -> None:
-    """A node is started, is registered, and answers."""
+    """Start a node and wait until it is registered and responds."""
     stage.start(int(node))
 
     def answers() -> bool:
@@ -93,7 +95,7 @@ def _start(stage: Stage, node: str) -> None:
 
 
 def seat(stage: Stage, node: str) -> None:
-    """That node becomes the controller: /controller is deleted while all others who might stand are stopped."""
+    """Make a node the controller: pause all other candidates and delete /controller."""
     others = [each for each in stage.candidates() if each != int(node)]
     if office(stage) == int(node):
         return
@@ -106,7 +108,7 @@ def seat(stage: Stage, node: str) -> None:
 
 
 def _fall(stage: Stage) -> None:
-    """The controller is killed, and none is elected before one is seated."""
+    """Kill the controller; NONE_TEXT in /controller prevents an election until `seat` deletes it."""
     fallen = office(stage)
     assert fallen in CONTROLLERS
     stage.pause(fallen)
@@ -116,7 +118,7 @@ def _fall(stage: Stage) -> None:
 
 
 def _see(stage: Stage, path: str, field: str, wanted: str) -> None:
-    """A field of a znode's JSON is as said: how one knows that something is in the middle."""
+    """Wait until a field of a znode's JSON has a value; this shows that an operation is under way."""
 
     def seen() -> bool:
         data = stage.zookeeper.read(path).data
@@ -126,7 +128,7 @@ def _see(stage: Stage, path: str, field: str, wanted: str) -> None:
 
 
 def _produce(stage: Stage, topic: str, number: str, *values: str) -> None:
-    """Records are written with acks=all, each acknowledged before the next."""
+    """Write records with acks=all; each must be acknowledged before the next is sent."""
     partition = TopicPartition(topic, int(number))
     for value in values:
         batch = batch_of([(b"key", value.encode())], round(time.time() * 1000))
@@ -141,13 +143,13 @@ def _produce(stage: Stage, topic: str, number: str, *values: str) -> None:
 
 
 def _cancel(stage: Stage, topic: str, number: str) -> None:
-    """The controller is asked to end a reassignment where it began."""
+    """Send the controller a request to cancel a reassignment."""
     part = ReassignablePartition(int(number), None)
     stage.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
 
 
 def _ask_elect(stage: Stage, topic: str, number: str) -> None:
-    """The controller is asked for the preferred leader."""
+    """Send the controller a request to elect the preferred leader."""
     stage.ask_controller(ElectLeadersRequest(2, (ElectableTopic(topic, (int(number),)),), 15_000))
 
 
@@ -173,10 +175,10 @@ STEPS: dict[str, Callable[..., None]] = {
 
 @attrs.frozen
 class Scenario:
-    """A scenario's name, what stands above its line, its lines of steps, and below it what Apache alone did.
+    """A scenario: its text above the dividing line, its lines of steps, and the outcome of Apache's cluster.
 
-    `settings`: of the nodes, beside the usual ones (`set NAME VALUE`). `aside`: paths that are not compared, as 3.9.1
-    leaves there what it should not (`aside PATH WHY`).
+    `settings` are additional settings of the nodes (`set NAME VALUE`). `aside` are paths that are not compared, because
+    3.9.1 leaves data there that it should delete (`aside PATH WHY`).
     """
 
     name: str
@@ -187,14 +189,14 @@ class Scenario:
     outcome: str
 
     def outcome_of(self, changes: list[tuple[str, ...]]) -> str:
-        """What stands below the line: each line of steps, and what changed by it."""
+        """Return the text below the dividing line: each line of steps, and its changes."""
         said = []
         for line, found in zip((*self.lines, END), changes, strict=True):
             said += [f"{line}:", *(f"  {each}" for each in found)]
         return "".join(f"{each}\n" for each in said)
 
     def changes(self) -> list[tuple[str, ...]]:
-        """The changes in the outcome. Raises ValueError if it does not belong to these lines."""
+        """Return the changes in the outcome. Raises ValueError if the outcome has other lines of steps."""
         found: list[list[str]] = []
         for line in self.outcome.splitlines():
             if line.startswith("  "):
@@ -208,7 +210,7 @@ class Scenario:
 
 
 def read(file: Path) -> Scenario:
-    """The scenario in a file."""
+    """Return the scenario in a file."""
     above, _, outcome = file.read_text(encoding="utf-8").replace("@", f"{file.stem}-").partition(LINE)
     lines = [line for line in above.splitlines() if line and not line.startswith("#")]
     settings = tuple((words[1], words[2]) for line in lines if (words := line.split())[0] == "set")
@@ -218,22 +220,22 @@ def read(file: Path) -> Scenario:
 
 
 def write(scenario: Scenario, outcome: str) -> None:
-    """Write what stands below a scenario's line."""
+    """Write the outcome below the dividing line of a scenario's file."""
     (file,) = (file for file in FILES if file.stem == scenario.name)
     file.write_text((scenario.above + LINE + outcome).replace(f"{scenario.name}-", "@"), encoding="utf-8")
 
 
 SCENARIOS = sorted((read(file) for file in FILES), key=lambda each: (each.settings, each.name))
-"""All of them, those with the same settings one after the other."""
+"""All scenarios; those with the same settings are adjacent, so that they can share a cluster."""
 
 INTERRUPTED = [
     each for each in SCENARIOS if not any(re.search(r"\b(ask-\w+|cancel|fall|seat)\b", line) for line in each.lines)
 ]
-"""Those in which the controller may be lost after any line. What it was asked for would be lost with it."""
+"""Scenarios in which the controller may be lost after any line: without requests to it, which would also be lost."""
 
 
 class Play:
-    """A scenario being played on a stage."""
+    """A run of a scenario on a stage."""
 
     def __init__(self, stage: Stage, scenario: Scenario) -> None:
         self.stage = stage
@@ -246,11 +248,11 @@ class Play:
         assert not any(path.startswith((f"{paths.TOPICS}/", f"{paths.DELETE_TOPICS}/")) for path in self._began)
 
     def check(self, falling: float | None = None) -> None:
-        """Play it all, and come to what Apache came to, after each line. Raises Disagreement.
+        """Run all lines and compare the state after each line with Apache's. Raises Disagreement.
 
-        `falling`: seconds after each line at which the controller is killed, and the other one elected. Then what shows
-        how far the first one had come is not compared: epochs, who is controller, and before the end the topics that
-        are to be deleted, for a new controller does not begin with those of which a replica is down.
+        `falling` is the time in seconds after each line at which the controller is killed and the other one elected.
+        Then the comparison leaves out the epochs and the controller's id. Before the last line it also leaves out
+        topics queued for deletion: a new controller does not start deleting a topic with an unavailable replica.
         """
         wanted, seen = self._began, dict[str, str]()
 
@@ -277,7 +279,7 @@ class Play:
                 raise Disagreement("\n".join((f"{self.scenario.name}, otherwise after {line!r}:", *otherwise)))
 
     def record(self) -> str:
-        """Play it all, and tell what changed."""
+        """Run all lines and return the outcome: the changes of each line."""
         changes = []
         for line in self.scenario.lines:
             self._do(line)
@@ -293,7 +295,7 @@ class Play:
         return self.scenario.outcome_of([*changes, difference(self._began, self._before)])
 
     def look(self) -> dict[str, str]:
-        """What is there: in ZooKeeper, by path, and the records of the partitions that were written to."""
+        """Return the data of compared znodes, and the records of the existing partitions that `produce` wrote to."""
         held = tree(self.stage.zookeeper.walk(), self._epoch)
         for path in self.scenario.aside:
             held.pop(path, None)

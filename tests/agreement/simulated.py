@@ -1,4 +1,4 @@
-"""The simulated stage: the simulator's cluster, and a scenario that runs on it."""
+"""Run scenarios on a simulated cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Paper(Cluster):
 
 
 def check_simulated(scenario: Scenario, place: Path, falling: float | None = None) -> None:
-    """See Play.check."""
+    """Run a scenario on a simulated cluster and compare it with Apache's outcome; see Play.check."""
     with silent():
         stage = Paper(place, scenario.settings)
         try:

@@ -1,4 +1,4 @@
-"""What a scenario is played on: five nodes, of whatever kind, with the methods that the simulation's actions use."""
+"""The interface of a cluster that runs a scenario: five nodes, with the methods that the simulation's actions use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BROKERS = (0, 1, 2)
 CONTROLLERS = (3, 4)
 NODES = (*BROKERS, *CONTROLLERS)
 ROLES = (("broker",), ("broker", "controller"))
-"""The roles of our nodes: those with replicas, and those that may be controller."""
+"""Roles of our nodes: first of a node with replicas, then of a node that may become the controller."""
 
 SETTINGS: dict[str, object] = {
     "auto_leader_rebalance_enable": "false",
@@ -25,8 +25,11 @@ SETTINGS: dict[str, object] = {
     "replica_lag_time_max_ms": 60_000,
     "zookeeper_session_timeout_ms": 60_000,
 }
-"""Of every node, Kafka's names with underscores: nothing happens by itself, a node may be suspended for a while, and
-what is tried again is tried soon."""
+"""Settings of every node, by Kafka's names with underscores.
+
+Automatic actions are off, a suspended node keeps its session and its place in the ISR for a minute, and retries are
+frequent.
+"""
 
 
 class ZooKeeper(Protocol):
@@ -35,19 +38,19 @@ class ZooKeeper(Protocol):
     up: bool
 
     def read(self, path: str) -> Znode:
-        """A node's data; None if it does not exist."""
+        """Return a znode; its code is NO_NODE if it does not exist."""
         ...
 
     def walk(self, top: str = "/") -> Iterable[tuple[str, bytes | None]]:
-        """The path and data of every node at and below `top`."""
+        """Yield the path and data of every znode at and below `top`."""
         ...
 
 
 class Stage(Protocol):
-    """A cluster. What is called as in `actors.simulation.simulated_cluster.Cluster` means what it means there."""
+    """A cluster. Methods that `actors.simulation.simulated_cluster.Cluster` also has do the same as there."""
 
     looks: float
-    """Seconds between two looks at it."""
+    """Seconds between two checks of the condition in `until`."""
 
     @property
     def zookeeper(self) -> ZooKeeper: ...
@@ -65,7 +68,7 @@ class Stage(Protocol):
     def start(self, node_id: int) -> None: ...
 
     def kill(self, node_id: int) -> None:
-        """End a process without a word; ZooKeeper ends its session at once."""
+        """Kill a process without a controlled shutdown; ZooKeeper ends its session at once."""
         ...
 
     def leave(self, node_id: int) -> None: ...
@@ -75,21 +78,21 @@ class Stage(Protocol):
     def resume(self, node_id: int) -> None: ...
 
     def registered(self, node_id: int) -> bool:
-        """Whether ZooKeeper knows of the node's present life."""
+        """Return whether the node's current process is registered in ZooKeeper."""
         ...
 
     def candidates(self) -> list[int]:
-        """Who runs, and stands when there is no controller."""
+        """Return the nodes that run and would join a controller election."""
         ...
 
     def call(self, node_id: int, request: Message) -> Message | None:
-        """The node's answer to a client's request; None without a response."""
+        """Send a client's request to a node; return the response, or None without one."""
         ...
 
     def run(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let this many seconds pass."""
         ...
 
     def until(self, good: Callable[[], bool], seconds: float) -> bool:
-        """Let time pass until `good()`, checked now and then; return whether that happened in time."""
+        """Let time pass until `good()` is true; return whether this took at most `seconds`."""
         ...

@@ -1,6 +1,6 @@
-"""Simulated clusters, our processes, and mixed clusters do what Apache's did, after each line of a scenario.
+"""Simulated clusters, our processes and mixed clusters have the same state as Apache's after each line of a scenario.
 
-The long form, all scenarios on all kinds of clusters, is a soak (`tests/soak/test_agreement.py`).
+The soak test `tests/soak/test_agreement.py` runs all scenarios on all kinds of clusters.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tests.simulation.test_scenarios import situations
 from tests.waiting import until
 
 REAL = "create recreate reassign broker-loss delete-failover zombie".split()
-"""The scenarios that are played on processes of ours at each `make test`."""
+"""The scenarios that `make test` runs on our processes."""
 
 BESIDE_APACHE = "reassign failover-broker-loss".split()
-"""Those that are played on each mixed kind at each `make interop`."""
+"""The scenarios that `make interop` runs on each mixed kind."""
 
 
 def named(names: list[str]) -> list[Scenario]:
-    """The scenarios of these names, in this order."""
+    """Return the scenarios with these names, in this order."""
     by_name = {each.name: each for each in SCENARIOS}
     return [by_name[name] for name in names]
 
@@ -76,8 +76,9 @@ def test_beside_apache(kind: str, mixed_stages: Stages) -> None:
 
 @pytest.mark.apache
 def test_the_controller_moves_from_apache_to_ours_and_back_under_load(mixed_stages: Stages, kcat: str) -> None:
-    """Apache's, ours, Apache's, ours: no acknowledged record is lost, no partition is led otherwise meanwhile, the
-    controller epoch grows by one each time, and each of them does a controller's work.
+    """The controllers are Apache's, ours, Apache's, ours. Each creates a topic, and each move raises the epoch by one.
+
+    No acknowledged record is lost, and no partition changes its leader, leader epoch or ISR.
     """
     with mixed_stages.on("apache-under-ours") as stage:
         seat(stage, "0")
@@ -118,7 +119,7 @@ def controller_epoch(stage: Processes) -> int:
 
 
 def states(stage: Processes, topic: str) -> list[dict[str, Any]]:
-    """Leader, its epoch and the ISR, sorted, of each partition."""
+    """Return the leader, the leader epoch and the sorted ISR of each partition."""
     found = [
         json.loads(data)
         for path, data in sorted(stage.zookeeper.walk())
@@ -131,7 +132,7 @@ def states(stage: Processes, topic: str) -> list[dict[str, Any]]:
 
 
 STAYS = re.compile(r"/config/changes/config_change_\*|/controller|/controller_epoch")
-"""What may be otherwise in the end: who is controller, and notices, which Kafka removes after a quarter of an hour."""
+"""What may differ at the end: the controller, its epoch, and config changes, which Kafka removes after 15 minutes."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
@@ -141,7 +142,7 @@ def test_no_znode_is_left_behind(scenario: Scenario) -> None:
 
 
 def test_every_situation_of_a_deletion_has_its_scenario() -> None:
-    """But a replica's error, which needs a scripted broker, and a broken disk (tests/scenarios)."""
+    """The exception is a replica's error, which takes a scripted broker or a broken disk (tests/scenarios)."""
     said = "".join(scenario.above for scenario in SCENARIOS)
     assert [row for row in situations() if f'"{row}"' not in said] == ["StopReplica partition error"]
 
@@ -154,7 +155,7 @@ PATH = "/brokers/topics/t/partitions/0/state"
 
 
 def test_a_tree_without_clocks_and_machines() -> None:
-    """Controllers are counted from the beginning, an ISR is a set, and nodes have no fixed numbers."""
+    """Controller epochs are relative, an ISR is a set, and `*` replaces the counter of a sequential znode."""
     one = tree([(PATH, STATE % (7, 3, b"2,1")), ("/isr_change_notification/isr_change_0000000003", b"{}")], 7)
     assert one == {
         PATH: '{"controller_epoch": 0, "isr": [1, 2], "leader": 1, "leader_epoch": 3, "version": 1}',

@@ -1,6 +1,6 @@
-"""ZooKeeper's tree as text in which two clusters that agree are equal.
+"""ZooKeeper's tree as text that is equal for two clusters that agree.
 
-Rule: what clocks, machines and versions put into it is left out, and only that: each thing stands here with its reason.
+Rule: only data that depends on clocks, machines and versions is left out, and each omission has its reason here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNSEEN: dict[str, str] = {
     "/cluster/id": "chance",
     paths.PRODUCER_IDS: "who asked for producer ids, and how often",
 }
-"""Nodes that are not compared, with all below them, by pattern; and why."""
+"""Pattern of znodes that are not compared, with their subtrees -> the reason."""
 
 DROPPED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
@@ -37,17 +37,17 @@ DROPPED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (f"{paths.TOPICS}/[^/]*", ("version",), "3.9.1 writes version 3, which may hold a topic id; 2.6 writes 2"),
 )
-"""(pattern of a path, fields of its JSON that are not compared, why)."""
+"""(pattern of a path, fields of its JSON that are not compared, reason)."""
 
 GONE = "is gone"
 
 _TERMS = re.compile(r'"(leader|controller)_epoch": -?\d+, ')
 _NUMBERED = re.compile(r"\d{10}$")
-"""What ZooKeeper puts behind the name of a sequential node: how many there have been."""
+"""The counter that ZooKeeper appends to the name of a sequential znode."""
 
 
 def _state(state: Fields, epoch: int) -> Fields:
-    """An ISR is a set; controllers are counted from the scenario's beginning."""
+    """Sort the ISR, and count the controller epoch from `epoch`, the epoch at the scenario's beginning."""
     return {**state, "isr": sorted(state["isr"]), "controller_epoch": state["controller_epoch"] - epoch}
 
 
@@ -59,11 +59,11 @@ ALTERED: tuple[tuple[str, Callable[[Any, int], Any]], ...] = (
     (r"/brokers/topics/[^/]*/partitions/\d*/state", _state),
     (paths.CONTROLLER_EPOCH, _epoch),
 )
-"""(pattern of a path, what its JSON becomes where controllers are counted from an epoch)."""
+"""(pattern of a path, function of its JSON and of the controller epoch to count from; it returns the compared JSON)."""
 
 
 def tree(nodes: Iterable[tuple[str, bytes | None]], epoch: int) -> dict[str, str]:
-    """Path -> what it holds, of what is compared. `epoch`: the controller epoch to count from."""
+    """Return the content of each compared znode by its path. `epoch` is the controller epoch to count from."""
     found: dict[str, list[str]] = {}
     for path, data in nodes:
         if not any(re.fullmatch(f"{pattern}(/.*)?", path) for pattern in UNSEEN):
@@ -88,7 +88,7 @@ def _held(path: str, data: bytes | None, epoch: int) -> str:
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """What `now` holds otherwise than `before`, a line each; what is gone is said to be gone, with all below it."""
+    """Return one line for each path whose content differs in `now`. A removed subtree has one line."""
     lost = {path for path in before if path not in now}
     gone = [(path, GONE) for path in lost if path.rpartition("/")[0] not in lost]
     new = [(path, held) for path, held in now.items() if before.get(path) != held]
@@ -96,7 +96,7 @@ def difference(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, 
 
 
 def changed(before: Mapping[str, str], lines: Iterable[str]) -> dict[str, str]:
-    """The differences, applied to `before`."""
+    """Return `before` with these differences applied."""
     now = dict(before)
     for line in lines:
         path, _, held = line.partition(" ")
@@ -108,13 +108,13 @@ def changed(before: Mapping[str, str], lines: Iterable[str]) -> dict[str, str]:
 
 
 def without_terms(nodes: Mapping[str, str]) -> dict[str, str]:
-    """The same without the controller's id and epoch, and without the leader epochs."""
+    """Return the znodes without the controller's id, and without controller epochs and leader epochs."""
     kept = {path: held for path, held in nodes.items() if path not in (paths.CONTROLLER, paths.CONTROLLER_EPOCH)}
     return {path: _TERMS.sub("", held) for path, held in kept.items()}
 
 
 def without_queued(nodes: Mapping[str, str]) -> dict[str, str]:
-    """The same without the topics that are to be deleted: how far that has come depends on when it was tried."""
+    """Return the znodes without topics queued for deletion; the progress of a deletion depends on when it was tried."""
     queued = "|".join(
         re.escape(path.rpartition("/")[2]) for path in nodes if path.startswith(f"{paths.DELETE_TOPICS}/")
     )

@@ -1,1 +1,1 @@
-"""Tests of the command line, and of the settings a node is started with."""
+"""Tests of the command line and of a node's settings."""

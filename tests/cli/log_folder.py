@@ -1,4 +1,4 @@
-"""A log directory with everything that a dump can meet: codecs, markers, gaps, old formats, damaged indexes."""
+"""A log directory for dumps: batches of each codec, markers, gaps, old message formats, and damaged files."""
 
 from __future__ import annotations
 
@@ -23,14 +23,17 @@ APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x30, 0x40
 def placed(
     data: bytes, count: int, base: int, codec: int = 0, attributes: int = 0, producer: int = NO_PRODUCER_ID, **of: int
 ) -> bytes:
-    """A batch of these records at an offset, of leader epoch 3; `of`: `epoch`, `sequence` and `delta`."""
+    """Return a batch of these records at offset `base`, of leader epoch 3.
+
+    `of` may have `epoch`, `sequence` and `delta`.
+    """
     made = batch(compressed(data, codec), count, codec, of.pop("delta", None), attributes, producer, **of)
     header = read_header(made)._replace(base_offset=base, leader_epoch=3, first_timestamp=TIME, max_timestamp=TIME + 5)
     return with_records(header, made[HEADER.size :])
 
 
 def marker(kind: int, coordinator_epoch: int) -> bytes:
-    """A control record that ends a transaction: 0 aborts, 1 commits."""
+    """Return a control record that ends a transaction: 0 aborts, 1 commits."""
     return record(0, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, coordinator_epoch))
 
 
@@ -53,7 +56,7 @@ POSITIONS = tuple(sum(map(len, BATCHES[:number])) for number in range(len(BATCHE
 
 
 def message(offset: int, magic: int, attributes: int, key: bytes | None, value: bytes | None, crc: int = 0) -> bytes:
-    """A message of format 0 or 1; `crc` damages its checksum."""
+    """Return a message of format 0 or 1; `crc` damages its checksum."""
     body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TIME + offset) if magic else b"")
     for text in (key, value):
         body += struct.pack(">i", -1 if text is None else len(text)) + (text or b"")
@@ -75,12 +78,12 @@ MESSAGES = (
 
 
 def text(value: bytes) -> bytes:
-    """Bytes behind their length."""
+    """Return the bytes, preceded by their length."""
     return struct.pack(">h", len(value)) + value
 
 
 def transaction(state: int, partitions: Sequence[tuple[bytes, int]] | None) -> bytes:
-    """A value of __transaction_state."""
+    """Return a value of __transaction_state."""
     head = struct.pack(">hqhib", 0, 5, 3, 60_000, state)
     parts = b"".join(text(topic) + struct.pack(">ii", 1, number) for topic, number in partitions or ())
     count = -1 if partitions is None else len(partitions)
@@ -93,7 +96,7 @@ ASSIGNMENT = struct.pack(">hi", 0, 1) + text(b"t") + struct.pack(">iii", 2, 0, 1
 
 
 def group(version: int, protocol: bytes, subscription: bytes, assignment: bytes) -> bytes:
-    """A group of one member, a value of __consumer_offsets."""
+    """Return a value of __consumer_offsets: a group with one member."""
     value = struct.pack(">h", version) + text(protocol) + struct.pack(">i", 4) + text(b"range") + struct.pack(">h", -1)
     value += struct.pack(">q", TIME) if version >= 2 else b""
     value += struct.pack(">i", 1) + text(b"m") + (struct.pack(">h", -1) if version >= 3 else b"")
@@ -103,7 +106,7 @@ def group(version: int, protocol: bytes, subscription: bytes, assignment: bytes)
 
 
 def key(kind: int, rest: bytes) -> bytes:
-    """A key of a type."""
+    """Return a key of this type."""
     return struct.pack(">h", kind) + rest
 
 
@@ -128,12 +131,12 @@ NUMBERS = ((struct.pack(">i", -7), struct.pack(">q", 2**40)), (None, struct.pack
 
 
 def records_of(pairs: Sequence[tuple[bytes | None, bytes | None]]) -> bytes:
-    """A segment of one batch of these keys and values."""
+    """Return a segment with one batch of these keys and values."""
     return placed(b"".join(record(number, *pair) for number, pair in enumerate(pairs)), len(pairs), 0)
 
 
 def snapshot(entries: Sequence[tuple[int, ...]], damage: int = 0) -> bytes:
-    """A producer snapshot."""
+    """Return a producer snapshot; `damage` damages its checksum."""
     rest = struct.pack(">i", len(entries)) + b"".join(struct.pack(">qhiqiqiq", *entry) for entry in entries)
     return struct.pack(">hI", 1, crc32c(rest) ^ damage) + rest
 
@@ -143,7 +146,7 @@ DAMAGED = bytes(byte ^ (number == 30) for number, byte in enumerate(BATCHES[0]))
 
 
 def write(folder: Path) -> Path:
-    """Write the files, each called NAME of `file`."""
+    """Write all files; `file` maps the short name of each to its path."""
     folder.mkdir(exist_ok=True)
     for name, data in {
         "0.log": b"".join(BATCHES) + b"\0\0\0\0\0\0\0\7\0\0\0",
@@ -179,6 +182,6 @@ def write(folder: Path) -> Path:
 
 
 def file(folder: Path, name: str) -> Path:
-    """The file of `17.snapshot`, whose offset has twenty digits."""
+    """Return the path for a short name such as `17.snapshot`; in the file's name, the offset has twenty digits."""
     offset, _, suffix = name.partition(".")
     return folder / f"{int(offset):020d}.{suffix}"

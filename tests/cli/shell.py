@@ -1,4 +1,4 @@
-"""A command line on a cluster of three registered brokers, whose ZooKeeper is in memory."""
+"""A command on a cluster of three registered brokers with an in-memory ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 
 class Shell:
-    """Runs the command of `module`, which asks the ZooKeeper in memory."""
+    """Runs the command of `module` on the in-memory ZooKeeper."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
         self.module = module
@@ -35,7 +35,7 @@ class Shell:
         monkeypatch.setattr(module, "zookeeper", zookeeper)
 
     def run(self, line: str) -> tuple[int, str]:
-        """Exit code and standard output."""
+        """Return the command's exit code and standard output."""
         arguments = ["--zookeeper", "memory", *line.split()]
         result = CliRunner().invoke(self.module.command, arguments, standalone_mode=False)
         if result.exception is not None:
@@ -43,12 +43,12 @@ class Shell:
         return result.return_value, result.stdout
 
     def lead(self, topic: str, partition: int, leader: int, isr: tuple[int, ...]) -> None:
-        """Do the controller's part for one partition."""
+        """Create the state of one partition in ZooKeeper, as the controller does."""
         state = LeaderIsrAndControllerEpoch(leader, 0, isr, 1)
         version = self.client.ask(Elect(0, 0)).epoch_zk_version if not hasattr(self, "version") else self.version
         self.version = version
         self.client.ask(CreatePartitionStates((Leadership(TopicPartition(topic, partition), state),), version))
 
     def data(self, path: str) -> bytes | None:
-        """The data of a znode; None if it does not exist."""
+        """Return the data of a znode; None if it does not exist."""
         return dict(self.tree.walk()).get(path)

@@ -1,4 +1,4 @@
-"""The door: exit codes, and failures in a few words."""
+"""The entry point of all commands: exit codes and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`get-offsets`, `delete-records`, `log-dirs`: on a small cluster in memory, and what is wrong use."""
+"""`get-offsets`, `delete-records` and `log-dirs` on a small in-memory cluster, and their usage errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from actors.cli.app import run
 from actors.public import KafkaCluster
 
 TIME = int(time.time() * 1000) - 60_000
-"""Of the first record, in ms: retention must not delete it."""
+"""Timestamp of the first record in ms; it is recent, so that retention does not delete the record."""
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Topics `a.b` with 2 partitions and `c`; 10 records, a second apart, in the first of each."""
+    """Yield a cluster with topics `a.b` (2 partitions) and `c`.
+
+    Partition 0 of each topic has 10 records, one second apart.
+    """
     with KafkaCluster(brokers=2, directory=tmp_path_factory.mktemp("tools") / "cluster") as made:
         made.create_topic("a.b", partitions=2, replication_factor=2)
         made.create_topic("c", partitions=1, replication_factor=1)
@@ -34,7 +37,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 def tool(
     cluster: KafkaCluster, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> tuple[list[str], list[str]]:
-    """The lines on standard output and on standard error."""
+    """Return the lines on standard output and on standard error."""
     name, *rest = arguments
     assert run([name, "--bootstrap-server", cluster.bootstrap_servers, "--timeout", "500", *rest]) == code
     said = capsys.readouterr()
@@ -165,7 +168,7 @@ def test_log_directories_that_cannot_be_described(
 
 
 def test_the_files_behind_them_are_dumped(cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same records in the logs of leader and follower."""
+    """The logs of leader and follower have the same records."""
     found = []
     for log in sorted((cluster.trace_dir.parent).glob("node-*/data/a.b-0/*.log")):
         assert run(["dump-log", "--files", str(log), "--print-data-log"]) == 0

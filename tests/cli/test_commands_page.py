@@ -1,4 +1,4 @@
-"""docs/reference/commands.md tells every command, every option, and every key of the JSON that the commands print."""
+"""docs/reference/commands.md describes each command, each option, and each key of the commands' JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def quoted(key: str) -> bool:
-    """Whether the page has the key in code, alone or in an example of JSON."""
+    """Return whether the page has the key as code, alone or in a JSON example."""
     return f"`{key}`" in PAGE or f'"{key}":' in PAGE
 
 

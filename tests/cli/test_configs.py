@@ -1,4 +1,4 @@
-"""`kafka-actors configs` on a ZooKeeper in memory: what it writes, and Kafka 3.9.1's words."""
+"""`kafka-actors configs` on an in-memory ZooKeeper: its writes, and Kafka 3.9.1's messages."""
 
 # ruff: noqa: E501 - Kafka's sentences stay whole
 

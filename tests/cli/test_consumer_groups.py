@@ -1,4 +1,4 @@
-"""`consumer-groups`: which options go together, and the small things of which its tables are made."""
+"""`consumer-groups`: invalid combinations of options, and parsing of addresses, durations, times and offset files."""
 
 from __future__ import annotations
 

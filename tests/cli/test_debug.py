@@ -36,7 +36,7 @@ def replayed(folder: Path, *arguments: object) -> Result:
 
 
 def positions(output: str) -> list[int]:
-    """The numbers of the deliveries that are printed as positions."""
+    """Return the numbers of the deliveries that are printed as positions."""
     return [int(found) for found in re.findall(r"(?m)^\d\d:\d\d:\d\d\.\d{6} (\d+) ", output)]
 
 

@@ -1,4 +1,4 @@
-"""`dump-log`: Kafka's lines (`tests/cluster/test_dump_log.py` compares all of them), and its errors."""
+"""`dump-log`: its output, which is Kafka's (`tests/cluster/test_dump_log.py` compares all lines), and its errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def dumped(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> tuple[list[str], list[str]]:
-    """The lines on standard output and on standard error."""
+    """Return the lines on standard output and on standard error."""
     assert run(["dump-log", *arguments]) == code
     said = capsys.readouterr()
     return said.out.splitlines(), said.err.splitlines()
@@ -172,7 +172,7 @@ def test_indexes_that_a_running_broker_preallocates_are_empty(folder: Path, caps
 
 @pytest.mark.parametrize("cut", range(5, 80, 5))
 def test_a_damaged_batch_has_no_traceback(folder: Path, capsys: pytest.CaptureFixture[str], cut: int) -> None:
-    """A compressed batch whose records end early, with a header that agrees: one line says where."""
+    """One byte of a compressed batch is altered. If the dump fails, its error has the position of the batch."""
     damaged = file(folder, "0.log")
     data = bytearray(BATCHES[1])
     data[61 + cut % (len(data) - 61)] ^= 0x55

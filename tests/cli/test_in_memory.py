@@ -1,4 +1,4 @@
-"""`up --zookeeper memory`, and the process behind clusters for tests: their output, and where it goes."""
+"""`up --zookeeper memory` and `fixture`, the process that runs clusters for tests: their output and files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_cannot_be_in_memory_is_said(
 
 
 def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
-    """Whatever comes in, each line has its answer, and the end of the input ends the process."""
+    """Each input line, valid or not, gets one response. The end of the input ends the process."""
     start = {"do": "start", "with": {"directory": str(tmp_path / "c"), "brokers": 1}}
     lines = [
         json.dumps({"do": "sight"}),

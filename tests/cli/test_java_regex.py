@@ -1,4 +1,4 @@
-"""Java's regular expressions: what kafka-topics 3.9.1 matches with --topic."""
+"""Java's regular expressions, as kafka-topics 3.9.1 accepts them in --topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kafka-actors leader-election` at a cluster of ours, and Kafka 3.9.1's words."""
+"""`kafka-actors leader-election`: its output, its file of partitions, and usage errors, with Kafka 3.9.1's messages."""
 
 # ruff: noqa: E501 - Kafka's sentences stay whole
 

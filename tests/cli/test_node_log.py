@@ -1,4 +1,4 @@
-"""The files that operators know: controller.log and state-change.log."""
+"""The log files of a node, such as controller.log and state-change.log, and the format of their lines."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ ESCAPED = r"t\n[2026-01-01 00:00:00,000] ERROR forged (kafka.controller)\x1b[2J\
 
 
 def logged(tmp_path: Path, *args: object, error: Exception | None = None) -> str:
-    """What a node's log file has of one call. pytest does not see it: a report cannot carry a lone surrogate."""
+    """Return the content of a node's log file after one call.
+
+    The call bypasses pytest's handlers, because a test report cannot contain a lone surrogate.
+    """
     root = logging.getLogger()
     captured, root.handlers[:] = root.handlers[:], []
     try:

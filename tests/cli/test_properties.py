@@ -1,4 +1,4 @@
-"""Java's properties syntax: the cases of Properties.load's documentation, and what must hold for any text."""
+"""Java's properties syntax: the cases in the documentation of Properties.load, and rules for any text."""
 
 from __future__ import annotations
 

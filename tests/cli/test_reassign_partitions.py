@@ -1,4 +1,4 @@
-"""`kafka-actors reassign-partitions` on a ZooKeeper in memory: what it writes and asks, and Kafka 3.9.1's words."""
+"""`kafka-actors reassign-partitions` on an in-memory ZooKeeper: its writes and requests, and Kafka 3.9.1's messages."""
 
 # ruff: noqa: E501 - Kafka's sentences stay whole
 
@@ -35,7 +35,7 @@ FOO, BAR = TopicPartition("foo", 0), TopicPartition("bar", 0)
 
 
 class ReassignShell(Shell):
-    """The command on foo (0:1, 1:2) and bar (2); what the controller is asked is kept."""
+    """Runs the command on topics foo (0:1, 1:2) and bar (2); `asked` has the requests to the controller."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
         super().__init__(monkeypatch, reassign_partitions)
@@ -61,7 +61,7 @@ class ReassignShell(Shell):
         self.client.ask(CreateTopic(TopicAssignment(topic, assigned)))
 
     def reassigning(self, topic: str, *assigned: ReplicaAssignment) -> None:
-        """Do the controller's part: the topic's znode is this now."""
+        """Replace the topic's assignment in its znode, as the controller does."""
         partitions = tuple(PartitionAssignment(n, each) for n, each in enumerate(assigned))
         self.client.ask(SetAssignments((TopicAssignment(topic, partitions),), epoch_zk_version=None))
 

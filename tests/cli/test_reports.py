@@ -1,4 +1,4 @@
-"""`replay`, `summary` and `status`: what they print, and how they end."""
+"""`replay`, `summary` and `status`: their output and exit codes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 @pytest.fixture(autouse=True)
 def small_actors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is replayed here is no node."""
+    """Let `replay` accept the actors of the small system instead of a node's."""
     monkeypatch.setattr("actors.cli.replay.ACTORS", ACTORS)
 
 
@@ -188,13 +188,13 @@ def test_a_summary_in_tables_and_json(
 
 @pytest.fixture
 def tree() -> MemoryZooKeeper:
-    """A ZooKeeper in memory."""
+    """Return an in-memory ZooKeeper."""
     return MemoryZooKeeper()
 
 
 @contextmanager
 def tree_session(tree: MemoryZooKeeper) -> Iterator[Any]:
-    """Write what no question of ours would write: `write(path, data)`."""
+    """Yield `write(path, data)`, which writes data that no request of the bridge would write."""
     news: queue.SimpleQueue[Any] = queue.SimpleQueue()
     store = MemoryStore(tree)
     store.start(news.put)
@@ -209,7 +209,7 @@ def tree_session(tree: MemoryZooKeeper) -> Iterator[Any]:
 
 @pytest.fixture
 def ask(tree: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A client of it, which the command finds behind any address."""
+    """Return the `ask` of a client, which the command uses for any address."""
     client = Client(MemoryStore(tree))
     client.ask(EnsurePaths())
 
@@ -223,7 +223,7 @@ def ask(tree: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @contextmanager
 def metrics(registry: CollectorRegistry) -> Iterator[int]:
-    """Metrics of a node, served; the port."""
+    """Serve a node's metrics, and yield the port."""
     server, thread = start_http_server(0, "127.0.0.1", registry)
     try:
         yield server.server_port
@@ -234,14 +234,14 @@ def metrics(registry: CollectorRegistry) -> Iterator[int]:
 
 
 def register(ask: Any, number: int, port: int, host: str = "127.0.0.1") -> None:
-    """A broker of ours, and where its metrics are said to be."""
+    """Register a broker and node of this project with this address of its metrics."""
     broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),), rack=f"rack-{number}")
     ask(RegisterBroker(broker, timestamp_ms=Clock().wall_ms(), ibp="2.6"))
     ask(RegisterNode(NodeRegistration(number, ("broker", "controller"), host, port, 1)))
 
 
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """What `status --json` says."""
+    """Return the JSON of `status --json`."""
     assert run(["status", "--zookeeper", "memory", "--json", "--exit-zero"]) == 0
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said

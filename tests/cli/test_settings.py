@@ -1,4 +1,4 @@
-"""Settings: Kafka's defaults and consequences, warnings, and errors that name setting, value and what is allowed."""
+"""Node settings: Kafka's defaults and derived values, warnings, and errors with setting, value and allowed values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ KRAFT = {
     "advertised.listeners": "PLAINTEXT://localhost:9092",
     "log.dirs": "/tmp/kraft-combined-logs",
 }
-"""What Kafka's config/kraft/server.properties says."""
+"""The content of Kafka's config/kraft/server.properties."""
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_each_error_is_reported_once() -> None:
 
 
 def test_host_and_port_as_before_listeners() -> None:
-    """KafkaConfig of 2.6: listeners, then host.name and port; advertised.* likewise."""
+    """In KafkaConfig of 2.6, `listeners` overrides host.name and port; advertised.* works in the same way."""
     plain = {name: value for name, value in MINIMAL.items() if name != "listeners"}
 
     def places(**said: str) -> tuple[Endpoint, Endpoint]:

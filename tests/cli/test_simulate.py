@@ -1,4 +1,4 @@
-"""`simulate`: a schedule that cannot be carried out is refused in words; one that breaks nothing ends well."""
+"""`simulate`: an invalid schedule is rejected with its error, and a schedule without faults succeeds."""
 
 from __future__ import annotations
 

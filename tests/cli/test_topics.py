@@ -1,4 +1,4 @@
-"""`kafka-actors topics` on a ZooKeeper in memory: what it writes, and Kafka 3.9.1's words (seen on a real cluster)."""
+"""`kafka-actors topics` on an in-memory ZooKeeper: its writes, and Kafka 3.9.1's messages (from a real cluster)."""
 
 # ruff: noqa: E501 - Kafka's sentences stay whole
 
@@ -18,10 +18,10 @@ from tests.cli.shell import Shell
 
 
 class TopicShell(Shell):
-    """The command for topics."""
+    """Runs the `topics` command."""
 
     def fails(self, line: str) -> str:
-        """What the command says of why it cannot."""
+        """Run a command that must fail, and return its error."""
         code, out = self.run(line)
         assert code == 1
         *_, last = out.splitlines()
@@ -189,7 +189,7 @@ def test_wrong_use(line: str, words: str) -> None:
 
 
 def test_replica_assignment_as_apache_makes_it() -> None:
-    """Some of the 110 cases that were compared with Kafka's AdminUtils."""
+    """These are some of the 110 cases that were compared with Kafka's AdminUtils."""
     assert assign(dict.fromkeys([0, 10, 20]), 4, 2, 1, 1, 0) == ((10, 0), (20, 10), (0, 20), (10, 20))
     brokers = dict.fromkeys([0, 10, 20, 30, 40])
     assert assign(brokers, 3, 5, 4, 4, 4) == ((30, 40, 0, 10, 20), (40, 10, 20, 30, 0), (0, 20, 30, 40, 10))

@@ -1,6 +1,6 @@
-"""`kafka-actors trace export`: each format read by what others made for it, and compared with the deliveries.
+"""`kafka-actors trace export`: each format is parsed with its own project's library and compared with the deliveries.
 
-Perfetto's trace_processor is a binary that its package downloads; these tests use the package's protos only.
+Perfetto's trace_processor is a binary that its package downloads; these tests use only the package's protos.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def export(folder: Path, target: Path | str, *arguments: object) -> Result:
 
 
 class Parsed:
-    """A Perfetto trace with its names resolved, as its importer does it: by the packets before."""
+    """A Perfetto trace; earlier packets define the names in a packet, as for Perfetto's importer."""
 
     def __init__(self, file: Path) -> None:
         trace = perfetto.Trace()
@@ -106,7 +106,7 @@ class Parsed:
     open: dict[int, int] = {}
 
     def arrows(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """The flows, from slice to slice."""
+        """Return the flows as pairs of slices or instants."""
         rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in sorted((*self.slices, *self.instants), key=lambda row: (row["at"], row["order"])):
             for flow in row["flows"]:
@@ -124,7 +124,7 @@ def parsed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Parsed:
 
 
 def linked(trace: Trace) -> list[tuple[TraceDelivery, TraceDelivery]]:
-    """Every delivery with a cause in the trace, and that cause."""
+    """Return each delivery whose cause is in the trace, as (cause, delivery)."""
     links, seen, pairs = CauseFinder(trace.runs), {}, []
     for each in trace.deliveries():
         link = links.link(each)
@@ -153,7 +153,7 @@ def test_slices_are_the_deliveries(folder: Path, parsed: Parsed) -> None:
 
 
 def test_flows_are_the_messages(folder: Path, parsed: Parsed) -> None:
-    """Every message is one arrow, from the slice of its cause (or an instant in it) to that of its receiver."""
+    """Each message is one flow, from the slice of its cause (or an instant in it) to the slice of its receiver."""
 
     def key(delivery: TraceDelivery) -> tuple[object, ...]:
         return f"node {delivery.node}", delivery.receiver, delivery.seq
@@ -227,9 +227,9 @@ def test_a_kill_is_one_connected_flow(tmp_path: Path) -> None:
 
 
 def spans_of(file: Path) -> list[tuple[str, Any]]:
-    """The spans of each line with the service instance, by OpenTelemetry's own messages.
+    """Return the spans of all lines as (service instance, span), parsed with OpenTelemetry's protos.
 
-    Ids are hexadecimal in OTLP's JSON, where protobuf's JSON has base64.
+    Ids are hexadecimal in OTLP's JSON, and base64 in protobuf's JSON.
     """
     found = []
     for line in file.read_text().splitlines():
@@ -285,7 +285,7 @@ def test_spans_are_events_and_requests(folder: Path, tmp_path: Path) -> None:
 
 
 class Collector(http.server.BaseHTTPRequestHandler):
-    """An OTLP/HTTP endpoint that answers the first request with 503 and then decodes each."""
+    """An OTLP/HTTP endpoint that responds with `answers`, then with 200, and stores the bodies that it accepts."""
 
     answers: ClassVar[list[tuple[int, bytes]]] = []
     bodies: ClassVar[list[bytes]] = []
@@ -317,7 +317,7 @@ def collector() -> Iterator[str]:
 
 
 def test_spans_are_sent_to_an_endpoint(folder: Path, tmp_path: Path, collector: str) -> None:
-    """The same requests as in the file, by OpenTelemetry's own messages; 503 is tried again."""
+    """The endpoint receives the same spans as the file. After a 503, the request is sent again."""
     Collector.answers = [(503, b"")]
     result = export(folder, collector, "--otlp")
     assert (result.exit_code, f"spans written to {collector}" in result.output) == (0, True), result.output

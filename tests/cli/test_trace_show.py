@@ -1,4 +1,4 @@
-"""`kafka-actors trace show`: filters against the deliveries themselves, forms of output, wrong use."""
+"""`kafka-actors trace show`: filters compared with the deliveries themselves, output formats, usage errors."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_large_messages_are_named_not_printed(folder: Path, monkeypatch: pytest.
 
 
 def test_following_reads_each_delivery_once(folder: Path, tmp_path: Path) -> None:
-    """A trace that grows, some bytes at a time, while a process holds its manifest."""
+    """The trace grows in steps while a process locks its manifest."""
     (manifest,) = (folder / "node-2").rglob("*.manifest.zst")
     (segment,) = (folder / "node-2").rglob("*.trace.zst")
     content = segment.read_bytes()

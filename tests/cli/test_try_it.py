@@ -1,4 +1,4 @@
-"""README's "Try it", as it stands there, on the cluster that `make run` starts."""
+"""The commands of README's "Try it" run as written, on a cluster that `kafka-actors up` starts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.docs.markdown import code_blocks
 
 @pytest.mark.java
 def test_the_commands_of_the_readme_run_in_their_order(tmp_path: Path, kcat: str) -> None:
-    """Nothing is replaced but the port, the folder, and what is to be read off the screen."""
+    """Only the port, the folder, and the process id that a user reads off the screen are replaced."""
     (block,) = code_blocks((ROOT / "README.md").read_text(encoding="utf-8"), "sh")
     place = tmp_path / "cluster"
     running, line = start_up(place, tmp_path / "up.log", "--port", "0")

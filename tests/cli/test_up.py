@@ -1,4 +1,4 @@
-"""`kafka-actors up` for real: ready means ready, nothing is left, a directory is continued, the dead come back."""
+"""`kafka-actors up` with real processes: its ready line, its end, an existing folder, and restarted nodes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         assert "is in use by another `kafka-actors up`" in second.stderr
         children = family(running)
         assert len(children) >= 3
-        os.kill(running.process.pid, signal.SIGKILL)  # not its group: only itself
+        os.kill(running.process.pid, signal.SIGKILL)  # only the process itself, not its group
         running.process.wait(20)
         until(lambda: alive(children), lambda left: not left, "everything it started is gone", 20)
 
@@ -73,7 +73,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
         assert "controller events: 0" in status.stdout
         metrics_port = int(started.split("; metrics http://127.0.0.1:")[1].split("/")[0])
         with socket.create_connection(("127.0.0.2", metrics_port), 5):
-            pass  # only a socket on all interfaces takes that
+            pass  # only a socket on all interfaces accepts this connection
         assert status.returncode == 0, status.stdout
         children = family(running)
         assert running.stop() == 0
@@ -121,7 +121,7 @@ def test_the_ready_line_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_cluster_in_the_background(tmp_path: Path) -> None:
-    """Detached, one node killed and started again by its number, stopped by its folder."""
+    """The cluster is detached. A killed node is started again by its id, and the folder selects the cluster to stop."""
     place = tmp_path / "a cluster, süß"
     options = ("--dir", str(place), "--brokers", "1", "--port", "0", "--detach")
     overrides = ("--override", "num.partitions=4", "--override", "trace.dir=/dev/null/none")

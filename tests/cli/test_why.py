@@ -1,5 +1,8 @@
-"""`kafka-actors why` on two recorded lives, of two controllers and of three whole nodes: each answer, and that replay
-goes where it points. Questions are numbered as operators ask them."""
+"""`kafka-actors why` on two recorded runs, one of two controllers and one of three whole nodes.
+
+The tests compare each answer, and let replay stop at the deliveries that an answer names. The numbers in test names are
+those of the operators' questions.
+"""
 
 from __future__ import annotations
 
@@ -59,25 +62,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> TraceFacts:
 
 
 def reported(facts: TraceFacts, about: str, subject: object, question: str) -> list[str]:
-    """The lines about it in the answer to a question, without numbers of deliveries."""
+    """Return the lines about the subject in the answer to a question, without delivery numbers."""
     return without_numbers(answers(facts, about, subject).get(question, []))
 
 
 def answers(facts: TraceFacts, about: str, subject: object) -> dict[str, list[str]]:
-    """The lines about it by question, without the places of deliveries."""
+    """Return the lines about the subject by question, without positions of deliveries."""
     found = {question: [line.text for line in answer(facts, subject)] for question, answer in QUESTIONS[about]}
     return {question: lines for question, lines in found.items() if lines}
 
 
 def without_numbers(lines: list[str]) -> list[str]:
-    """The lines with events as their class alone, without words and delivery numbers."""
+    """Return the lines with each event as its class only, without its words and delivery number."""
     return [EVENT.sub(r"\1", line) for line in lines]
 
 
 EVENT = re.compile(
     rf"(?:{'|'.join(map(re.escape, EVENT_WORDS.values()))}|\w+ of client [\w.]+|a client's \w+) \((.+?), delivery \d+\)"
 )
-"""An event in words, with its class in brackets."""
+"""Matches an event in words, with its class in brackets."""
 
 
 def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: TraceFacts) -> None:
@@ -253,7 +256,7 @@ def test_18_what_did_nothing_and_why(cluster: TraceFacts) -> None:
 
 
 def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: TraceFacts) -> None:
-    """Broker 2 refused one before it was elected: its end is not reported."""
+    """Broker 2 rejected CreateTopics before its election; no later write is attributed to that request."""
     kinds = {each.event.kind for each in cluster.written if each.event is not None}
     assert kinds == {"AlterPartitionReassignmentsRequest", "BrokerChange", "TopicChange"}
     assert [each.event.kind for each in cluster.seen if each.by == 2 and each.event is not None][0] == "Reelect"
@@ -288,7 +291,7 @@ def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
 
 
 def lines_of(said: dict[str, Any]) -> list[str]:
-    """What the command prints, made from its JSON."""
+    """Return the lines that the command prints, built from its JSON."""
 
     def line(of: dict[str, Any]) -> str:
         where = f" [{of['time']}, node {of['node']}, --run {of['run']} --until {of['delivery']}]" if "at" in of else ""

@@ -1,4 +1,4 @@
-"""`kafka-actors why` about scripted situations on virtual time: its sentences against what was done."""
+"""`kafka-actors why` about scripted faults in the deterministic simulation: its answers match the faults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def cluster(folder: Path, brokers: int = 3) -> SimulatedCluster:
 
 
 def others(running: SimulatedCluster) -> list[int]:
-    """The brokers that are not the controller."""
+    """Return the brokers that are not the controller."""
     return [broker for broker in range(running.brokers) if broker != running.controller_id]
 
 
@@ -62,7 +62,7 @@ def delete(running: SimulatedCluster, name: str) -> None:
 
 
 def start_second_process(running: SimulatedCluster, broker: int) -> None:
-    """Start another process with the same broker id, on a machine of its own."""
+    """Start another process with the same broker id on a separate machine."""
     simulated = running._cluster
     key = 9
     disks = Disks(running.directory / host_of(key), 2, simulated.wall_ms, lambda *held: None)
@@ -79,7 +79,7 @@ def facts(folder: Path, partition: str = "t") -> TraceFacts:
 
 
 def lines(folder: Path, about: str, subject: object, question: str) -> list[str]:
-    """The answer to a question, without delivery numbers."""
+    """Return the answer to a question, without delivery numbers."""
     name = subject if isinstance(subject, str) else "t"
     found = facts(folder, name)
     about_whom = TopicPartition(name, 0) if about == "partition" else subject
@@ -88,7 +88,7 @@ def lines(folder: Path, about: str, subject: object, question: str) -> list[str]
 
 
 def shares(line: str) -> dict[str, float]:
-    """The parts of an outage by their words."""
+    """Return the seconds of each part of an outage, by the part's description."""
     parts = line.partition(": ")[2].replace("[", "(").split(" s ")
     seconds = [float(part.rpartition(" ")[2] if " " in part else part) for part in parts[:-1]]
     words = [re.sub(r", [\d.]+$", "", part) for part in parts[1:]]
@@ -104,11 +104,11 @@ TERMS = "Which broker was controller"
 
 
 def test_a_killed_controller_s_term_ends_with_its_process(tmp_path: Path) -> None:
-    """Not with the session of the process that was started in its place, minutes later."""
+    """It does not end minutes later, when the session of the restarted process expires."""
     with cluster(tmp_path) as running:
         first = running.controller_id
         assert first is not None
-        running.run(1.0)  # its beginning is on disk
+        running.run(1.0)  # the beginning of its trace is on disk
         running.kill(first)
         running.wait_for(lambda: running.controller_id not in (None, first))
         second = running.controller_id
@@ -200,7 +200,7 @@ def test_time_until_unclean_elections_are_allowed_is_time_without_a_live_replica
 
 
 def test_a_process_started_again_within_its_session_does_not_die_twice(tmp_path: Path) -> None:
-    """It is refused until the session of the one before has expired; of the outage only the first end counts."""
+    """The new process is refused until the old session expires. The outage begins at the end of the first process."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
@@ -219,7 +219,7 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker(tmp_path: Path) -
         create(running, "t", leader, follower)
         start_second_process(running, leader)
         running.run(260.0)
-        create(running, "u", leader)  # a sign of life
+        create(running, "u", leader)  # a record in the trace shows that broker `leader` still runs
         running.kill(leader)
         running.wait_for(lambda: running.leader_of("t") == follower)
         running.run(1.0)
@@ -228,7 +228,7 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker(tmp_path: Path) -
 
 
 def test_a_reassignment_is_made_by_the_event_that_wrote_it(tmp_path: Path) -> None:
-    """Its own write fires PartitionModifications, which reads the same assignment again."""
+    """The event's own write fires PartitionModifications, which reads the same assignment again."""
     with cluster(tmp_path, 4) as running:
         first, second, third = others(running)
         create(running, "t", first, second)
@@ -286,7 +286,7 @@ def test_a_broker_that_only_earlier_controllers_saw_is_gone(tmp_path: Path) -> N
     with cluster(tmp_path) as running:
         first, (leader, heir) = running.controller_id, others(running)
         assert first is not None
-        running.run(1.0)  # its beginning is on disk
+        running.run(1.0)  # the beginning of its trace is on disk
         running.kill(first)
         running.kill(leader)
         running.wait_for(lambda: running.controller_id == heir)
@@ -308,7 +308,7 @@ def test_a_broker_that_answers_again_is_said_to(tmp_path: Path) -> None:
 
 
 def test_an_isr_that_only_its_dead_leader_had_written_is_known_from_who_read_it(tmp_path: Path) -> None:
-    """The life ends so: a leader takes its follower into the ISR, and is killed before ZooKeeper's answer."""
+    """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
     cluster_life.live(tmp_path)
     answer = lines(tmp_path, "partition", "pair", "Which replicas are not in the ISR")
     assert (
@@ -319,14 +319,14 @@ def test_an_isr_that_only_its_dead_leader_had_written_is_known_from_who_read_it(
 
 @pytest.fixture(scope="module")
 def several_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Nodes that were killed and started again: several runs of a node."""
+    """Return traces in which nodes were killed and restarted, so that a node has several runs."""
     folder = tmp_path_factory.mktemp("several")
     cluster_life.live(folder)
     return folder
 
 
 def printed(folder: Path) -> set[str]:
-    """The options of `replay` that `why` prints, about everything."""
+    """Return the `replay` options that `why` prints about all subjects."""
     asked = [(about, name) for about, names in SUBJECTS.items() for name in names] + [("controller", "")]
     found: set[str] = set()
     for about, name in asked:

@@ -1,4 +1,4 @@
-"""`kafka-actors why transaction` about scripted transactions on virtual time: its sentences against what was done."""
+"""`kafka-actors why transaction` about scripted transactions in the deterministic simulation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTINGS = {"transaction.state.log.num.partitions": 1, "offsets.topic.num.partit
 
 
 class Life:
-    """A recorded cluster with one transactional producer."""
+    """Runs one transactional producer in a recorded cluster."""
 
     def __init__(self, running: SimulatedCluster) -> None:
         self._running = running
@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         life.ask(EndTxnRequest(1, "pay", *producer, True))
         running.run(1.0)
         life.add(producer)
-        running.run(20.0)  # the timeout of 5 s, found every 10 s
+        running.run(20.0)  # the timeout is 5 s, and the coordinator checks it every 10 s
         life.ask(EndTxnRequest(1, "pay", *producer, True), INVALID_PRODUCER_EPOCH)
         producer = life.init()
         life.add(producer)

@@ -1,4 +1,4 @@
-"""How a command finds its cluster, and what it says where there is none."""
+"""How a command finds its cluster, and its errors if there is none."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_connection_errors_are_distinguished(error: OSError, words: str, monkeyp
 
 @pytest.fixture
 def tree(monkeypatch: pytest.MonkeyPatch) -> MemoryZooKeeper:
-    """The ZooKeeper behind any address."""
+    """Return an in-memory ZooKeeper that commands find at any address."""
     tree = MemoryZooKeeper()
     monkeypatch.setattr(door, "_reach", lambda address: None)
     monkeypatch.setattr(door, "connect", lambda address: Client(MemoryStore(tree)))

@@ -1,7 +1,8 @@
 """Known-bug regressions: bugs that Kafka had, each as a patch of this project's code and a schedule that shows it.
 
-Rule: a patch belongs to a test, never to the product. `put` takes pytest's monkeypatch; the schedule is as small as the
-shrinker's. `python -m tests.simulation.known_bugs` prints the number of seeds until random schedules find each bug.
+Rule: a patch belongs to a test, never to the product. `put` takes pytest's monkeypatch; each schedule is as
+short as one from the shrinker. `python -m tests.simulation.known_bugs` prints the number of seeds until random
+schedules find each bug.
 """
 
 from __future__ import annotations
@@ -53,11 +54,11 @@ class KnownBug:
     """A bug that Kafka had.
 
     Attributes:
-        jira: Its report, or the rule that forbids it.
+        jira: The report of the bug, or the rule that forbids it.
         put: Patches the bug in.
         breaks: The name of the violated invariant.
-        seeds: The number of seeds, from 0 on, until a random schedule finds it (measured once).
-        schedule: The actions that show it.
+        seeds: The number of seeds, beginning with seed 0, until a random schedule finds the bug (measured once).
+        schedule: The actions that show the bug.
     """
 
     name: str
@@ -67,7 +68,7 @@ class KnownBug:
     seeds: int
     schedule: str
     faults: tuple[str, ...] = ()
-    """Faults besides `PARTS` while the seeds are counted."""
+    """Additional faults to `PARTS` while the seeds are counted."""
 
 
 # ---------------------------------------------------------------------------------------------------- the bugs
@@ -338,11 +339,11 @@ TRANSACTIONS_RUN = (
     "records yes\n2 create x 0,1,2 1,2,0 2,0,1 0,2,1\n4 produce x 0 for 14\n4 transact id0 for 14\n"
     "4 transact worker for 14"
 )
-"""A producer and a worker with transactions."""
+"""Schedule lines: an idempotent producer, a transactional producer, and a transactional worker."""
 
 OF_TRANSACTIONS = (PRODUCERS, TRANSACTIONS)
 UNCOUNTED = 1000
-"""The number of seeds of a bug for which it was not measured."""
+"""Value of `KnownBug.seeds` for a bug whose number of seeds was not measured."""
 
 KNOWN_BUGS: tuple[KnownBug, ...] = (
     KnownBug(

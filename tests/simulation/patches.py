@@ -1,10 +1,10 @@
-"""Bugs as changes of source text, applied to the running code and taken back by pytest's MonkeyPatch.
+"""Apply bugs to the running code as changes of its source text; pytest's MonkeyPatch undoes them.
 
 Rule 1: a change names a function, or a module-level table, and replaces one fragment of its source. A fragment that is
         absent, or that occurs more than once, is an error: a change never silently stops applying.
-Rule 2: a function keeps its identity, only its code object is replaced: every module, table and subclass that holds the
-        function runs the changed code.
-Rule 3: a table is a dict, or a `Table` of a state machine; it is changed in place for the same reason.
+Rule 2: a function keeps its identity; only its code object is replaced. So every module, table and subclass that refers
+        to the function runs the changed code.
+Rule 3: a table is a dict, or a `Table` of a state machine. It is changed in place for the same reason.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from actors.core.controller.states import Table
 
 
 class DoesNotApply(Exception):
-    """A change that does not fit the source; the text names the target, the fragment and the remedy."""
+    """A change does not fit the source; the text names the target and the reason."""
 
 
 @attrs.frozen
 class Change:
     """One fragment of a function's or a table's source, and its replacement.
 
-    `target` is "module:qualified.name". Fragments are matched with their white space; indentation within them is that
-    of the file.
+    `target` is "module:qualified.name". A fragment has the white space and the indentation of the file.
     """
 
     target: str
@@ -41,7 +40,7 @@ class Change:
     new: str
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Apply it until `patch` is undone. Raises DoesNotApply."""
+        """Apply the change until `patch` is undone. Raises DoesNotApply."""
         module_name, _, name = self.target.partition(":")
         module = importlib.import_module(module_name)
         node = definition_of(module, name)
@@ -56,7 +55,7 @@ class Change:
             raise DoesNotApply(f"{self.target}: there is no such function or table")
 
     def _changed(self, module: ModuleType, node: ast.stmt) -> str:
-        """The module's source with the fragment replaced in this definition."""
+        """Return the module's source with the fragment replaced in this definition."""
         lines = source_of(file_of(module)).splitlines(keepends=True)
         first, last = node.lineno - 1, node.end_lineno
         before, text, after = "".join(lines[:first]), "".join(lines[first:last]), "".join(lines[last:])
@@ -86,7 +85,7 @@ class Change:
 
 
 def apply(patch: pytest.MonkeyPatch, *changes: Change) -> None:
-    """Apply several changes, each of another function or table. Raises DoesNotApply."""
+    """Apply several changes, each of a different function or table. Raises DoesNotApply."""
     if len({change.target for change in changes}) < len(changes):
         raise DoesNotApply(f"{changes[0].target}: one change per function; join the fragments")
     for change in changes:
@@ -116,7 +115,7 @@ def _defines(node: ast.stmt, name: str) -> bool:
 
 
 def definition_of(module: ModuleType, name: str) -> ast.stmt | None:
-    """The definition of a qualified name; None if there is none."""
+    """Return the definition of a qualified name; None if there is none."""
     body, found = _tree(file_of(module)).body, None
     for part in name.split("."):
         found = next((each for each in body if _defines(each, part)), None)
@@ -125,7 +124,7 @@ def definition_of(module: ModuleType, name: str) -> ast.stmt | None:
 
 
 def function_of(module: ModuleType, name: str) -> FunctionType:
-    """The function of a qualified name, without decorators."""
+    """Return the function of a qualified name, without decorators. Raises DoesNotApply."""
     found: Any = module
     for part in name.split("."):
         found = inspect.getattr_static(found, part)
@@ -140,7 +139,7 @@ def function_of(module: ModuleType, name: str) -> FunctionType:
 
 
 def code_of(module: CodeType, name: str) -> CodeType:
-    """The code object of a qualified name in a compiled module."""
+    """Return the code object of a qualified name in a compiled module."""
     return next(code for code in _nested(module) if code.co_qualname == name)
 
 

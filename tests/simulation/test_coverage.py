@@ -1,4 +1,4 @@
-"""Coverage: the universe comes from the code, each run counts what it reaches, and a missing action is missed."""
+"""Coverage points come from the code, each run counts the points that it reaches, and the report lists the rest."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from messages.probes import collecting, probe
 ROOT = Path(__file__).resolve().parents[2]
 ALL = (*FAULTS, *NAMED)
 
-# ---------------------------------------------------------------------------------------------------- the universe
+# ---------------------------------------------------------------------------------------------------- points
 
 
 def named_codes(module: str) -> set[str]:
-    """The error codes that a module names in its code."""
+    """Return the error codes that a module names in its code."""
     tree = ast.parse((ROOT / module.replace(".", "/")).with_suffix(".py").read_text(encoding="utf-8"))
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & set(NAMES.values())
 
@@ -101,11 +101,11 @@ SMALL = {
     **dict.fromkeys(("Produce INVALID_REQUIRED_ACKS", "ListOffsets UNKNOWN_TOPIC_OR_PARTITION"), "answers"),
     **dict.fromkeys(("LeaderAndIsr STALE_CONTROLLER_EPOCH", "StopReplica STALE_BROKER_EPOCH"), "answers"),
 }
-"""What the schedule is to reach."""
+"""The points that SCHEDULE must reach."""
 
 
 def reached(without: str = "no action") -> Report:
-    """What the schedule reaches, where an action is left out."""
+    """Run SCHEDULE without the lines of an action and return the coverage of SMALL."""
     schedule = parse("\n".join(line for line in SCHEDULE.splitlines() if without not in line))
     outcome = run(schedule, covered=True)
     assert outcome.violation is None, outcome.violation
@@ -130,7 +130,7 @@ AT_ONCE = """
 
 
 def test_a_node_handles_what_arrives_while_it_stalls_at_once() -> None:
-    """Only then a request meets a group that is dead, or waits for its leader, or a topic that is being reassigned."""
+    """Only requests that queued during a stall meet a dead group, a group without assignments, or a moving topic."""
     outcome = run(parse(AT_ONCE), covered=True)
     assert outcome.violation is None, outcome.violation
     cells = ("OffsetCommit", "TxnOffsetCommit", "OffsetDelete", "DeleteGroups")
@@ -160,7 +160,7 @@ def test_counting_changes_nothing(tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.long
 def test_two_hundred_seeds_reach_nearly_everything_and_the_rest_has_a_reason(tmp_path: Path) -> None:
-    faulthandler.cancel_dump_traceback_later()  # it takes longer than the limit of one test
+    faulthandler.cancel_dump_traceback_later()  # this run exceeds the time limit of a test
     file = tmp_path / "coverage.json"
     arguments = ["--seeds", "200", "--duration", "60", "--faults", "all", "--records", "--require", "95%"]
     result = CliRunner().invoke(command, [*arguments, "--coverage", str(file)], standalone_mode=False)

@@ -1,4 +1,4 @@
-"""A controller that dies anywhere in the completion of a deletion leaves nothing of the topic (controller.md 6.1.9)."""
+"""A controller killed at any step of a deletion's completion leaves nothing of the topic (controller.md 6.1.9)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ DELETION = parse("brokers 2\nduration 8\nsteady yes\n2 create a 0,1\n4 delete a"
 
 
 def crash(patch: pytest.MonkeyPatch, after: int) -> tuple[int, str | None]:
-    """Delete a topic; the controller's process dies right after this delivery of its completion, with all its mail.
+    """Delete a topic, and kill the controller after delivery number `after` of the deletion's completion.
 
-    How many deliveries the completion had, as far as it came, and what was wrong with the cluster at rest.
+    The process loses its queued messages. Return the number of counted deliveries, and the violation; None if no
+    invariant was violated.
     """
     seen: list[str] = []
     observe = Checker.observe

@@ -9,7 +9,7 @@ from actors.simulation.schedule import parse
 
 
 def reached(text: str) -> Mapping[str, int]:
-    """What a schedule of three brokers reaches; it violates no invariant."""
+    """Run a schedule on three brokers; return its coverage counts, and fail if it violates an invariant."""
     outcome = run(parse(f"brokers 3\n{text}"), covered=True)
     assert outcome.violation is None, outcome.violation
     return outcome.reached
@@ -53,7 +53,7 @@ def test_topics_stay_where_deletion_is_disabled() -> None:
 
 
 def test_a_node_responds_about_the_logs_of_a_broken_disk() -> None:
-    """The producers of a log are in memory: a broken disk does not fail the handler that describes them."""
+    """The handler of DescribeProducers reads the producers from memory, so a broken disk does not make it fail."""
     found = reached("duration 18\n2 create a 0,1,2 1,2,0 2,0,1\n10 break 1 0 for 8\n10 break 1 1 for 5")
     assert found["DescribeProducers NONE"]
     found = reached("duration 14\n2 create a 0,1,2 1,2,0\n2 create b 0,1,2 1,2,0 2,0,1\n8 break 1 0 for 5")

@@ -1,4 +1,4 @@
-"""What a cluster costs in which nothing happens."""
+"""The costs of an idle cluster: bytes in its traces, and connections."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from messages.wire.record_batch import read_records
 from tests.storage.batches import batch
 
 QUARTER = 900.0
-"""Seconds of an idle hour's quarter: all that a node does now and then comes three times in it."""
+"""Seconds in a quarter of an hour; a task with Kafka's usual interval of five minutes runs three times in it."""
 
 
 def trace_bytes(cluster: SimulatedCluster) -> list[int]:
-    """Of each node, with all that has been delivered."""
+    """Return the size of each node's traces in bytes, with all deliveries flushed."""
     for machine in cluster._cluster.machines.values():
         assert machine.node is not None
         machine.node.recorder.flush()
@@ -27,7 +27,7 @@ def trace_bytes(cluster: SimulatedCluster) -> list[int]:
 
 
 def test_an_idle_hour_adds_less_than_a_third_of_a_megabyte_to_each_trace_and_replays(tmp_path: Path) -> None:
-    """Eighteen partitions, followed by two brokers each, on wires that take their time by chance as real ones do."""
+    """The cluster has 18 partitions with two followers each, and random message delays as in a real network."""
     with SimulatedCluster(3, directory=tmp_path) as cluster:
         for topic in "abc":
             cluster.create_topic(topic, partitions=6)

@@ -1,4 +1,4 @@
-"""Known bugs of Kafka: with the bug patched in, the schedule violates the named invariant; without it, none."""
+"""Each known bug's schedule violates the named invariant with the bug patched in, and no invariant without it."""
 
 from __future__ import annotations
 
@@ -19,5 +19,8 @@ def test_the_schedule_violates_the_invariant_with_the_bug_only(bug: KnownBug, mo
 
 @pytest.mark.parametrize("bug", [each for each in KNOWN_BUGS if each.seeds <= 3], ids=lambda each: each.name)
 def test_random_schedules_find_the_frequent_bugs(bug: KnownBug) -> None:
-    """The number of seeds changes with the code; `python -m tests.simulation.known_bugs` counts it for all bugs."""
+    """The number of seeds changes with the code, so the limit of 20 leaves a margin.
+
+    `python -m tests.simulation.known_bugs` counts the seeds for all bugs.
+    """
     assert seeds_until_met(bug, 20) is not None

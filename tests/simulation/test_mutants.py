@@ -1,4 +1,4 @@
-"""Mutants apply to today's code and are taken back; the tool that measures them can tell found from not found."""
+"""Each mutant applies to the current code and is undone; the measuring tool reports whether a mutant is found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.simulation.patches import Change, DoesNotApply, apply
 
 
 def _code_of(change: Change) -> CodeType | str:
-    """The compiled function that a change names, or its table as text."""
+    """Return the code object of the function that a change names, or the text of its table."""
     module, _, name = change.target.partition(":")
     found = importlib.import_module(module)
     for part in name.split("."):

@@ -1,4 +1,4 @@
-"""Each invariant of producers with ids is violated with a bug that breaks its rule, and holds without it."""
+"""Each invariant of idempotent producers is violated with a mutant that breaks its rule, and holds without it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, str]] = {
         """,
     ),
 }
-"""A mutant -> the invariant that it violates, and a schedule on which it does."""
+"""A mutant -> the invariant that it violates, and a schedule that shows the violation."""
 
 
 @pytest.mark.parametrize("name", CASES)

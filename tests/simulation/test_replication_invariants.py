@@ -1,4 +1,4 @@
-"""Each invariant of requests and logs is violated with a bug that breaks its rule, and holds without it."""
+"""Each invariant of requests and logs is violated with a mutant that breaks its rule, and holds without it."""
 
 from __future__ import annotations
 
@@ -276,7 +276,7 @@ CASES: dict[str, tuple[str, str]] = {
         "seed 1\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
     ),
 }
-"""A mutant -> the invariant that it violates, and a schedule on which it does."""
+"""A mutant -> the invariant that it violates, and a schedule that shows the violation."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -721,7 +721,7 @@ LEGAL = {
         8.200 fence
         """,
 }
-"""What Kafka does too -> a schedule that leads to it."""
+"""Behaviour that Kafka also has -> a schedule that leads to it."""
 
 MENDED = {
     "a leader adds a replica while its reassignment is cancelled, and dies": """
@@ -772,7 +772,7 @@ MENDED = {
         12.512 delete t6
         """,
 }
-"""A fault that a seed found -> its schedule."""
+"""A fixed bug that a seed found -> the schedule that showed it."""
 
 
 @pytest.mark.parametrize("what", LEGAL)

@@ -1,4 +1,4 @@
-"""Runs: seeds break nothing, the same seed is the same run byte for byte, and what is recorded replays."""
+"""Random schedules violate no invariant, the same seed gives the same traces byte for byte, and traces replay."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ run(invent(3, duration=40.0), root)
 
 
 def traces(folder: Path) -> dict[str, str]:
-    """The files of all traces below a folder, by their checksums."""
+    """Return the checksum of each trace file below a folder, by its path."""
     files = [path for path in sorted(folder.rglob("trace/*")) if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
@@ -180,7 +180,7 @@ SEEDS = {
         1.200 zookeeper-down for 0.001
         """,
 }
-"""Schedules of fixed bugs, as the shrinker left them, by what must hold."""
+"""What must hold -> the schedule of a fixed bug, as the shrinker reduced it."""
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -209,7 +209,7 @@ GROUP = parse("""
     9 kill 0 for 5
     12 leave g 0
     """)
-"""A group with two members, later one; the checker fetches its commits at the end."""
+"""A group with two members, of which one leaves; the checker fetches the group's commits at the end."""
 
 
 def seen_groups(forge: Callable[[SimulatedGroup], None]) -> str | None:
@@ -264,7 +264,7 @@ def test_every_fault_has_a_run_of_its_own() -> None:
 
 
 def test_an_illegal_move_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no row of a table moves is moved all the same: so what was deleted goes online when a disk fails."""
+    """The patched table also makes moves that it has no row for: a deleted replica goes online when a disk fails."""
     right = Table.sort
 
     def sort(self: Table, target: State, subjects: Any, states: Any, illegal: Any) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Transcripts: above the line what is done to a cluster, below it everything that happened then (tests/scenarios).
+"""A transcript (tests/scenarios) has a schedule above its dividing line and all events of the run below it.
 
-`pytest tests/simulation/test_scenarios.py --rewrite-scenarios` writes what is below the lines anew, to be looked at as
-a difference. A scenario begins with what it shows: a section of the protocol's notes, and for the situations of
-controller.md 6.2 the words in the table's first column.
+`pytest tests/simulation/test_scenarios.py --rewrite-scenarios` rewrites the text below the lines; review the diff. A
+scenario begins with its subject: a section of the protocol's notes, and for the situations of controller.md 6.2 the
+words in the table's first column.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NOTES = (ROOT / "docs" / "protocol" / "controller.md").read_text(encoding="utf-8
 
 
 def situations() -> list[str]:
-    """The first column of the table in controller.md 6.2."""
+    """Return the first column of the table in controller.md 6.2."""
     table = NOTES.partition("### 6.2 Situations")[2].partition("\n### ")[0]
     return [row.split("|")[1].strip() for row in table.splitlines() if row.startswith("| ")][1:]
 
@@ -40,7 +40,7 @@ def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pyte
 
 
 def test_the_reassignment_of_one_replica_costs_three_epochs_and_its_request_one_event() -> None:
-    """controller.md 7.7: the arithmetic at its end; what we write into the znodes ourselves leads to nothing more."""
+    """controller.md 7.7 ends with this count. The controller's own writes to the znodes cause no further changes."""
     story = (
         (ROOT / "tests/scenarios/7.7-reassignment-of-one-replica.txt").read_text(encoding="utf-8").partition(LINE)[2]
     )

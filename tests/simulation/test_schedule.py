@@ -1,4 +1,4 @@
-"""Schedules: invented from a seed, kept as text, read again."""
+"""Schedules are invented from a seed, stored as text, and parsed again."""
 
 from __future__ import annotations
 

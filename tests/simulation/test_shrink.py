@@ -1,4 +1,4 @@
-"""A broken election rule: seeds find it, and the schedule is reduced to a few actions."""
+"""Seeds find a broken election rule, and the shrinker reduces the schedule to a few actions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.simulation.shrink import Shrinker
 
 
 def first_broken(seeds: range, **options: object) -> RunOutcome:
-    """The run of the first seed that breaks something."""
+    """Return the run of the first seed that violates an invariant."""
     for seed in seeds:
         outcome = run(invent(seed, **options))  # type: ignore[arg-type]
         if outcome.violation is not None:
@@ -23,7 +23,7 @@ def first_broken(seeds: range, **options: object) -> RunOutcome:
 
 
 def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The offline election takes any online replica, in the ISR or not."""
+    """The patched offline election takes any online replica, whether it is in the ISR or not."""
 
     def wrong(c: Any) -> Any:
         online = tuple(replica for replica in c.replicas if replica in c.online)

@@ -1,4 +1,4 @@
-"""What a seed draws besides its actions, and faults that last to the end of a run."""
+"""A seed draws a cluster, its settings and lasting faults, besides its actions; clocks may drift."""
 
 from __future__ import annotations
 

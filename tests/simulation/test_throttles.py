@@ -1,4 +1,4 @@
-"""Throttles of replication in a whole cluster, in virtual time: a replica that was away comes back at its rate."""
+"""Replication throttles in a whole simulated cluster: a replica that was down catches up at the configured rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.storage.batches import batch
 
 MB = 1_000_000
 AWAY_MB = 6
-"""What a replica misses."""
+"""Megabytes of each topic that are written while the replica is down."""
 
 
 def produce(cluster: SimulatedCluster, topic: str) -> None:
@@ -33,7 +33,7 @@ def produce(cluster: SimulatedCluster, topic: str) -> None:
 
 @pytest.mark.parametrize("side", ["leader", "follower"])
 def test_a_replica_that_was_away_catches_up_at_its_rate_and_no_other_is_held_up(side: str, tmp_path: Path) -> None:
-    """At a megabyte a second; two may come at once, and what an answer cuts in the middle of a batch comes twice."""
+    """The rate is 1 MB/s. The bounds allow for a burst of 2 MB, and for batches resent after a response cut them."""
     settings = {
         "replica.lag.time.max.ms": 2000,
         "replica.fetch.max.bytes": MB,

@@ -1,4 +1,4 @@
-"""Each invariant of transactions is violated with a bug that breaks its rule, and holds without it."""
+"""Each invariant of transactions is violated with a change that breaks its rule, and holds without it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ records yes
 12 transact worker for 12
 14 transact worker for 10
 """
-"""Two producers and a worker, which other incarnations replace."""
+"""Two transactional producers and a worker; later incarnations replace one producer and the worker."""
 
 CASES: dict[str, Change] = {
     "last stable offsets never decrease": Change(
@@ -71,7 +71,7 @@ def test_an_invariant_is_violated_with_its_bug(invariant: str, monkeypatch: pyte
 
 
 def test_what_a_reader_of_committed_data_sees() -> None:
-    """The markers of a transaction end its entry in the list of aborted ones, not those of the next."""
+    """A transaction's own marker ends its entry in the list of aborted transactions. So the next one is visible."""
 
     def placed(batch: bytes, offset: int) -> bytes:
         return offset.to_bytes(8, "big") + batch[8:]

@@ -1,4 +1,4 @@
-"""Triage: failing seeds are grouped, compared with the last report, and shown beside the nearest run that passes."""
+"""Triage groups failing seeds, compares them with the last report, and shows each with the nearest run that passes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from actors.simulation.schedule import parse
 from actors.simulation.triage import Case, digest, groups, page
 
 STALE = parse("brokers 3\nduration 10\nsteady yes\n2 create a 0,1\n4 ask-reassign a 0 1,0")
-"""On this schedule the canary's bug shows."""
+"""A schedule on which the canary's bug violates an invariant."""
 
 
 def case(seed: int, invariant: str = "one", lines: str = "1 create a 0\n2 kill 0 for 1") -> Case:
-    """A failing seed."""
+    """Return the case of a failing seed."""
     return Case(seed, invariant, "it is broken", parse(lines), 9, "2.000 kill 0 for 1.000", ("-a", "+b"))
 
 

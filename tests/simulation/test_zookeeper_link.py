@@ -1,4 +1,4 @@
-"""The session of a simulated node keeps the contract of every store, over simulated connections."""
+"""The ZooKeeper session of a simulated node keeps the contract of all stores, over simulated connections."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from zk_bridge.memory_store import MemoryZooKeeper
 from zk_bridge.store import Sink, StoreRequest
 
 A_MOMENT = 0.2
-"""Seconds in which what was said arrives, is answered, and a connection is made again."""
+"""Seconds in which a request arrives, its response returns, and a lost connection is established again."""
 
 
 class Timed(ZooKeeperLink):
-    """A link that lets a moment pass whenever it is used."""
+    """A link that lets A_MOMENT pass after each operation."""
 
     def __init__(self, world: LinkWorld, session_timeout: float) -> None:
         super().__init__(f"host-{next(world.hosts)}", world.server, world.wires, world.time, session_timeout)
@@ -82,7 +82,7 @@ class LinkWorld(World):
         return request
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: the simulated server has no process or thread to stop."""
 
 
 class TestZooKeeperLink(StoreContract):

@@ -1,7 +1,8 @@
-"""A failover of three nodes in some thirty deliveries, written by hand; who reads it can count.
+"""The traces of a failover with three nodes: 37 deliveries, written by hand, so that a reader can count them.
 
-Node 0 is controller with epoch 1, node 2 dies, node 0 is killed, node 1 is elected with epoch 2. Partition t-0 moves
-from broker 2 to 1, and from 1 to -1; t-1 stays with broker 0 until that dies.
+Node 0 is the controller with epoch 1. Node 2 fails, node 0 is killed, and node 1 is elected with epoch 2. Partition t-0
+moves from broker 2 to 1. Partition t-1 stays with broker 0 until that is killed, and moves to broker 1. Partition u-0
+has no leader.
 """
 
 from __future__ import annotations
@@ -50,34 +51,37 @@ STORE = ActorAddress("outside:store")
 
 
 def leader(topic: str, partition: int, leader: int, epoch: int, controller: int) -> LeaderAndIsrPartitionState:
-    """One state of a LeaderAndIsr."""
+    """Return one partition state of a LeaderAndIsr request."""
     return LeaderAndIsrPartitionState(
         TopicPartition(topic, partition), controller, leader, epoch, (leader,), 0, (0, 1, 2)
     )
 
 
 def known(topic: str, partition: int, leader: int, epoch: int, controller: int) -> UpdateMetadataPartitionState:
-    """One state of an UpdateMetadata."""
+    """Return one partition state of an UpdateMetadata request."""
     return UpdateMetadataPartitionState(
         TopicPartition(topic, partition), controller, leader, epoch, (leader,), 0, (0, 1, 2)
     )
 
 
 class Node:
-    """Writes one node's trace, delivery by delivery, a second apart, each handled in 0.25 s after waiting 0.5 s."""
+    """Writes one node's trace.
+
+    A delivery comes a second after the one before, waits 0.5 s, and is handled in 0.25 s.
+    """
 
     def __init__(self, folder: Path, node: int) -> None:
         self.seconds = 1000.0 * node
         self.node = node
         self.recorder = Recorder(folder, node=node, now=lambda: self.seconds + 0.25, events=CONTROLLER_EVENTS)
-        self.seconds += 100.0 * node  # node 1 has its say long after node 0
+        self.seconds += 100.0 * node  # node 1 starts long after node 0
         self.n = 0
         self.channels: set[int] = set()
 
     def deliver(
         self, receiver: ActorAddress, message: Any, sender: ActorAddress = BRIDGE, error: str | None = None
     ) -> None:
-        """One delivery."""
+        """Record one delivery."""
         self.n += 1
         self.seconds += 1
         text = str(receiver.addressDetails)
@@ -89,7 +93,10 @@ class Node:
         )
 
     def transmit(self, broker: int, request: Any, outcomes: str = "+") -> None:
-        """A request of the channel to a broker; each "-" is a failure and the same request again, "+" the answer."""
+        """Record a request of the channel to a broker.
+
+        A "-" is a failure, after which it is sent again; "+" is the response.
+        """
         channel = ActorAddress(f"BrokerChannelActor.{10 + broker}")
         name = f"controller-{self.node}-broker-{broker}-1"
         endpoint = Endpoint("PLAINTEXT", "localhost", 9092 + broker)
@@ -108,7 +115,7 @@ class Node:
 
 
 def first(folder: Path) -> Node:
-    """Node 0: elected, sends t-0 and t-1, sees broker 2 die, and is killed."""
+    """Record node 0: it is elected, sends t-0 and t-1, detects that broker 2 is gone, and is still running."""
     node = Node(folder, 0)
     node.deliver(CONTROLLER, Startup())
     node.deliver(CONTROLLER, Answer(1, Elected(1, 0)))
@@ -129,7 +136,7 @@ def first(folder: Path) -> Node:
 
 
 def second(folder: Path) -> Node:
-    """Node 1: loses the first election, wins the second, and ends cleanly."""
+    """Record node 1: it loses the first election, wins the second, and receives a ControlledShutdownRequest."""
     node = Node(folder, 1)
     node.deliver(CONTROLLER, Startup())
     node.deliver(CONTROLLER, Answer(1, NotElected(0)))
@@ -144,10 +151,10 @@ def second(folder: Path) -> Node:
 
 
 def record(folder: Path) -> tuple[int, int]:
-    """Both traces below `folder`; how many deliveries each holds."""
+    """Write both traces below `folder`, the first of a killed node, and return the number of deliveries in each."""
     killed, ended = first(folder / "a" / "kafka.trace"), second(folder / "b")
     killed.recorder.flush()
     kill(killed.recorder)
     ended.recorder.close()
-    assert encode(LeaderAndIsrResponse(0))  # the vocabulary is complete
+    assert encode(LeaderAndIsrResponse(0))  # the vocabulary includes the response
     return killed.n, ended.n

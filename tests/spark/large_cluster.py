@@ -1,4 +1,4 @@
-"""A summary of a cluster of any size, whose broker 1, the controller, was killed; made without Spark."""
+"""A summary, made without Spark, of a cluster of any size whose broker 1, the controller, was killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ BROKERS = 3
 
 
 def results(columns: str, *rows: tuple[object, ...]) -> QueryResult:
-    """A section: its columns by name, and its rows."""
+    """Return a section with these columns (names separated by spaces) and rows."""
     return QueryResult(tuple(columns.split()), rows)
 
 
 def incident(partitions: int, still: int = 0) -> Summary:
-    """The killed broker led these partitions, among as many of each other broker; `still` have no leader at the end."""
+    """Return a summary in which the killed broker led this number of partitions, as did each other broker.
+
+    At the end, `still` partitions have no leader.
+    """
     at, died, led = BEGIN, BEGIN + 9, partitions - still
     back = None if still else at + 40
     runs = (

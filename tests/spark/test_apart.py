@@ -1,4 +1,4 @@
-"""Work in a process of its own: its outcome comes back, and nothing of it is left, however it ends."""
+"""Work in a child process: its result or exception is returned, and no process or file of it remains."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _raise(error: Exception, name: str = "") -> None:
 
 
 def _linger(report: Path) -> None:
-    """Start a process that would stay, leave a file in the temporary folder, and wait for ever."""
+    """Start a process that would outlive this one, create a file in the temporary folder, and wait for a signal."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     Path(tempfile.gettempdir(), "left").touch()
     report.with_suffix(".part").write_text(f"{os.getpid()} {child.pid} {tempfile.gettempdir()}")

@@ -1,6 +1,6 @@
-"""What is wrong with a folder of traces, or of what was packed of them, is named; a partial answer is given on request.
+"""A summary names what is wrong with a folder of traces or of packed traces, and is partial on request.
 
-A table: what is done to the folder, what is said, and how many of the 37 deliveries a partial answer counts.
+Each row of a table has the damage, the expected words, and how many of the 37 deliveries a partial summary counts.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from spark.summary import summarise
 from tests.spark import failover
 
 LAST = 300
-"""Bytes from inside the last delivery to the end of node 1's segment; each delivery has a frame."""
+"""Bytes from a place inside the last delivery to the end of node 1's segment. Each delivery has its own frame."""
 
 
 def _segment(folder: Path) -> Path:
-    """Of node 1, whose run ended in order, in 11 deliveries."""
+    """Return the segment of node 1, whose run ended cleanly after 11 deliveries."""
     [segment] = (file for file in (folder / "b").glob(f"*{SUFFIX}") if "manifest" not in file.name)
     return segment
 
@@ -141,7 +141,7 @@ def test_a_packed_folder_that_is_being_written_to_is_what_it_was(session: SparkS
 def test_a_trace_that_is_being_written_to_is_read_as_far_as_it_is_written(
     session: SparkSession, tmp_path: Path
 ) -> None:
-    """Neither that nor a node's death is a gap."""
+    """A running recorder and a killed one leave no gap, so the summary needs no `partial`."""
     node = failover.first(tmp_path)
     node.recorder.flush()
     for how, act in ((RUNNING, lambda: None), (KILLED, lambda: failover.kill(node.recorder))):

@@ -1,6 +1,6 @@
-"""How a controller's event reaches brokers, in a few deliveries written by hand.
+"""The steps from a controller event to its requests to brokers, in a few deliveries written by hand.
 
-A delivery comes a second after the last, has waited half a second, and is handled in a quarter.
+A delivery comes a second after the one before, has waited half a second, and is handled in a quarter of a second.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ REPLICAS, LISTENER = ActorAddress("ReplicaManagerActor.9"), ActorAddress("outsid
 
 @pytest.fixture(scope="module")
 def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Summary:
-    """A BrokerChange that took 5 seconds and had waited 1; it ordered broker 1, and then broker 2."""
+    """Summarise a BrokerChange that took 5 seconds after 1 in the queue.
+
+    It sent LeaderAndIsr to broker 1, then to broker 2.
+    """
     folder = tmp_path_factory.mktemp("chains")
     node, other = Node(folder / "a", 0), Node(folder / "b", 1)
     request = LeaderAndIsrRequest(4, 0, 1, 5, (leader("t", 0, 1, 1, 1),), ())
@@ -38,7 +41,7 @@ def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     node.seconds += 1
     node.deliver(FIRST, Received(NAME, correlation, LeaderAndIsrResponse(0)), NETWORK)
     node.transmit(2, request, "-+")
-    # of the second and a half of the first request's way, broker 1 had it for a second and a quarter
+    # the first request's round trip took 1.5 s, of which broker 1 had it for 1.25 s
     other.seconds = 1000 + 5.75 - 1
     other.deliver(REPLICAS, ClientRequest(3, correlation, "0", "PLAINTEXT", request), LISTENER)
     other.seconds -= 0.25
@@ -59,15 +62,15 @@ def test_from_an_event_to_the_last_order(summary: Summary) -> None:
         names = ("queue_ms", "decide_ms", "channel_ms", "network_ms", "apply_ms", "total_ms")
         return [value if value is None else round(value) for value in (getattr(row, name) for name in names)]
 
-    # The event ended at 2.5 s, so it began at -2.5 s and came at -3.5 s. Broker 1's order was given at 0.5 s,
-    # handed over at 5 s (after the channel's start), and answered at 6.5 s.
+    # The event ended at 2.5 s, so it began at -2.5 s and was queued at -3.5 s. Broker 1's request was given at 0.5 s,
+    # handed to the network at 5 s (after the channel's start), and answered at 6.5 s.
     assert parts(first) == [1000, 3000, 4500, 250, 1250, 10_000]
-    # Broker 2's was given at 1.5 s; it was handed over at 9 s, refused, again at 11 s, and answered at 11.5 s.
+    # Broker 2's was given at 1.5 s, handed over at 9 s, refused, handed over again at 11 s, and answered at 11.5 s.
     assert parts(last) == [1000, 4000, 9500, 500, None, 15_000]
 
 
 def test_what_deliveries_cause(summary: Summary) -> None:
-    """Each delivery of these traces is the cause of the next one; the last of each causes nothing."""
+    """Each delivery of these traces causes the next one; the last of each trace causes none."""
     found = {(row.actor, row.type): (row.count, row.caused, row.most, row.idle) for row in summary["fan_out"]}
     assert found["BrokerChannelActor", "LeaderAndIsrRequest"] == (2, 2, 1, 0)
     assert found["BrokerChannelActor", "Received"] == (2, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""The same questions on executors that are processes of their own: Spark's local cluster, and a master with workers."""
+"""The same summaries on executors in separate processes: Spark's local cluster, and a master with workers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def alone(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What one process says."""
+    """Return the JSON of a summary in one process."""
     return _asked([*OURS, "summary"], traces, tmp_path_factory.mktemp("alone"))
 
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a master with two workers."""
+    """Yield the address of a master with two workers."""
     folder = tmp_path_factory.mktemp("standalone")
 
     def start(name: str, *arguments: str) -> Running:
@@ -68,7 +68,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def _asked(command: list[str], traces: Path, at: Path, *options: str, **environment: str) -> dict[str, Any]:
-    """What the command says, as JSON."""
+    """Run the command and return its JSON."""
     summary = Running([*command, str(traces), "--json", str(at / "out.json"), *options], at / "out", environment)
     try:
         assert summary.process.wait(220) == 0, summary.output
@@ -83,7 +83,7 @@ def test_a_local_cluster(traces: Path, alone: dict[str, Any], tmp_path: Path) ->
 
 
 def test_a_master_with_two_workers(traces: Path, alone: dict[str, Any], master: str, tmp_path: Path) -> None:
-    """From another folder, whose modules are not mistaken for ours."""
+    """The workers run in other folders and still import the modules of this project."""
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", master) == alone
 
 
@@ -101,7 +101,7 @@ def test_submitted_with_a_bundle_for_workers_whose_python_has_nothing(
         tmp_path,
         *("--only", "episodes", "--only", "requests"),
         PYSPARK_DRIVER_PYTHON=sys.executable,
-        PYSPARK_PYTHON=os.path.realpath(sys.executable),  # what the virtual environment was made of
+        PYSPARK_PYTHON=os.path.realpath(sys.executable),  # the workers must not use the virtual environment's libraries
         **_SPARKS,
     )
     assert len(said) == 6 and said == {name: alone[name] for name in said}

@@ -1,4 +1,4 @@
-"""What is another than before: by figures that one can rank by hand, and of two recorded runs."""
+"""Comparing durations with earlier ones: with figures that a reader can rank by hand, and in two recorded runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark import failover
 
 
 def _samples(session: SparkSession, **named: tuple[int, int, float]) -> DataFrame:
-    """This number of samples of each name, from the first value on, at this distance."""
+    """Return samples for each name: (count, first value, distance between values)."""
     frames = [
         session.range(count).select(
             f.lit("kind").alias("kind"),
@@ -36,7 +36,7 @@ def test_what_changed_and_what_chance_has_changed(session: SparkSession) -> None
     after = _samples(session, slow=(20, 21, 1), same=(20, 1, 1), tied=(20, 5, 0), few=(20, 90, 1), late=(20, 1, 1))
     found = {row.name: row for row in comparison.compared(before, after).collect()}
     assert set(found) == {"slow", "same", "tied", "few"}, "what was measured in both"
-    # all 20 x 20 pairs are the same way round, where half of them would be by chance: 200 more, of a deviation of 36.97
+    # `after` is larger in all 20 x 20 pairs; by chance it would be in half of them: 200 more, with a deviation of 36.97
     assert round(found["slow"].z, 2) == 5.41 and found["slow"].verdict == "slower"
     assert (found["slow"].before_p50_ms, found["slow"].after_p50_ms, found["slow"].ratio) == (10, 30, 3)
     assert found["same"].z == 0 and found["same"].verdict is None
@@ -47,7 +47,7 @@ def test_what_changed_and_what_chance_has_changed(session: SparkSession) -> None
 
 
 def test_ties_count_half(session: SparkSession) -> None:
-    """Before 1..20, after 11..30: 10 values are in both. Of 400 pairs after is larger in 345, alike in 10."""
+    """Before 1..20, after 11..30: 10 values are in both. Of 400 pairs, after is larger in 345 and equal in 10."""
     before, after = _samples(session, it=(20, 1, 1)), _samples(session, it=(20, 11, 1))
     [row] = comparison.compared(before, after).collect()
     variance = 400 / 12 * (41 - 10 * (2**3 - 2) / (40 * 39))

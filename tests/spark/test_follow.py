@@ -1,4 +1,4 @@
-"""A cluster's traces while it runs: however often the landing is broken off, its tables are those of one reading."""
+"""Following the traces of a running cluster: after interruptions, the tables equal those of a single reading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.waiting import until
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether these are the same but for how floats were added up."""
+    """Return whether two JSON values are equal, apart from floats that were added in another order."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-9)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -40,7 +40,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 LOST = (("_checkpoint/commits",), ("_checkpoint/commits", "_spark_metadata"))
-"""Where the last batch's file is missing when a kill comes late, and when it comes earlier."""
+"""Folders in which the last batch's file is missing after a late kill, and after an earlier one."""
 
 
 def test_a_batch_that_was_broken_off_is_landed_once(session: SparkSession, tmp_path: Path) -> None:

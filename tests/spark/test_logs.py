@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (the lines of logs are as long as they are)
-"""What lines of Apache's logs tell, in the forms of 2.0 to 3.9: each sample in our own values."""
+"""Facts that a summary reads from log lines of Apache Kafka 2.0 to 3.9. The samples have our own values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ java.io.IOException: as it happens
 	at kafka.server.Nowhere(Nowhere.scala:1)
 [2018-07-01 10:00:22,000] INFO [Controller id=7] Starting preferred replica leader election for partitions a-b-1 (kafka.controller.KafkaController)
 """
-"""Kafka 2.0's, all in one file."""
+"""Lines of Kafka 2.0, all in one file."""
 
 SERVER = """
 [2024-05-01 23:59:58,000] INFO starting (kafka.server.KafkaServer)
@@ -57,12 +57,12 @@ CHANGES = """
 [2024-05-02 00:00:15,000] TRACE [Controller id=1 epoch=4] Sending become-follower LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', partitionIndex=0, controllerEpoch=4, leader=1, leaderEpoch=2, isr=[1], partitionEpoch=2, replicas=[1, 2, 3], addingReplicas=[3], removingReplicas=[2], isNew=false, leaderRecoveryState=0) to broker 3 for partition t-0 (state.change.logger)
 [2024-05-02 00:00:19,000] TRACE [Controller id=1 epoch=4] Sending become-follower LeaderAndIsr request LeaderAndIsrPartitionState(topicName='t', partitionIndex=0, controllerEpoch=4, leader=1, leaderEpoch=3, isr=[1, 3], partitionEpoch=3, replicas=[1, 3], addingReplicas=[], removingReplicas=[], isNew=false, leaderRecoveryState=0) to broker 3 for partition t-0 (state.change.logger)
 """
-"""Kafka 3.9's."""
+"""Lines of Kafka 3.9, as are SERVER and FIRST_HOUR."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Brokers 1 and 2 of 3.9, one whose hour is over and compressed."""
+    """Return the logs of brokers 1 and 2, of Kafka 3.9. One log of broker 1 is rotated and compressed."""
     folder = tmp_path_factory.mktemp("logs")
     for name in ("one", "two"):
         (folder / name).mkdir()
@@ -90,7 +90,10 @@ def test_lives_of_brokers(summary: Summary) -> None:
 
 
 def test_a_failover(summary: Summary) -> None:
-    """Broker 2 was killed, says nothing of it, and counts as gone when it was missed, at 10 seconds."""
+    """Broker 2 was killed and logged nothing about it.
+
+    It counts as gone when the controller missed it, at 10 seconds.
+    """
     [gone] = summary["episodes"]
     assert (gone.broker, gone.seen_by, gone.after, gone.ending, gone.seen_s) == (2, 1, "BrokerChange", None, 0)
     assert (gone.partitions, gone.still_leaderless, round(gone.led_again_s, 3), gone.was_controller) == (
@@ -168,7 +171,10 @@ PREFERRED = """
 
 
 def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSession, tmp_path: Path) -> None:
-    """Broker 2 is missed after five minutes. The process that was refused for its id had stopped long before."""
+    """The controller misses broker 2 after five minutes.
+
+    The process that was refused for its id had stopped long before.
+    """
     for name in ("one", "two", "twin"):
         (tmp_path / name).mkdir()
     (tmp_path / "one" / "server.log").write_text(SERVER + ENLARGED)

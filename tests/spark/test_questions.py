@@ -1,4 +1,4 @@
-"""Each question's figures are those that one counts by hand in working_day.py, transactional_day.py and failover.py."""
+"""Each section's figures equal those counted by hand in working_day.py, transactional_day.py and failover.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def day(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Summ
 
 
 def rows(summary: Summary, question: str, *columns: str) -> list[tuple[object, ...]]:
-    """These columns of an answer; seconds and milliseconds are rounded to whole ones."""
+    """Return these columns of a section; floats (seconds and milliseconds) are rounded to integers."""
     found = [tuple(getattr(row, column) for column in columns) for row in summary[question]]
     return [tuple(round(value) if isinstance(value, float) else value for value in row) for row in found]
 
@@ -33,7 +33,7 @@ def test_each_question_has_its_title_and_they_come_in_that_order() -> None:
 
 
 def test_requests_to_zookeeper(day: Summary) -> None:
-    """From a request to its answer: a second, less the half that the answer waited."""
+    """A request takes the seconds until its reply, less the half second that the reply waited."""
     assert rows(day, "zookeeper", "type", "count", "items", "longest_ms") == [
         ("StoreArm", 1, 1, 1500),
         ("StoreRead", 2, 3, 1500),
@@ -42,7 +42,7 @@ def test_requests_to_zookeeper(day: Summary) -> None:
 
 
 def test_requests_of_clients(day: Summary) -> None:
-    """From the arrival, half a second before it was handled; what was not answered does not count."""
+    """The time starts at the arrival, half a second before the request is handled. Unanswered requests do not count."""
     assert rows(day, "clients", "request", "count", "longest_ms") == [("Metadata", 2, 1500), ("Produce", 1, 1500)]
 
 
@@ -53,7 +53,7 @@ def test_records(day: Summary) -> None:
 
 
 def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None:
-    """As in a cluster that continues with existing records, and has no producer."""
+    """A cluster that continues with existing records, and has no producer, has such records."""
     state = ("t", 0, None, None, None, [], [], [])
     read = dict.fromkeys(SCHEMA.names) | {"type": "LogRead", "node": 1, "at": 1.0, "bytes": 500, "states": [state]}
     [row] = traffic.records(session.createDataFrame([read], SCHEMA)).collect()
@@ -70,13 +70,19 @@ def test_transactions(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_changes_of_isrs(day: Summary) -> None:
-    """Of t-0 by its leader and once by the controller, which elects for w-0 one that was not in its ISR."""
+    """The leader changes the ISR of t-0, and the controller shrinks it once.
+
+    For w-0 it elects a replica outside the ISR.
+    """
     columns = ("topic", "partition", "shrunk", "shrunk_by_controller", "grown")
     assert rows(day, "isr_churn", *columns) == [("t", 0, 2, 1, 1), ("w", 0, 1, 1, 1)]
 
 
 def test_deletions(day: Summary) -> None:
-    """Four deliveries after that was asked, the request to stop its replica among them; v was never deleted."""
+    """Topic u is gone four deliveries after the request; one of them is the StopReplica request.
+
+    Topic v is never deleted.
+    """
     assert rows(day, "deletions", "topic", "stops", "seconds") == [("u", 1, 4), ("v", 0, None)]
 
 
@@ -95,7 +101,7 @@ def test_events_in_figures_and_in_order(day: Summary) -> None:
 
 
 def test_leaders_elected(day: Summary) -> None:
-    """By the event that ordered them: of t-0 from its ISR, of w-0 not; what was first or stayed is none."""
+    """The election of t-0 was clean, that of w-0 unclean. A partition's first or unchanged leader does not count."""
     assert rows(day, "leader_elections", "event", "node", "count", "clean", "unclean") == [("BrokerChange", 0, 2, 1, 1)]
 
 
@@ -106,7 +112,7 @@ def test_failures(day: Summary) -> None:
 
 
 def test_how_long_things_take(day: Summary) -> None:
-    """In powers of two: events of 40, 20, 10 and 30 ms."""
+    """The limits are powers of two. The events took 40, 20, 10 and 30 ms."""
     found = {(row.kind, row.upto_ms): row.count for row in day["latencies"]}
     assert {upto: count for (kind, upto), count in found.items() if kind == "controller events"} == {
         16: 1,
@@ -117,7 +123,7 @@ def test_how_long_things_take(day: Summary) -> None:
 
 
 def test_queues(day: Summary) -> None:
-    """Each delivery waited half a second, and the next came half a second after it was taken."""
+    """Each delivery waited half a second, and the next one arrived half a second after the handler started."""
     assert {row.depth for row in day["queue"]} == {1}
     assert {round(row.waited_ms) for row in day["queue"]} == {500}
 
@@ -129,7 +135,7 @@ def test_messages_between_actors(day: Summary) -> None:
 
 
 def test_round_trips_end_in_the_brokers_own_trace(session: SparkSession, tmp_path: Path) -> None:
-    """Node 0's channel to broker 1: each answer comes a second after its request, and had waited half of it."""
+    """On node 0's channel to broker 1, each response is handled a second after its request and waited half a second."""
     failover.record(tmp_path)
     found = summarise(tmp_path, session, only=("round_trips",))
     assert ("UpdateMetadataRequest", 1, 500, None) in rows(

@@ -1,4 +1,4 @@
-"""The page of a summary: what it says, its timeline, and how a browser shows its first screen."""
+"""The page of a summary: its text, its timeline, and its first screen in a browser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PHONE = (390, 844)
 
 
 def text_of(page: str) -> str:
-    """What the page says, without tags and with single spaces."""
+    """Return the page's text, without tags and with single spaces."""
     return " ".join(html.unescape(re.sub(r"(?s)<style>.*?</style>|<[^>]*>", " ", page)).split())
 
 
@@ -187,7 +187,7 @@ SCRIPT = """<script>
 @pytest.mark.parametrize("partitions", [1, 33_334], ids=["3", "100000"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_first_screen_of_a_phone_has_the_story(tmp_path: Path, dark: bool, partitions: int) -> None:
-    """In a frame, because a browser's own window is wider than a phone."""
+    """The page is in a frame, because a browser's own window is wider than a phone."""
     width, height = PHONE
     summary = incident(partitions, still=1200 if partitions > 1200 else 0)
     inner = page(summary, "A page").replace("</body>", f"{SCRIPT}</body>")

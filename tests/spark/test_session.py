@@ -1,4 +1,4 @@
-"""Finding Java for Spark, and `kafka-actors summary` as a process: what it imports, and what an interrupt leaves."""
+"""Finding Java for Spark, and `kafka-actors summary` as a process: its imports, and what remains after an interrupt."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_where_spark_is_not_laid_out_java_does_not_start_ahead(tmp_path: Path, m
 
 @pytest.fixture
 def strange_folder(tmp_path: Path) -> Path:
-    """A folder with modules that have our modules' names, and end a process that imports them."""
+    """Return a folder with a trace, and with modules that have names of ours and end any process that imports them."""
     for name in ("messages", "click", "spark"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')\n")
     small = Small(tmp_path / "trace")
@@ -151,7 +151,7 @@ sys.exit(run(["summary", sys.argv[2]]))
 
 @attrs.frozen
 class FirstSummary:
-    """The first summary at a terminal, of a Python environment in which Spark was not laid out."""
+    """The first summary at a terminal, in a Python environment in which Spark was not prepared yet."""
 
     prefix: Path
     code: int
@@ -161,8 +161,8 @@ class FirstSummary:
 
 @pytest.fixture(scope="module")
 def first_summary(tmp_path_factory: pytest.TempPathFactory) -> FirstSummary:
-    """In a process of its own, as below: a session that is there already would be taken."""
-    faulthandler.cancel_dump_traceback_later()  # minutes on a busy machine; the command has a deadline
+    """Run the summary in its own process; in this one, Spark would reuse the existing session."""
+    faulthandler.cancel_dump_traceback_later()  # it can take minutes on a busy machine, and has its own timeout
     place = tmp_path_factory.mktemp("first")
     small = Small(place / "trace")
     small.live()

@@ -1,4 +1,4 @@
-"""`summary` about scripted situations on virtual time: its figures against what was done."""
+"""Summaries of scripted faults in the deterministic simulation: their figures match the faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def summary(session: SparkSession, folder: Path) -> Summary:
 
 
 def elections(found: Summary) -> dict[str, tuple[int, int]]:
-    """How many elections were clean and unclean, by event."""
+    """Return the numbers of clean and unclean elections by event."""
     return {row.event: (row.clean, row.unclean) for row in found["leader_elections"]}
 
 
@@ -45,7 +45,7 @@ def produce(running: SimulatedCluster, leader: int) -> None:
 
 
 def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
-    """Kill a leader, let its follower lead, and start it again until it is back in the ISR."""
+    """Kill a leader, wait until its follower leads, restart the broker, and wait until it is in the ISR."""
     running.kill(leader)
     running.wait_for(lambda: running.leader_of("t") == heir)
     running.start_broker(leader)
@@ -53,7 +53,7 @@ def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
 
 
 def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, tmp_path: Path) -> None:
-    """Kills, restarts and preferred elections: every leader was in the ISR, which only its leader had enlarged."""
+    """After kills, restarts and preferred elections, each new leader was in the ISR. Only leaders expanded the ISR."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
@@ -96,7 +96,7 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: 
         create(running, "t", leader, follower)
         start_second_process(running, leader)
         running.run(260.0)
-        create(running, "u", leader)  # a sign of life
+        create(running, "u", leader)  # a record in the trace shows that broker `leader` still runs
         running.kill(leader)
         running.wait_for(lambda: running.leader_of("t") == follower)
         running.run(1.0)
@@ -113,7 +113,10 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: 
 
 
 def test_a_process_started_within_the_session_of_the_one_before(session: SparkSession, tmp_path: Path) -> None:
-    """It is refused until that session expires, and registers then: the death is that of the first process."""
+    """The new process is refused until the old session expires, and then registers.
+
+    Only the first process was killed.
+    """
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
@@ -142,7 +145,7 @@ def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp
 
 
 def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSession, tmp_path: Path) -> None:
-    """Its leader dies, it is deleted and made anew: no partition is without a leader at the end."""
+    """Its leader is killed, and the topic is deleted and created again. In the end no partition is without a leader."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader)
@@ -163,7 +166,7 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
 
 
 def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkSession, tmp_path: Path) -> None:
-    """The log directory of its only replica fails."""
+    """The log directory of the partition's only replica fails."""
     with cluster(tmp_path) as running:
         leader, _ = others(running)
         create(running, "t", leader)
@@ -183,14 +186,14 @@ def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkS
 
 
 def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path: Path) -> None:
-    """It cannot reach its leader."""
+    """The follower cannot reach its leader."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
         running.partition_network(leader, follower)
         produce(running, leader)
         running.wait_for(lambda: running.isr_of("t") == [leader])
-        running.run(15.0)  # leaders report changes of ISRs after five seconds
+        running.run(15.0)  # leaders propagate ISR changes after five seconds
         running.heal_network()
         running.wait_for(lambda: follower in running.isr_of("t"))
         running.run(15.0)

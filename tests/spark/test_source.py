@@ -1,4 +1,4 @@
-"""The data source itself: what users' sessions register, its options, and the conditions that it takes over."""
+"""The data source: what users' sessions register, its options, and the filters that it takes over from Spark."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rows_of(reader: TraceReader) -> list[dict[str, Any]]:
-    """What a reader's tasks read."""
+    """Return all rows that the reader's tasks read."""
     return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
 
 
 def test_traces_where_they_lie_answer_as_what_is_packed_does(session: SparkSession, tmp_path: Path) -> None:
-    """As a cluster's workers read them."""
+    """`ask` reads the traces through the data source, as a cluster's workers do."""
     failover.record(tmp_path / "traces")
     Packing(tmp_path / "traces", tmp_path / "packed").finish()
     only = ("episodes", "requests")
@@ -156,7 +156,7 @@ def test_a_session_with_pushdown_reads_only_what_is_asked(session: SparkSession,
         plan = again._jdf.queryExecution().optimizedPlan().toString()
     finally:
         session.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert "node#" in plan and "Filter" in plan  # the others, such as isnotnull, stay with Spark
+    assert "node#" in plan and "Filter" in plan  # Spark still applies the other filters, such as isnotnull
     assert "= 1)" not in plan
 
 

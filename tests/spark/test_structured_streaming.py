@@ -1,4 +1,4 @@
-"""The recipe with Spark Structured Streaming, which fetches Spark's connector from the Maven registry."""
+"""The Spark Structured Streaming recipe, which downloads Spark's connector from the Maven registry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark_cluster
 
 
 def test_spark_reads_what_was_produced(tmp_path: Path) -> None:
-    """The recipe asserts the records itself."""
+    """The recipe itself asserts the records."""
     (recipe,) = code_blocks((ROOT / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8"), "py")
     (tmp_path / "recipe.py").write_text(recipe.code)
     done = subprocess.run(

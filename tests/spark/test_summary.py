@@ -1,4 +1,4 @@
-"""The summary's figures are those that one counts by hand in tests/spark/failover.py."""
+"""The figures of a summary equal those counted by hand in tests/spark/failover.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ from tests.trace.small_system import Small
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both traces, the killed one with a torn tail, a run with a malformed line and damage, a file that is no trace."""
+    """Return a folder with good and damaged runs.
+
+    It has both traces of the failover (the killed one with a torn tail), a run with a malformed line and damage, and a
+    file that is no trace.
+    """
     folder = tmp_path_factory.mktemp("cluster{x}[y]")
     assert failover.record(folder) == (26, 11)
     killed, ended = find_runs(folder).runs
@@ -142,21 +146,24 @@ def test_leadership_over_time(summary: Summary) -> None:
         ("t", 1, 1, 0, 1, 1, 2),
         ("u", 0, 1, None, -1, 4, 2),
     ]
-    # t-0 was sent first in delivery 4 of node 0, and again in delivery 21: one second apart each
+    # node 0 sends t-0 first in delivery 5 and again in delivery 22; deliveries are one second apart
     assert round(second - first) == 17
 
 
 def test_the_failover_is_explained(summary: Summary, folder: Path) -> None:
-    """Broker 2 had no trace of its own: it died when it was missed. Node 0 was killed, and node 1 elected instead."""
+    """Broker 2 has no trace, so it died when the controller missed it.
+
+    Node 0 was killed, and node 1 was elected instead.
+    """
     begin = {run.node: run.first_at - 1 for run in summary["runs"]}
     killed = next(run for run in summary["runs"] if run.node == 0)
     first, second = summary["episodes"]
-    # node 0 reads the brokers in its 21st delivery, and sends t-0's new leader in its 22nd
+    # node 0 receives the brokers in its 21st delivery, and sends t-0's new leader in its 22nd
     assert (first.broker, first.seen_by, first.after, first.was_controller) == (2, 0, "BrokerChange", False)
     assert (round(first.died_at - begin[0]), first.seen_s) == (21, 0)
     assert (first.partitions, first.still_leaderless, first.ending) == (1, 0, None)
     assert round(first.led_again_s) == 1 == round(first.partition_seconds) == round(first.p99_s)
-    # node 1 reads them in its 5th, and sends t-1's new leader in its 7th
+    # node 1 receives them in its 5th delivery, and sends t-1's new leader in its 7th
     assert (second.broker, second.seen_by, second.after, second.was_controller) == (0, 1, "Elected", True)
     assert (second.died_at, second.ending) == (killed.last_at, KILLED)
     assert round(second.died_at + second.seen_s - begin[1]) == 5
@@ -173,7 +180,7 @@ def test_partitions_without_a_leader(summary: Summary) -> None:
 
 
 def test_the_source_gives_what_is_packed(session: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """Spark's own way to read a trace, and Parquet: the same rows, of the same types."""
+    """Spark's data source for traces and the packed Parquet files have the same rows, with the same types."""
     session.dataSource.register(TraceSource)
     read = session.read.format(TraceSource.name()).load(str(folder))
     Packing(folder, tmp_path / "packed").finish()

@@ -1,4 +1,4 @@
-"""The data source of the wheel, in a user's sessions beside files named spark.py, messages.py and a folder actors/."""
+"""The wheel's data source in a project that has files named spark.py and messages.py and a folder actors/."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ print("NODE", session.read.format("kafka-actors").option("node", "1").load(sys.a
 
 
 def run(installed: Installed, cwd: Path, *command: str) -> str:
-    """Run the venv's Python, also as the Python of Spark's workers."""
-    ours = ("PYTHON", "PYSPARK", "SPARK")  # a session of this process sets some of them
+    """Run the venv's Python and return its output. Spark's workers use the same Python."""
+    ours = ("PYTHON", "PYSPARK", "SPARK")  # a Spark session of this process sets some of these variables
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment |= {"PATH": f"{installed.bin}{os.pathsep}{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
@@ -64,7 +64,7 @@ def test_a_session_beside_a_project_with_our_names_reads_every_row(
 
 
 def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
-    """Also in Spark's workers, which unpickle our classes by the names that modules have in the wheel."""
+    """It also runs in Spark's workers, which unpickle our classes by the names that modules have in the wheel."""
     small = Small(tmp_path / "trace")
     small.live()
     small.recorder.close()

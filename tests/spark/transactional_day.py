@@ -1,8 +1,9 @@
-"""What a transaction coordinator does in some twenty deliveries, written by hand; who reads it can count.
+"""The trace of a transaction coordinator: 24 deliveries, written by hand, so that a reader can count them.
 
-`orders` commits one transaction, aborts one whose markers a coordinator sends again, and commits one of which a
-partition has no marker when the trace ends. `refunds` begins one, and a fenced producer's request is rejected. A
-delivery comes a second after the last.
+`orders` commits one transaction, and aborts one whose markers a coordinator sends twice. It commits a third, of which
+one partition has no marker when the trace ends. `refunds` begins one, and a request of a fenced producer is rejected.
+
+A delivery comes a second after the one before.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ BOTH = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def _add(node: Node, id: str, epoch: int = 0, accepted: bool = True) -> None:
-    """A producer adds both partitions; an accepted request is followed by an append."""
+    """Deliver a producer's request to add both partitions, and the append that follows an accepted request."""
     request = ClientRequest(9, node.n, "c", "PLAINTEXT", AddPartitionsToTxnRequest(3, id, 7, epoch, BOTH))
     node.deliver(IDS, AddToTransaction(Forwarded(LISTENER, request), BOTH), COORDINATOR)
     if accepted:
@@ -38,7 +39,7 @@ def _add(node: Node, id: str, epoch: int = 0, accepted: bool = True) -> None:
 
 
 def _decide(node: Node, id: str, commit: bool) -> None:
-    """The markers reach the actor that finds the leaders, and a second later the one that sends them."""
+    """Deliver markers to the actor that finds the leaders, and a second later to the actor that sends the markers."""
     sent = SendMarkers((Marker(id, 7, 0, 5, commit, BOTH, 3, IDS),))
     node.deliver(MARKERS, sent, IDS)
     node.deliver(SENDER, sent, MARKERS)
@@ -49,26 +50,26 @@ def _marked(node: Node, id: str, *partitions: TopicPartition) -> None:
 
 
 def record(folder: Path) -> None:
-    """The trace, below `folder`."""
+    """Write the trace below `folder`."""
     node = Node(folder, 0)
-    # 2 seconds to the decision, 3 more until both partitions have the marker
+    # 2 seconds until the decision, 3 more until both partitions have the marker
     _add(node, "orders")
     _decide(node, "orders", commit=True)
     _marked(node, "orders", BOTH[0])
     _marked(node, "orders", BOTH[1])
-    # a request that is rejected, then 4 seconds to the decision
+    # a request that is rejected, then 4 seconds until the decision
     _add(node, "orders", accepted=False)
     _add(node, "orders")
     _add(node, "orders")
     _decide(node, "orders", commit=False)
-    # the partition of __transaction_state is loaded again, and decides the same
+    # the coordinator has loaded the partition of __transaction_state again, and sends the same markers
     _decide(node, "orders", commit=False)
     _marked(node, "orders", *BOTH)
-    # 2 seconds to the decision; of one partition there is no result
+    # 2 seconds until the decision; one partition has no result
     _add(node, "orders")
     _decide(node, "orders", commit=True)
     _marked(node, "orders", BOTH[0])
-    # one that goes on, and a later request of a fenced producer
+    # an ongoing transaction, and a later request of a fenced producer
     _add(node, "refunds", epoch=1)
     _add(node, "refunds", epoch=0, accepted=False)
     node.recorder.close()

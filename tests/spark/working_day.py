@@ -1,8 +1,10 @@
-"""What one node does on an ordinary day, in some forty deliveries, written by hand; who reads it can count.
+"""The trace of one node on an ordinary day: about 40 deliveries, written by hand, so that a reader can count them.
 
-It asks ZooKeeper three times, answers clients, leads t-0 whose follower 2 falls behind and comes back, deletes topic u,
-moves t-1 from broker 2 to 3, and elects another leader for t-0 in a BrokerChange. Everything that is asked is answered
-in the next delivery but where it says so: a delivery comes a second after the last, and waited half a second.
+The node sends four requests to ZooKeeper, answers clients, and leads t-0. Follower 2 of t-0 leaves the ISR and joins it
+again. The node deletes topic u, moves t-1 from broker 2 to 3, and elects another leader for t-0 in a BrokerChange.
+
+A delivery comes a second after the one before, and waited half a second. Each request is answered in the next delivery,
+unless a comment says otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 def event(node: Node, name: str, ms: float, waited: float, requests: int) -> None:
-    """The controller reports the end of an event: its duration, its wait, and its requests to ZooKeeper."""
+    """Deliver the controller's report of an event's end: its duration, queue time and number of ZooKeeper requests."""
     labels = (("event", name),)
     values = (
         Sample(EVENT_TIME, ms, labels),
@@ -60,7 +62,10 @@ def _order(node: Node, *states: LeaderAndIsrPartitionState) -> None:
 
 
 def _write(node: Node, *states: LeaderAndIsrPartitionState, isr_before: tuple[int, ...]) -> None:
-    """The controller reads the states of these partitions, led by broker 0 with that ISR, and replaces them."""
+    """Deliver the controller's read and update of these partitions' states.
+
+    Broker 0 led them with the ISR `isr_before`.
+    """
     before = [LeaderIsrAndControllerEpoch(0, state.leader_epoch - 1, isr_before, 1, 3) for state in states]
     read = PartitionStates(
         tuple(PartitionStateRead(state.partition, old) for state, old in zip(states, before, strict=True))
@@ -81,20 +86,20 @@ def _append(node: Node, partition: TopicPartition, count: int, size: int) -> Non
 
 
 def record(folder: Path) -> int:
-    """The trace, below `folder`; how many deliveries it holds."""
+    """Write the trace below `folder` and return its number of deliveries."""
     node = Node(folder, 0)
-    # ZooKeeper: two reads, of 2 znodes and of 1, and a transaction; the second read is answered two seconds later
+    # ZooKeeper: reads of 2 znodes and of 1, and a watch; the second read is answered two seconds later
     node.deliver(STORE, StoreRead(1, ("/a", "/b"), ()), BRIDGE)
     node.deliver(BRIDGE, StoreReply(1), STORE)
     node.deliver(STORE, StoreRead(2, (), ("/c",)), BRIDGE)
     node.deliver(STORE, StoreArm(3, ("/a",), (), ()), BRIDGE)
     node.deliver(BRIDGE, StoreReply(2), STORE)
     node.deliver(BRIDGE, StoreReply(3), STORE)
-    # a client that uses its correlation id twice; a produce that is never answered
+    # a client that uses its correlation id twice; then two produces, of which one is never answered
     for _ in range(2):
         node.deliver(HANDLER, ClientRequest(9, 1, "c", "PLAINTEXT", MetadataRequest(9, None)), LISTENER)
         node.deliver(LISTENER, ClientResponse(9, 1, MetadataResponse((), None, 0, ())), HANDLER)
-    # both produces come together
+    # both produces arrive together
     produces = (ProduceRequest(8, None, 0, 1000, ()), ProduceRequest(8, None, 1, 1000, ()))
     requests = tuple(ClientRequest(9, 2 + number, "c", "PLAINTEXT", each) for number, each in enumerate(produces))
     node.deliver(READERS, ClientRequests(requests), LISTENER)
@@ -108,7 +113,7 @@ def record(folder: Path) -> int:
         LogRead(1, FetchedPartition(FIRST, 0, body=body(bytes(500), 1)), LogState(0, True, 0, 30, 30, 30)),
         PARTITION,
     )
-    # the ISR
+    # the ISR of t-0 shrinks and expands
     node.deliver(KEEPER, ChangeIsr(FIRST, 1, 0, 0, 1, (0, 1), 0, grows=False), PARTITION)
     node.deliver(KEEPER, ChangeIsr(FIRST, 2, 0, 0, 1, (0, 1, 2), 1), PARTITION)
     # topic u is deleted, v is queued and stays
@@ -125,7 +130,7 @@ def record(folder: Path) -> int:
     event(node, "ZkPartitionReassignment", 40.0, 1.0, 4)
     _order(node, _moving(4, (), ()))
     event(node, "ZkPartitionReassignment", 20.0, 3.0, 2)
-    # broker 0 led t-0, and then 1, which was in its ISR
+    # broker 0 led t-0 and w-0; t-0's new leader 1 was in the ISR, w-0's new leader 2 was not
     _order(node, leader("t", 0, 0, 5, 1), leader("w", 0, 0, 5, 1))
     event(node, "TopicChange", 10.0, 0.0, 1)
     changed = LeaderAndIsrPartitionState(FIRST, 1, 1, 6, (1,), 0, (0, 1))

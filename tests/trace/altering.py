@@ -1,4 +1,4 @@
-"""Alters records: by single bytes, or in the format, with all checksums corrected."""
+"""Alterations of recorded runs: of single bytes, or of records, with all checksums corrected."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from messages.trace.schema import ENDED, Header, TraceRecord
 from messages.trace.text import compress
 
 Row = dict[str, Any]
-"""A record by its columns, all of it plain JSON values."""
+"""A record as column -> value, where all values are plain JSON."""
 
 
 def kill(recorder: Recorder) -> None:
-    """What a kill of its process does to a recorder: the system closes its files, and that is all."""
+    """Close the recorder's files and write nothing more, as if its process had been killed."""
     assert recorder._writer is not None
     recorder._writer.close()
 
 
 def only_run(folder: Path) -> Run:
-    """The run below the folder."""
+    """Return the only run below the folder."""
     [run] = find_runs(folder).runs
     return run
 
 
 def rows_of(run: Run) -> list[Row]:
-    """The records of a run."""
+    """Return the records of a run as rows."""
     columns = TraceRecord.__struct_fields__
     return [
         dict(zip(columns, msgspec.json.decode(msgspec.json.encode(record)), strict=True)) for record in RunRecords(run)
@@ -41,7 +41,7 @@ def rows_of(run: Run) -> list[Row]:
 def write(
     folder: Path, header: Header, rows: Iterable[Row], per_frame: int = 1 << 30, segment_bytes: int = 1 << 30
 ) -> Path:
-    """These records as a run; without an end record it is one that was killed."""
+    """Write these records as a run and return its folder. Without an end record, the run looks killed."""
     writer = RunWriter(folder, header, segment_bytes)
     after, waiting = 0, list(rows)
     while waiting:
@@ -59,7 +59,10 @@ def write(
 
 
 def rewritten(folder: Path, change: Callable[[Row], Row | None], **header: Any) -> Path:
-    """The run again, beside the original, each record as `change` returns it (None: left out), all sums right."""
+    """Write the run again next to the original, with correct checksums, and return the new folder.
+
+    `change` returns the new record, or None to omit it. `header` has changed fields of the header.
+    """
     run = only_run(folder)
     changed = [row for old in rows_of(run) if (row := change(old)) is not None]
     altered = msgspec.structs.replace(run.header, **header)

@@ -1,7 +1,7 @@
-"""The life of three whole nodes, recorded: what goes wrong in clusters, on virtual time, for those who ask why.
+"""A recorded run of three whole nodes on virtual time, with many faults, for tests of `why` and of the debugger.
 
-Broker 2 is the controller when broker 0 has lost its session: so it happens with this seed. What is refused, what is
-taken back, who is not reached, which records are lost.
+With this seed, broker 2 is the controller after broker 0 has lost its session. The run has rejected requests, a
+cancelled reassignment, an unreachable broker, and lost records.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SEED = 16
 
 
 def live(folder: Path) -> None:
-    """Live it, and record it below `folder`."""
+    """Run it, and record it below `folder`."""
     with SimulatedCluster(3, seed=SEED, directory=folder, settings={"replica.lag.time.max.ms": 1000}) as cluster:
         too_many = CreateTopicsRequest(5, (CreatableTopic("large", 1, 5),), 1000)
         assert cluster.ask(CONTROLLER, too_many).topics[0].error_code == NOT_CONTROLLER
@@ -63,13 +63,13 @@ def _topic(cluster: SimulatedCluster, name: str, *replicas: int, config: tuple[s
 
 
 def _reassign(cluster: SimulatedCluster, replicas: tuple[int, ...] | None) -> None:
-    """Ask for other replicas of "moved"."""
+    """Request these replicas for "moved"; None cancels the reassignment."""
     wanted = ReassignableTopic("moved", (ReassignablePartition(0, replicas),))
     cluster.ask(CONTROLLER, AlterPartitionReassignmentsRequest(0, 30_000, (wanted,)))
 
 
 def _take_back_a_reassignment(cluster: SimulatedCluster) -> None:
-    """The new replica cannot reach the leader."""
+    """Request a reassignment whose new replica cannot reach the leader, and cancel it."""
     cluster.partition_network(CONTROLLER, SECOND)
     _reassign(cluster, (CONTROLLER, SECOND))
     cluster.run(2.0)
@@ -79,7 +79,7 @@ def _take_back_a_reassignment(cluster: SimulatedCluster) -> None:
 
 
 def _lose_records(cluster: SimulatedCluster) -> None:
-    """A leader without followers dies; the elected one lacks the records that only the former had acknowledged."""
+    """Kill a leader that is alone in its ISR. The next leader lacks the records that only the former one had."""
     cluster.partition_network(CONTROLLER, FIRST)
     _produce(cluster, FIRST, 3)
     cluster.wait_for(lambda: cluster.isr_of("unclean") == [FIRST])
@@ -100,7 +100,7 @@ def _produce(cluster: SimulatedCluster, leader: int, records: int) -> None:
 
 
 def _stand_alone(cluster: SimulatedCluster) -> None:
-    """Who leads "pair" alone may not leave, and is not let go."""
+    """Request a controlled shutdown of broker 1 while it is alone in the ISR of "pair"; it is refused."""
     cluster.kill(FIRST)
     cluster.wait_for(lambda: cluster.isr_of("pair") == [SECOND])
     refused = cluster.ask(CONTROLLER, ControlledShutdownRequest(3, SECOND, -1))
@@ -110,7 +110,7 @@ def _stand_alone(cluster: SimulatedCluster) -> None:
 
 
 def _die(cluster: SimulatedCluster) -> None:
-    """Broker 1 dies while the controller cannot reach the only one left to lead "pair"."""
+    """Kill broker 1 while the controller cannot reach broker 0, the next leader of "pair"."""
     cluster.partition_network(CONTROLLER, FIRST)
     cluster.kill(SECOND)
     cluster.wait_for(lambda: cluster.leader_of("pair") == FIRST)

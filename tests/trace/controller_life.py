@@ -1,4 +1,4 @@
-"""The life of two whole controllers, recorded: elections, topics, a death, a return, a deletion, a change of power."""
+"""A recorded run of two whole controllers: elections, topics, a lost broker, a deletion, and a controller failover."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from messages.zookeeper import EnsurePaths
 from tests.controller.world import World
 
 ACTORS = (NodeActor,)
-"""The top-level actors of this world."""
+"""The classes of which a top-level actor may be."""
 
 
 def live(folder: Path) -> None:
-    """Live it, on virtual time and the in-memory ZooKeeper, and record it below `folder`."""
+    """Run it on virtual time and the in-memory ZooKeeper, and record it below `folder`."""
     world = World()
     world.base.observer = recorder = Recorder(folder, node=0, now=world.base.clock.now)
     world.admin.ask(EnsurePaths())

@@ -1,4 +1,4 @@
-"""A small actor system with all that a node has: external endpoints, timers, adapters, flows, errors, threads."""
+"""A small actor system with all parts of a node: external endpoints, timers, adapters, flows, errors, threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Worker(Dispatcher):
 
 
 class Boss(FlowActor):
-    """Asks the store, keeps workers, counts, sets timers, fails on demand."""
+    """Asks the store, creates workers, counts, sets timers, and fails on demand."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,17 +100,17 @@ class Boss(FlowActor):
 
 
 ACTORS = (Boss, Worker)
-"""What may be a top-level actor here."""
+"""The classes of which a top-level actor may be."""
 
 
 class Disk:
-    """A disk on which every third removal fails."""
+    """A disk on which each third removal fails."""
 
     def __init__(self) -> None:
         self.removals = 0
 
     def remove(self, path: str) -> int:
-        """The number of files removed."""
+        """Count the calls and return their number."""
         self.removals += 1
         if self.removals % 3 == 0:
             raise OSError(13, "Permission denied")
@@ -118,19 +118,19 @@ class Disk:
 
 
 class Clock:
-    """Wall time that never repeats."""
+    """A wall clock whose time is different at each call."""
 
     def __init__(self) -> None:
         self.calls = 0
 
     def wall_ms(self) -> int:
-        """Milliseconds."""
+        """Return the time in milliseconds, 17 more than at the previous call."""
         self.calls += 1
         return 1_700_000_000_000 + self.calls * 17
 
 
 class Store:
-    """Outside: answers questions, injecting."""
+    """An external endpoint that answers questions."""
 
     def __init__(self, base: LocalBase) -> None:
         self.base = base
@@ -139,7 +139,7 @@ class Store:
         self.topics: tuple[str, ...] = ("a", "b")
 
     def received(self, message: Any, sender: ActorAddress) -> None:
-        """Answer later, as ZooKeeper does."""
+        """Inject the answer; like ZooKeeper's, it is delivered later."""
         assert isinstance(message, Ask)
         result = Brokers(self.brokers) if isinstance(message.question, GetBrokers) else TopicNames(self.topics)
         self.base.inject(sender, Answer(message.id, result), self.address)
@@ -161,12 +161,12 @@ class Small:
         self.base.run()
 
     def inject(self, message: Any) -> None:
-        """From outside, and all that follows at once."""
+        """Inject a message from outside to the boss, and deliver all messages that are due."""
         self.base.inject(self.boss, message, self.out)
         self.base.run()
 
     def live(self) -> None:
-        """Ten seconds with everything in them."""
+        """Run ten seconds of virtual time that have every kind of delivery and error."""
         self.inject(BrokerChange())
         self.inject(TopicChange())
         self.base.simulate(1002.5)

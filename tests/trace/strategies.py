@@ -1,4 +1,4 @@
-"""Instances of any message, built from its annotations alone, for hypothesis."""
+"""Hypothesis strategies for instances of any message, built from its annotations alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ _ANY_MESSAGE = st.one_of(
 
 @cache
 def of(annotation: Any) -> st.SearchStrategy[Any]:
-    """Values of a field with this annotation. Raises TypeError for an annotation outside the vocabulary's rule 3."""
+    """Return a strategy for values of this annotation.
+
+    Raises:
+        TypeError: The vocabulary's rule 3 does not allow the annotation.
+    """
     if annotation in (Any, Message, object):
         return _ANY_MESSAGE
     if annotation in _PLAIN:

@@ -1,7 +1,7 @@
-"""Each alteration of a run's files is detected.
+"""Alterations of a recorded run's files are detected.
 
-Every byte, every piece, every field of every kind of record, of real recorded runs. Who alters bytes is caught by sums
-and chain. Who knows the format and makes every sum right again is caught where the rest of the record shows it.
+The tests alter bytes, frames, files, and each field of each kind of record. Checksums and the chain of digests reveal
+altered bytes. If all checksums are corrected, an alteration is detected where the rest of the trace contradicts it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tests.trace.altering import Row, kill, only_run, rows_of, write
 from tests.trace.small_system import ACTORS, Small
 
 STRIDE = 7
-"""The distance between two changed bytes; tests/trace/test_frames.py changes each byte of a frame."""
+"""Distance between two changed bytes; tests/trace/test_frames.py changes each byte of a frame."""
 
 Attack = Callable[[Path], None]
-"""What is done to the folder of a run."""
+"""Alters the folder of a run."""
 
 
 def live(folder: Path, killed: bool) -> Path:
-    """A run of several segments, each of several frames."""
+    """Record a run of several segments, each with several frames."""
     small = Small(folder, segment_bytes=1500)
     for _ in range(3):
         small.live()
@@ -57,7 +57,7 @@ def segments(folder: Path) -> list[Path]:
 
 
 def results(folder: Path) -> list[str]:
-    """The words for every run below the folder, and for files that are none."""
+    """Return the result of each run below the folder, and the error of each unreadable file."""
     report = replay_directory(folder, ACTORS)
     assert report.ok == (
         bool(report.runs) and all("same" in run.result for run in report.runs) and not report.unreadable
@@ -66,7 +66,7 @@ def results(folder: Path) -> list[str]:
 
 
 def is_same(folder: Path) -> bool:
-    """Whether anybody would take it for a run that was stopped and is as it was recorded."""
+    """Return whether the replay finds an unaltered run that was stopped."""
     return results(folder) == [SAME]
 
 
@@ -103,7 +103,7 @@ def test_a_byte_changed_anywhere_is_damage_with_file_and_offset(
             assert faults, f"{path.name} byte {place}"
             assert any(str(path) in fault for fault in faults)
             path.write_bytes(whole)
-    for place in range(0, len(whole), 97):  # replay says the same as the survey
+    for place in range(0, len(whole), 97):  # a replay finds the same faults as the survey
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         assert not {SAME, SAME_EARLY} & set(results(tmp_path))
 
@@ -121,9 +121,9 @@ def test_a_file_cut_anywhere_is_not_the_same(runs: dict[str, Path], run: str, tm
             found = find_runs(tmp_path)
             endings = [survey(each).ending for each in found.runs]
             if run == "killed" and path == last and found.runs and cut >= min(borders - {0}):
-                assert endings == [KILLED] and not found.unreadable  # as if it had been killed a little before
+                assert endings == [KILLED] and not found.unreadable  # looks like an earlier kill
             elif path.name.endswith(MANIFEST_SUFFIX) and endings == [STOPPED if run == "stopped" else KILLED]:
-                assert cut >= min(borders - {0})  # the segments record the end, too
+                assert cut >= min(borders - {0})  # the segments also have the end
             else:
                 assert found.unreadable or endings == [DAMAGED], f"{path.name} cut at {cut}"
             path.write_bytes(whole)
@@ -143,9 +143,10 @@ def _frames(path: Path) -> list[bytes]:
 
 
 def pieces_altered(folder: Path) -> Iterator[tuple[str, Attack, bool]]:
-    """Every file, and every frame of every file, missing, doubled, cut off behind, and swapped with every other.
+    """Yield each file, and each frame of each file, missing, doubled, cut off after, or swapped with each other one.
 
-    Each with whether it only cuts the last segment's tail, or the manifest's: what a kill might have done.
+    Each item has a name, the attack, and whether the attack only cuts or extends the last segment or the manifest, as a
+    kill might.
     """
     last = segments(folder)[-1].name
     names = [path.name for path in _files(folder)]
@@ -225,7 +226,7 @@ def test_a_piece_missing_doubled_cut_or_swapped_is_not_the_same(runs: dict[str, 
 
 
 def other_values(value: Any) -> Iterator[Any]:
-    """Values that replace another."""
+    """Yield values that differ from `value`."""
     if isinstance(value, bool):
         yield from (not value, 12345)
     elif isinstance(value, int):
@@ -239,7 +240,10 @@ def other_values(value: Any) -> Iterator[Any]:
 
 
 def fields_altered(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Each place in a record, with another value for it; lists also shorter and longer, objects with a field more."""
+    """Yield each place in a record with another value for it.
+
+    Lists are also shortened and extended, and objects get another field.
+    """
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from fields_altered(inner, (*place, key))
@@ -266,14 +270,14 @@ def altered(row: Row, place: tuple[Any, ...], value: Any) -> Row:
 
 
 def may_pass(row: Row, place: tuple[Any, ...], rows: list[Row]) -> bool:
-    """Whether nothing else in the record speaks of this: only its own sum, which has been made right, did."""
+    """Return whether the rest of the trace cannot contradict the altered field."""
     column = place[0]
     if column == "finished_at":
-        return True  # between this and the next delivery nothing else tells the time
+        return True  # no other field has a time between this and the next delivery
     if column == "effects" and len(place) >= 3 and place[2] in (3, 4):
         return True  # an adapter's result shows only if the actor's actions depend on it
     if row["kind"] == OUTSIDE:
-        # who sent it, what is in it, and when, shows only if the actor's actions depend on it
+        # sender, content and time of an input show only if the actor's actions depend on them
         return column in ("sender", "payload", "queued_at", "cause", "taken_at")
     if row["kind"] == "ended":
         return column in ("error", "taken_at", "queued_at")
@@ -281,7 +285,10 @@ def may_pass(row: Row, place: tuple[Any, ...], rows: list[Row]) -> bool:
 
 
 def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(runs: dict[str, Path], tmp_path: Path) -> None:
-    """One record of each kind, type and place in the run; each field of it; what nothing else speaks of is counted."""
+    """Alter each field of one record for each kind, type and receiver.
+
+    Undetected alterations are few, and permitted.
+    """
     original = runs["stopped"]
     run = only_run(original)
     header, rows = run.header, rows_of(run)
@@ -313,7 +320,7 @@ def replayed(folder: Path) -> RunReplay:
 
 
 def moved(rows: list[Row], kind: str, **by: float) -> list[Row]:
-    """The first record of that kind after the tenth, with these columns moved by this number of seconds."""
+    """Return the rows with these columns moved by seconds in the first record of that kind after the tenth."""
     number = next(number for number, row in enumerate(rows) if number > 10 and row["kind"] == kind)
     changed = rows[number] | {column: rows[number][column] + seconds for column, seconds in by.items()}
     return [*rows[:number], changed, *rows[number + 1 :]]
@@ -341,7 +348,7 @@ def test_times_moved_by_five_seconds_are_caught(
 
 
 def test_causes_of_inputs_are_held_to_the_order_of_the_queue(runs: dict[str, Path], tmp_path: Path) -> None:
-    """A cause altered by any amount is caught but for those moments between which nothing else entered the queue."""
+    """An altered cause is detected, unless no other message entered the queue between the two moments."""
     run = only_run(runs["stopped"])
     header, rows = run.header, rows_of(run)
     inputs = [number for number, row in enumerate(rows) if row["kind"] == OUTSIDE]

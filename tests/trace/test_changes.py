@@ -1,4 +1,4 @@
-"""The last change of a part of a state, and moves both ways in a run: compared with plain replays."""
+"""The last change of a part of a state, and moves in both directions through a run, compared with plain replays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> TraceRun:
 
 
 class EveryState:
-    """What all actors hold after each delivery, as a whole."""
+    """Listener of a replay that records every change in the state of every actor."""
 
     def __init__(self, run: TraceRun) -> None:
         self.states: dict[str, list[tuple[int, str]]] = {}
@@ -64,7 +64,7 @@ class EveryState:
 
 
 def leaves(path: str, value: Any) -> list[tuple[str, str]]:
-    """The plain values below a part, by their paths."""
+    """Return the plain values below a part of a state, with their paths."""
     if isinstance(value, dict) and not {"message", "same as", "suspended in"} & set(value):
         found = []
         for name, each in value.items():
@@ -82,7 +82,7 @@ def every(run: TraceRun) -> EveryState:
 
 
 def readable(path: str) -> bool:
-    """Dictionaries of the display whose keys are no identifiers need brackets, and those that are look like names."""
+    """Return whether the path can be parsed. Some dictionary keys need brackets that `leaves` does not write."""
     try:
         parse_path(path)
     except BadPath:
@@ -114,7 +114,10 @@ def test_a_change_is_that_of_brute_force(run: TraceRun, every: EveryState) -> No
 
 
 def consistent(run: TraceRun, every: EveryState, path: str) -> bool:
-    """Whether the path names the same value at the end: a key that looks like an attribute is named by brackets."""
+    """Return whether the path names the same value at the end.
+
+    It does not if `leaves` wrote a key like an attribute.
+    """
     value = StatePartReader(parse_path(path)).value(every.base)
     return (ABSENT if value == ABSENT else json.dumps(value)) == every.states[path][-1][1]
 
@@ -160,7 +163,7 @@ def test_the_smallest_parts_are_named() -> None:
     assert list(compare("X:", before, after)) == [("X:a[1][b c]", 2, 3), ("X:d", 1, ABSENT), ("X:e", ABSENT, 1)]
 
 
-# ------------------------------------------------------------------------------------------------ both ways
+# ------------------------------------------------------------------------------------------------ forward and backward
 
 
 @pytest.fixture

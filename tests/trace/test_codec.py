@@ -1,4 +1,4 @@
-"""The codec's rules hold for every registered message, also for new ones."""
+"""The codec's rules hold for every registered message, including new ones."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_what_json_cannot_hold_is_named() -> None:
 
 
 def test_whole_numbers_of_metrics_keep_their_bytes() -> None:
-    """A snapshot is compared by its bytes after it was restored: 2 must not come back as 2.0."""
+    """A restored snapshot is compared by its bytes, so 2 must not become 2.0."""
     for message in (Gauges((Gauge("a", 2), Gauge("b", 2.0))), Samples((Sample("a", 3), Sample("b", 0.5)))):
         name, payload = encode(message)
         assert encode(decode(name, payload)) == (name, payload)

@@ -1,4 +1,4 @@
-"""Whole controllers replay exactly, also under another seed of hashing: nothing they do hangs on the order of a set."""
+"""Whole controllers replay exactly, also with another hash seed: no action depends on the order of a set."""
 
 from __future__ import annotations
 

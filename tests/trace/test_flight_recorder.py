@@ -1,4 +1,4 @@
-"""A flight recorder writes nothing, until something happens that asks why; then what it kept replays."""
+"""A flight recorder writes a dump only after a trigger or on request, and each dump can be replayed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_first_dump_begins_where_the_node_did(tmp_path: Path) -> None:
     assert (replayed.result, replayed.began, replayed.deliveries) == (SAME_EARLY, 0, flying.base.n)
 
 
-# ------------------------------------------------------------------------------------------------ why it is dumped
+# ------------------------------------------------------------------------------------------------ reasons for a dump
 
 
 def delivery(n: int, message: Any, took: float = 0.0, error: str | None = None) -> tuple[Any, ...]:
@@ -191,15 +191,15 @@ def test_where_a_dump_begins_cannot_be_altered(tmp_path: Path) -> None:
     rows = rows_of(run)
     for number, begins in enumerate((0, run.header.begins, run.header.begins - 1, run.header.begins + 1)):
         altered = write(tmp_path / str(number), msgspec.structs.replace(run.header, begins=begins), rows)
-        [replayed] = replays(altered)  # its snapshot is gone, too
+        [replayed] = replays(altered)  # `write` has omitted the snapshot
         assert replayed.problem and not replayed.deliveries
 
 
-# ------------------------------------------------------------------------------------------------ beside a loop
+# ------------------------------------------------------------------------------------------------ with an event loop
 
 
 def test_beside_a_loop_children_do_the_work(tmp_path: Path) -> None:
-    """A dump replays, unless its snapshot came too late: then the memory's bound has taken it (Rule 1)."""
+    """A dump can be replayed, unless its snapshot came too late: the memory's limit has then discarded it (Rule 1)."""
 
     def has_snapshot(run: Run) -> bool:
         return run.header.begins > 0 and len(snapshots(run)) > 0

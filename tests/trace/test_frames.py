@@ -1,4 +1,8 @@
-"""Frames: torn is what ends too early, damage is what is wrong, and only the frame that follows follows."""
+"""Reading the frames of a trace file.
+
+A file that ends inside a frame is torn. A wrong byte is damage, and so is a frame that does not follow the previous
+one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ PATH = Path("a.trace.zst")
 
 
 def file_of(*texts: bytes) -> tuple[bytes, list[int]]:
-    """A file of frames, and where each begins (and the last ends)."""
+    """Return a file with a frame for each text, and the offsets of the frames and of the file's end."""
     content, previous, places = b"", START, [0]
     for number, text in enumerate(texts):
         data, previous = frame(RECORDS if number else HEADER, compress([text]), previous, number, 7 * number)

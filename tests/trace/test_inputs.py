@@ -1,4 +1,4 @@
-"""A run recorded by its inputs: a replay says again what it leaves out, and is held to what it does not."""
+"""Runs that are recorded by their inputs: a replay sends the omitted messages again, and is compared with the rest."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(run: Run, t
 
 
 def rewritten(run: Run, folder: Path, change: Callable[[list[Any]], None]) -> Path:
-    """The run again, its first columns changed, all sums right."""
+    """Write the run again into `folder`, with its first columns changed and all checksums correct."""
     writer, changed = RunWriter(folder, run.header), False
     for _, frame in RunRecords(run).frames():
         lines = list(record_lines(decompress(frame.content)))
@@ -161,7 +161,7 @@ def test_columns_that_do_not_fit_together_are_not_the_same(
 
 
 def test_a_full_run_that_calls_itself_one_of_inputs_says_no_less(tmp_path: Path) -> None:
-    """Its payloads are compared all the same: none may be there that the replay does not leave out."""
+    """A replay compares also the payloads that a run of inputs must omit; here they are present."""
     full = lived(tmp_path / "full", FULL)
     posing = write(tmp_path / "posing", msgspec.structs.replace(full.header, detail=INPUTS), rows_of(full))
     assert only(posing).result not in (SAME, SAME_EARLY)
@@ -178,7 +178,7 @@ def test_an_unknown_detail_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
-    """As Spark reads it."""
+    """Spark reads segments in this way."""
     rows = [row for each in slices(run, 1) for line in slice_lines(each) for row in records_of(line)]
     assert all(isinstance(row, TraceRecord) for row in rows)
     assert len(rows) == len(rows_of(run))

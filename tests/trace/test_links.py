@@ -1,4 +1,4 @@
-"""The causes of deliveries across nodes: a death leads to the new leader, a request to what another node does."""
+"""Causes of deliveries across nodes: a kill leads to the new leader, and a request to the actions of another node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, int, int]:
-    """A trace, the broker that was killed, and the controller."""
+    """Return a trace, the broker that was killed, and the controller."""
     folder: Path = tmp_path_factory.mktemp("killed")
     with SimulatedCluster(3, seed=3, directory=folder) as cluster:
         controller = cluster.controller_id
@@ -68,7 +68,7 @@ def test_requests_are_linked_to_the_node_that_received_them(life: Trace) -> None
         if delivery.message == "ClientRequest" and link is not None:
             sent = seen[link.cause].payload
             assert sent["endpoint"]["host"] == f"node-{delivery.node}"
-            repeated = delivery.payload["correlation_id"] - sent["correlation_id"]  # idle polls, by the network
+            repeated = delivery.payload["correlation_id"] - sent["correlation_id"]  # the network repeats idle polls
             assert sent["request"] == delivery.payload["request"] or (repeated > 0 and sent["again"])
             linked += 1
         if delivery.message == "Received":

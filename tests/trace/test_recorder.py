@@ -1,4 +1,4 @@
-"""The recorder writes what was delivered, loses at most the last batch, and never harms the node."""
+"""The recorder writes each delivery, loses at most the last batch, and does not affect the node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
 
 class Time:
-    """A clock that the test moves."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -176,7 +176,7 @@ def test_a_slice_lets_mail_go_first_that_came_meanwhile(tmp_path: Path, monkeypa
         base.attach(loop)
         recorder.attach(loop)
         await asyncio.sleep(0)
-        loop.call_later(0, base.inject, taker, "mail")  # as from a socket, before the slice
+        loop.call_later(0, base.inject, taker, "mail")  # like mail from a socket; it is due before the slice
         for n in range(1, recorder_module.SLICE_DELIVERIES + 1):
             recorder.delivered(delivery(n, "hello"))
         while "slice" not in order:
@@ -189,7 +189,7 @@ def test_a_slice_lets_mail_go_first_that_came_meanwhile(tmp_path: Path, monkeypa
 
 
 def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a clock that moves 0.1 ms with each step of the work, no turn of the loop does more than a slice of it."""
+    """The clock advances by 0.1 ms with each step of the work. No turn of the loop takes longer than a slice."""
     recorder = Recorder(tmp_path, node=0, now=time.now)
     turns: list[float] = []
     step, work = FrameText.step, recorder._work
@@ -213,7 +213,7 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
             states = tuple(attrs.evolve(state) for state in BIG)
             recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, states, ())))
         while recorder.recorded < 20:
-            time.seconds += 0.0001  # a frame that is not full is written when its time is up
+            time.seconds += 0.0001  # a frame that is not full is written after FLUSH_SECONDS
             await asyncio.sleep(0)
 
     asyncio.run(asyncio.wait_for(busy(), 60))
@@ -227,7 +227,10 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
 def test_who_is_faster_than_the_slices_waits_for_the_record_a_slice_each_time(
     tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock that moves 0.1 ms with each step: the loop gets no turn here, and yet no more than this ever waits."""
+    """The clock advances by 0.1 ms with each step.
+
+    The loop gets no turn, and still at most MOST_WAITING deliveries wait.
+    """
     monkeypatch.setattr(recorder_module, "MOST_WAITING", 2000)
     recorder = Recorder(tmp_path, node=0, now=time.now)
     step = FrameText.step

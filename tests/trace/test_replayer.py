@@ -1,4 +1,4 @@
-"""What was recorded replays exactly, and the first thing that is otherwise is named, with what led to it."""
+"""A recorded run replays exactly. Otherwise the replay names the first difference and the deliveries that led to it."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ def test_another_code_version_is_a_warning(lived: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4, 99])
 def test_another_schema_version_is_refused(lived: Path, version: int) -> None:
-    """Versions up to 4 have other names of messages."""
+    """Versions up to 4 have other message names."""
     report = replay_directory(rewritten(lived, lambda row: row, schema_version=version), ACTORS)
     assert not report.ok and not report.runs
     [refusal] = report.unreadable

@@ -1,4 +1,4 @@
-"""Runs below a folder: found by their files' names, read as one, bounded, for their owner only."""
+"""Runs below a folder: they are found by file name, read as a whole, limited in size, and private to their owner."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ def line(n: int) -> bytes:
 
 
 def write(folder: Path, frames_of: list[int], header: Header, end: str | None = STOPPED, **options: Any) -> None:
-    """One frame per entry, with this number of records, numbered from 1."""
+    """Write a run with one frame per entry of `frames_of`, the frame's number of records.
+
+    Records are numbered from 1.
+    """
     writer = RunWriter(folder, header, **options)
     n = 0
     for count in frames_of:
@@ -260,7 +263,7 @@ def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeyp
     assert survey(run) == (DISK_FULL, ())
 
 
-# ------------------------------------------------------------------------------------------------ what is in frames
+# ------------------------------------------------------------------------------------------------ contents of frames
 
 
 @pytest.mark.parametrize(
@@ -307,7 +310,7 @@ def test_one_segment_alone_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     run = only_run(tmp_path)
 
     def read(content: bytes, most: int = 1) -> list[int]:
-        """The records' numbers, slice by slice."""
+        """Return the numbers of the records, slice by slice."""
         path.write_bytes(content)
         return [msgspec.json.decode(line)[0] for each in slices(run, most) for line in slice_lines(each)]
 

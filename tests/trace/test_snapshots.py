@@ -1,4 +1,4 @@
-"""A record holds what all actors held at some moments: replay can begin there, and is held to it."""
+"""A trace has snapshots of all actors: a replay can begin at one, and is compared with each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.trace.small_system import ACTORS, Boss, Small, Store
 
 
 def lived(folder: Path, rounds: int = 12, **options: Any) -> Run:
-    """A run of several segments, each with a snapshot; what was armed and sent is under way in many of them."""
+    """Record a run of several segments, each with a snapshot; many snapshots have pending timers and messages."""
     small = Small(folder, segment_bytes=1500, **options)
     for _ in range(rounds):
         small.live()
@@ -83,16 +83,14 @@ def test_from_means_the_nearest_snapshot_before(run: Run) -> None:
     ]
 
 
-def test_what_waits_is_part_of_a_snapshot(tmp_path: Path) -> None:
-    """Mail that was sent and not delivered, and timers with and without a name, due or not."""
+def test_pending_timers_are_part_of_a_snapshot(tmp_path: Path) -> None:
+    """A snapshot with pending timers is restored in a new system, whose snapshot is then equal."""
     small = Small(tmp_path)
     small.base.inject(small.boss, BrokerChange(), small.out)
-    small.base.run(3)
-    waiting = small.base.state()
-    assert waiting.timers
-    fresh = LocalBase(clock=VirtualClock())
     small.base.run()
+    assert small.base.state().timers
     lines = list(system_lines(small.base))
+    fresh = LocalBase(clock=VirtualClock())
     fresh.ports.recorded = iter(())
     restore_lines(fresh, iter(lines), ACTORS)
     assert list(system_lines(fresh)) == lines
@@ -192,7 +190,7 @@ def test_a_state_that_no_message_shows_is_compared(tmp_path: Path, monkeypatch: 
 
 
 def rewritten(run: Run, folder: Path, change: Any) -> Path:
-    """The run again, each snapshot's lines as `change` returns them, every sum right."""
+    """Write the run again into `folder`: `change` returns each snapshot's lines, and all checksums are correct."""
     writer = RunWriter(folder, run.header)
     found = {each.places[0]: each for each in snapshots(run)}
     after = 0
@@ -266,7 +264,7 @@ def test_a_piece_that_does_not_belong_there_is_damage(run: Run, tmp_path: Path) 
             snapshots(only_run(folder))
 
 
-# ------------------------------------------------------------------------------------------------ stopping, looking
+# ------------------------------------------------------------------------------------------------ stopping a replay
 
 
 def test_a_replay_stops_at_the_given_delivery(run: Run) -> None:
@@ -282,7 +280,7 @@ def test_a_replay_stops_at_the_given_delivery(run: Run) -> None:
     assert nowhere.result().result == SAME and nowhere.stopped_at is None
 
 
-# ------------------------------------------------------------------------------------------------ beside a loop
+# ------------------------------------------------------------------------------------------------ with an event loop
 
 
 def test_beside_a_loop_a_child_reads_the_system_out_while_the_node_goes_on(tmp_path: Path) -> None:
@@ -358,7 +356,7 @@ def test_where_no_process_can_be_had_the_record_goes_on_without_a_snapshot(
 
 
 def test_messages_of_a_child_are_recorded_without_a_waiting_parent() -> None:
-    """As under a parent that ignores SIGCHLD: the system itself takes dead children away."""
+    """A process may inherit an ignored SIGCHLD; the kernel then reaps children, and the parent cannot wait for them."""
     heard: list[Piece] = []
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""The text of a frame: shared parts are written once, and a reader gets every message whole."""
+"""The text of a frame: it has shared entries once, and a reader receives each message completely."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
 
 
 def reported(n: int, message: Any) -> tuple[Any, ...]:
-    """A delivery as the recorder receives it."""
+    """Return a delivery as the recorder receives it."""
     return n, "sent", n - 1, n, SENDER, RECEIVER, "B", message, 1.0, 2.0, 3.0, (), None
 
 
@@ -37,7 +37,7 @@ def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, 
 
 
 def written(*messages: Any) -> tuple[list[list[Any]], bytes]:
-    """The records, as columns, and the text that holds them."""
+    """Return the records as columns, and the text that contains them."""
     text = FrameText()
     waiting = deque(reported(n, message) for n, message in enumerate(messages, 1))
     while text.step() or waiting:
@@ -105,7 +105,7 @@ def test_a_text_that_looks_like_a_reference_is_none(text: str) -> None:
 
 
 class Stranger:
-    """No message."""
+    """A class that is no message."""
 
 
 def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""What a message is: a value, described by its fields, alone of its name."""
+"""Rules for messages: a message is a value that its class and fields describe, and the name of its class is unique."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from messages.vocabulary import VOCABULARY, maker, message
 
 
 def kind(name: str) -> Any:
-    """A message class with a name and a weight."""
+    """Return a message class of this name with the fields `name` and `grams`."""
     return message(type(name, (), {"__annotations__": {"name": str, "grams": int}, "grams": 5}))
 
 
 @pytest.fixture(name="kinds")
 def _kinds() -> Iterator[tuple[Any, Any]]:
-    """Two classes with the same fields, in the vocabulary as long as a test takes: others go through all of it."""
+    """Yield two classes with the same fields, and remove them afterwards: other tests iterate over the vocabulary."""
     yield kind("Weighed"), kind("Measured")
     del VOCABULARY["Weighed"], VOCABULARY["Measured"]
 

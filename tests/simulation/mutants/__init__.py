@@ -1,1 +1,1 @@
-"""Mutation score of the simulator: realistic protocol bugs, and after how many seeds the simulation finds each."""
+"""Mutation score of the simulator: realistic protocol bugs, and the number of seeds until the simulation finds each."""

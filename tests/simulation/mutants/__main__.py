@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.mutants`: measure mutants, print what finds each, and write the page of the score."""
+"""`python -m tests.simulation.mutants`: measure mutants, print what finds each mutant, and write the score's page."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.simulation.mutants.measure import (
 WORKERS = 2
 
 CACHE = ROOT / ".cache" / "mutants.jsonl"
-"""What each seed reaches, for the sources that its first line names."""
+"""How often each seed reaches each mutant; the first line is the checksum of the measured sources."""
 
 Reached = Mapping[int, Mapping[str, int]]
-"""Seed that the unchanged code passes -> how often it reaches each mutant."""
+"""Seed that the unchanged code passes -> number of times that it reaches each mutant."""
 
 
 def _arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -62,7 +62,7 @@ def _names(chosen: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _digest(duration: float) -> str:
-    """The checksum of all sources, and of the duration."""
+    """Return the checksum of all sources and of the duration."""
     found = hashlib.sha256(str(duration).encode())
     for folder in ("actors", "messages", "zk_bridge", "tests/simulation/mutants"):
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -71,7 +71,7 @@ def _digest(duration: float) -> str:
 
 
 def _reached(pool: Pool, seeds: int, duration: float) -> Reached:
-    """Run each seed without a mutant, unless the cache has it."""
+    """Run each seed without a mutant unless it is cached; return the counts of the seeds without a violation."""
     digest, cached = _digest(duration), dict[int, tuple[str, dict[str, int]]]()
     lines = CACHE.read_text(encoding="utf-8").splitlines() if CACHE.exists() else []
     if lines[:1] == [digest]:
@@ -91,7 +91,7 @@ def _reached(pool: Pool, seeds: int, duration: float) -> Reached:
 
 
 def _rounds(pool: Pool, names: Iterable[str], chosen: argparse.Namespace) -> Iterator[Measured]:
-    """Measure in rounds of ever more runs; the last that comes of a mutant counts."""
+    """Measure in rounds with an increasing number of runs; the last measurement of a mutant counts."""
     every = _reached(pool, chosen.seeds, chosen.duration)
     reaching = {name: {seed: counts[name] for seed, counts in every.items() if counts.get(name)} for name in names}
     orders = {name: order(BY_NAME[name], reaching[name], chosen.duration) for name in names}
@@ -108,7 +108,7 @@ def _rounds(pool: Pool, names: Iterable[str], chosen: argparse.Namespace) -> Ite
 
 
 def _measured(names: Sequence[str], chosen: argparse.Namespace) -> Iterator[Measured]:
-    """The measurements as they come. Each task has a process of its own: a bug may leave broken caches behind."""
+    """Yield the measurements. Each task runs in its own process, because a bug may leave broken caches."""
     last: dict[str, Measured] = {}
     with multiprocessing.get_context("fork").Pool(chosen.workers, maxtasksperchild=1) as pool:
         if chosen.quick:
@@ -127,7 +127,7 @@ def _measured(names: Sequence[str], chosen: argparse.Namespace) -> Iterator[Meas
 
 
 def main(words: Sequence[str]) -> int:
-    """Measure. Returns 1 if a mutant survives simulation and test, or if a test fails without any mutant."""
+    """Measure. Return 1 if a mutant survives, if `--quick` does not find one, or if a test fails without a mutant."""
     chosen = _arguments(words)
     names, code = _names(chosen), 0
     for target in sorted({BY_NAME[name].test for name in names}) if not (chosen.quick or chosen.no_tests) else ():

@@ -1,12 +1,13 @@
-"""Measure mutants: a seed that the simulation breaks with each, or the test that fails with it.
+"""Measure mutants: find a seed that violates an invariant with the mutant, or else run the mutant's test.
 
 Rule 1: all mutants get the same seeds, with the same actions, faults and durations.
-Rule 2: a seed counts only if the unchanged code passes it. One that does not reach the mutant's code is not run
-        (`reach`), because that run is the one of the unchanged code.
-Rule 3: the first IN_ORDER seeds that reach a mutant are run in their order, then those whose schedules have most of
-        what it needs (`Mutant.needs`), and of these the ones that reach it most often.
-Rule 4: mutants are measured in rounds of ever more runs, so that those which are found at once are known first.
-Rule 5: a run that takes RUN_SECONDS of CPU counts as broken: it loops.
+Rule 2: a seed counts only if the unchanged code passes it. A seed that does not reach the mutant's code is not run
+        (`reach`), because its run would be the same as with the unchanged code.
+Rule 3: the first IN_ORDER seeds that reach a mutant are run in numerical order. The next seeds are those whose
+        schedules contain most of `Mutant.needs`; among equal seeds, those that reach the mutant most often are first.
+Rule 4: mutants are measured in rounds with an increasing number of runs, so that easily found mutants are reported
+        first.
+Rule 5: a run that takes RUN_SECONDS of CPU time counts as a violation, because it loops.
 """
 
 from __future__ import annotations
@@ -42,26 +43,26 @@ DURATION = 30.0
 IN_ORDER = 5
 
 ROUNDS = (2, 5, 15, 50, SEEDS)
-"""The most runs of a mutant after each round (rule 4)."""
+"""Maximum number of runs of a mutant after each round (rule 4)."""
 
 RUN_SECONDS = 90
 LOOPS = "a run ends (no endless loop)"
 TESTS_FAILED = 1
-"""Pytest's exit code."""
+"""Pytest's exit code if tests fail."""
 
 
 class RunLoops(BaseException):
-    """A run has used up its CPU time."""
+    """A run has used RUN_SECONDS of CPU time."""
 
 
 @attrs.frozen
 class Measured:
-    """What finds a mutant: a seed and the invariant that it violates, or a test; neither if the mutant survives.
+    """The invariant that a run with the mutant violates, or the test that fails; both are empty if nothing finds it.
 
     Attributes:
-        tried: Number of seeds up to the one that finds it; otherwise the number of seeds that do not find it.
-        tested: Whether the test was run where the simulation found nothing.
-        reaching: Number of seeds that reach it; None if that was not counted.
+        tried: Number of seeds up to the one that finds the mutant; otherwise the number of seeds that do not find it.
+        tested: False if the simulation found nothing and the test was not run.
+        reaching: Number of seeds that reach the mutant; None if they were not counted.
     """
 
     name: str
@@ -73,17 +74,17 @@ class Measured:
 
     @property
     def survives(self) -> bool:
-        """Whether neither the simulation nor the test finds it."""
+        """Return whether the test was run, and neither the simulation nor the test finds the mutant."""
         return self.tested and not (self.invariant or self.test)
 
 
 def schedule(seed: int, duration: float) -> Schedule:
-    """The schedule of a seed, the same for all mutants."""
+    """Return the schedule of a seed, which is the same for all mutants."""
     return invent(seed, duration=duration, faults=PARTS, records=True)
 
 
 def order(mutant: Mutant, reaching: Mapping[int, int], duration: float) -> list[int]:
-    """The order in which seeds are run, by how often each of them reaches the mutant (rule 3)."""
+    """Return the seeds in the order of rule 3; `reaching` is how often each seed reaches the mutant."""
     seeds = sorted(reaching)
     later = sorted(seeds[IN_ORDER:], key=lambda seed: (-_fit(seed, duration, mutant.needs), -reaching[seed]))
     return seeds[:IN_ORDER] + later
@@ -91,16 +92,17 @@ def order(mutant: Mutant, reaching: Mapping[int, int], duration: float) -> list[
 
 @cache
 def _fit(seed: int, duration: float, needs: tuple[str, ...]) -> int:
-    """How many lines of a seed's schedule have all words of one of these; the product if there are several needs."""
+    """Count the lines of a seed's schedule that have all words of a need; return the product over all needs."""
     text = schedule(seed, duration).text().replace(",", " ") if needs else ""
     lines = [set(line.split()) for line in text.splitlines()]
     return prod(sum(set(need.split()) <= line for line in lines) for need in needs)
 
 
 def find(task: tuple[str, Sequence[int], float, bool]) -> tuple[str, int | None, str]:
-    """Run some seeds with a mutant until one breaks: its name, the seed, and the violated invariant.
+    """Run seeds with a mutant until a run violates an invariant; return the mutant, the seed and the invariant.
 
-    The task names the mutant, the seeds, their duration, and whether the unchanged code is known to pass them.
+    The task names the mutant, the seeds, their duration, and whether the unchanged code is known to pass them. If no
+    run violates an invariant, the seed is None and the invariant is empty.
     """
     name, seeds, duration, passes = task
     for seed in seeds:
@@ -111,18 +113,21 @@ def find(task: tuple[str, Sequence[int], float, bool]) -> tuple[str, int | None,
 
 
 def reach(task: tuple[int, float]) -> tuple[int, str, dict[str, int]]:
-    """Run a seed of some duration without a mutant: what it violates, and how often it reaches each mutant."""
+    """Run a seed without a mutant; return the seed, the violated invariant, and how often it reaches each mutant."""
     seed, duration = task
     return seed, *reached(schedule(seed, duration), MUTANTS)
 
 
 def test(name: str) -> bool:
-    """Whether the mutant's test finds it."""
+    """Return whether the mutant's test finds it."""
     return fails(BY_NAME[name].test, name)
 
 
 def broken_invariant(planned: Schedule, mutant: Mutant | None = None) -> str:
-    """Which invariant a run violates, with the mutant if one is given; empty if none."""
+    """Return the invariant that a run violates, with the mutant if one is given; empty if none.
+
+    A run that loops violates LOOPS (rule 5).
+    """
     with pytest.MonkeyPatch.context() as patch:
         if mutant is not None:
             mutant.apply(patch)
@@ -143,7 +148,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 def fails(target: str, name: str | None = None) -> bool:
-    """Whether a pytest target fails, with the mutant of that name if one is given.
+    """Return whether a pytest target fails, with the mutant of that name if one is given.
 
     Raises RuntimeError if pytest could not run it.
     """

@@ -13,10 +13,10 @@ class Mutant:
     """One protocol bug.
 
     Attributes:
-        rule: The source of the rule that it breaks.
-        test: The pytest target that fails with it by itself, in the same process: the nearest to the rule.
-        needs: What lines of a schedule are likely to find it: the words of each, such as `kill inf`. `seed 7` is a line
-            of that seed only, which has found it before.
+        rule: The source of the rule that the bug breaks.
+        test: The pytest target nearest to the rule. Run alone and in one process, it must fail with the bug.
+        needs: Words of the schedule lines that are likely to find the bug, such as `kill inf`, one string per line.
+            `seed 7` is a line of the schedule of seed 7 only, which has found the bug before.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Mutant:
     needs: tuple[str, ...] = ()
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Put the bug into the running code until `patch` is undone. Raises DoesNotApply."""
+        """Apply the bug to the running code until `patch` is undone. Raises DoesNotApply."""
         apply(patch, *self.changes)
 
 
 def mutant(
     name: str, rule: str, target: str, old: str, new: str, test: str, *more: Change, needs: tuple[str, ...] = ()
 ) -> Mutant:
-    """A mutant of one change, and of `more` where one function is not enough."""
+    """Return a mutant of one change, and of `more` changes in other functions."""
     return Mutant(name, rule, (Change(target, old, new), *more), test, needs)

@@ -1,8 +1,8 @@
-"""Find out which mutants a seed can show: those whose changed code the unchanged program runs.
+"""Find the mutants that a seed can show: those whose changed code the unchanged program runs.
 
-Rule 1: a mutant is reached where the statement with its changed fragment runs. Where only the test of an `if` or
-        `while` is changed, both tests are evaluated, and the mutant is reached where they differ.
-Rule 2: a run of a seed that does not reach a mutant is the same run with the mutant, so it is left out.
+Rule 1: a mutant is reached if the statement with its changed fragment runs. If only the test of an `if` or `while` is
+        changed, both tests are evaluated, and the mutant is reached if their results differ.
+Rule 2: a run that does not reach a mutant is the same with the mutant, so it is left out.
 Rule 3: a mutant whose change is not in a function counts as reached by every seed.
 """
 
@@ -37,7 +37,7 @@ def reached(planned: Schedule, mutants: Iterable[Mutant]) -> tuple[str, Counter[
 
 @contextmanager
 def _counting(patch: pytest.MonkeyPatch, mutants: tuple[Mutant, ...], counts: Counter[str]) -> Iterator[None]:
-    """Count what is reached while the context lasts."""
+    """Count how often each mutant is reached while the context lasts."""
 
     def statement(name: str) -> None:
         counts[name] += 1
@@ -62,7 +62,7 @@ def _counting(patch: pytest.MonkeyPatch, mutants: tuple[Mutant, ...], counts: Co
 
 
 def _instrument(patch: pytest.MonkeyPatch, module: ModuleType, changes: list[tuple[str, Change]]) -> list[str]:
-    """Let the functions of a module count; return the mutants that count as reached (rule 3)."""
+    """Insert counters into the functions of a module; return the mutants that count as reached (rule 3)."""
     source = source_of(file_of(module))
     tree, always, functions = ast.parse(source), [], set()
     for name, change in changes:
@@ -84,7 +84,11 @@ Body = list[ast.stmt]
 
 
 def _spot(source: str, tree: ast.Module, there: ast.stmt, change: Change) -> tuple[Body, ast.stmt, int, int] | None:
-    """The deepest statement in which a change begins, the list that has it, and the change's offsets in the source."""
+    """Return the deepest statement in which a change begins; None if there is none.
+
+    The result has the list that contains the statement, the statement, and the offsets of the change and of the
+    statement's line in the source.
+    """
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -94,7 +98,7 @@ def _spot(source: str, tree: ast.Module, there: ast.stmt, change: Change) -> tup
     for node in ast.walk(tree):
         for _, body in ast.iter_fields(node):
             for each in body if isinstance(body, list) else ():
-                # what was inserted for another mutant has no place
+                # a statement inserted for another mutant has no position in the source
                 if not isinstance(each, ast.stmt) or not hasattr(each, "end_lineno") or each.end_lineno is None:
                     continue
                 start, end = starts[each.lineno - 1] + each.col_offset, starts[each.end_lineno]
@@ -104,7 +108,7 @@ def _spot(source: str, tree: ast.Module, there: ast.stmt, change: Change) -> tup
 
 
 def _insert(body: Body, there: ast.stmt, first: int, line: int, name: str, change: Change) -> None:
-    """Count when the statement runs, or when its test differs (rule 1)."""
+    """Insert a counter for runs of the statement, or for a differing result of its changed test (rule 1)."""
     if isinstance(there, ast.If | ast.While) and (changed := _changed_test(there.test, change)) is not None:
         call = ast.Call(ast.Name(_TEST, ast.Load()), [ast.Constant(name), there.test, changed], [])
         there.test = ast.copy_location(call, there.test)
@@ -117,7 +121,7 @@ _PLACED = (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)
 
 
 def _changed_test(test: ast.expr, change: Change) -> ast.expr | None:
-    """The changed test as a function without arguments; None if the change is not in the test alone."""
+    """Return the changed test as a function without arguments; None if rule 1 cannot compare the tests."""
     old, new = change.old.strip(), change.new.strip()
     for word in ("elif ", "if ", "while "):
         if old.startswith(word) and new.startswith(word):
@@ -144,7 +148,7 @@ def _changed_test(test: ast.expr, change: Change) -> ast.expr | None:
 
 
 class _Replace(ast.NodeTransformer):
-    """Replaces one expression by another."""
+    """Replace one expression by another."""
 
     def __init__(self, wanted: str, replaced: ast.expr) -> None:
         self._wanted, self._replaced = wanted, replaced

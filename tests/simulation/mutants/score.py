@@ -1,4 +1,4 @@
-"""The mutation score as docs/reference/mutation-score.md: written from measurements, and read back for `--quick`."""
+"""Write measurements to docs/reference/mutation-score.md, and read the last measurements from this page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "mutation-sc
 QUICK_PER_AREA = 4
 
 SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT}), 80)) - EQUIVALENT.keys()
-"""The mutants that are measured deepest: drawn by the seed 20, not by what was found."""
+"""The mutants that are measured with the most runs: drawn at random (seed 20), not chosen by their results."""
 
 _HEAD = """\
 # Mutation score of the simulator
@@ -54,7 +54,7 @@ _SURVIVES, _UNTESTED = "**not found**", "not found; its tests were not run"
 
 
 def document(found: Mapping[str, Measured]) -> str:
-    """The page for these measurements, by the mutant's name."""
+    """Return the page for these measurements by the mutant's name."""
     measured = [found[mutant.name] for mutant in MUTANTS if mutant.name in found]
     head = _HEAD.format(
         seeds=SEEDS, duration=DURATION, parts=",".join(PARTS), quick=QUICK_PER_AREA * len(AREAS), sample=len(SAMPLE)
@@ -75,7 +75,7 @@ def _summary(measured: list[Measured]) -> Iterator[str]:
 
 
 def _counts(measured: list[Measured], number: int) -> dict[str, str]:
-    """The rows of the summary for some of the mutants."""
+    """Return the rows of the summary for these mutants."""
     counts = [each.tried for each in measured if each.invariant]
     missed = [each for each in measured if not each.invariant]
     share = 100 * len(counts) / len(measured) if measured else 0.0
@@ -120,12 +120,12 @@ def _by(each: Measured) -> str:
 
 
 def read() -> dict[str, Measured]:
-    """The measurements on the page, by the mutant's name."""
+    """Return the measurements on the page by the mutant's name."""
     return parse(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 
 
 def parse(text: str) -> dict[str, Measured]:
-    """The measurements in this text of the page; those of removed mutants are left out."""
+    """Return the measurements in the text of the page, without those of removed mutants."""
     found = {}
     for row in _ROW.finditer(text):
         test = _TEST.fullmatch(row["by"])
@@ -139,12 +139,12 @@ def parse(text: str) -> dict[str, Measured]:
 
 
 def write(measured: Iterable[Measured]) -> None:
-    """Replace the rows of these mutants; the others keep what was measured last."""
+    """Replace the rows of these mutants; the other rows keep their last measurement."""
     FILE.write_text(document(read() | {each.name: each for each in measured}), encoding="utf-8")
 
 
 def quick() -> tuple[str, ...]:
-    """The mutants of each area that took the fewest seeds when measured last."""
+    """Return the mutants of each area that the simulation found with the fewest seeds in the last measurement."""
     found = read()
     chosen: list[str] = []
     for mutants in AREAS.values():
