@@ -183,7 +183,7 @@ class _Arrival:
 
 
 def kept_for(session_timeout: float) -> float:
-    """Return for how many seconds after its request a member stays in the group, however much the clocks drift."""
+    """Return the number of seconds that a member stays in the group after its request, however much clocks drift."""
     return session_timeout * 0.97 - 1.0
 
 

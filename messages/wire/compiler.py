@@ -65,10 +65,10 @@ class Binding(NamedTuple):
     """How a message class maps to its protocol struct where the names of the fields differ or values are converted.
 
     Attributes:
-        renamed: Attribute -> its fields, of which each version has one.
+        renamed: Attribute -> the fields that hold its value; each version has one of them.
         gathered: Attribute -> the arrays that hold its elements, one in each version. With the path "array", each
-            element names its topic. With "array.array", the elements are grouped by topic. An array of numbers has
-            partition numbers.
+            element names its topic. With "array.array", the elements are grouped by topic. If the elements of an array
+            are plain numbers, they are partition numbers.
         written: Field -> function that computes its value from the message.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
             gets this field's value, if the field is present. The parameter `version` gets the API version.

@@ -25,12 +25,12 @@ How many protocol bugs does `kafka-actors simulate` find? Each row below is one 
 fragment of the product's source. `python -m tests.simulation.mutants` applies each to the running code, and runs
 simulated clusters until an invariant breaks. It uses the first {seeds} seeds. Each run takes {duration:g} virtual
 seconds, produces records, and uses `--faults {parts}`. A seed counts only if the unchanged code passes it. A seed is
-run only if its run reaches the changed fragment, because otherwise the run would be the same as that of the unchanged
-code. The first few of these seeds are run in numerical order. The next seeds are those whose schedules contain most of
-what the mutant needs; among equal seeds, those that reach the fragment most often are run first. A mutant's declaration
-lists its needs (`needs`), and may also name a seed that has found the mutant. Because not every seed is run, the number
-in the column *seeds* is an upper bound: a lower seed that was not run may also find the bug. For a mutant that no run
-within {seeds} seeds finds, the nearest test file is run.
+run with the mutant only if the unchanged code reaches the fragment in its run of that seed; otherwise both runs would
+be the same. The first few of these seeds are run in numerical order. The next seeds are those whose schedules contain
+most of what the mutant needs; among equal seeds, those that reach the fragment most often are run first. A mutant's
+declaration lists its needs (`needs`), and may also name a seed that has found the mutant. Because not every seed is
+run, the number in the column *seeds* is an upper bound: a lower seed that was not run may also find the bug. For a
+mutant that no run within {seeds} seeds finds, the nearest test file is run.
 
 The column *sample* marks {sample} mutants that were drawn at random (random seed 20). These mutants are run with more
 seeds than the others, because the same number of runs for all mutants would take a night. When the sample was drawn,
