@@ -1,4 +1,4 @@
-"""What tests of every area share: where Apache's jars are, and how hard hypothesis looks."""
+"""Provide the fixtures and options that tests of all areas share: Apache's jars, kcat, and the options of the soak."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 ROOT = Path(__file__).resolve().parents[1]
 
 LONG_SOAK = 600
-"""Seconds of a soak from which on it includes the tests marked `long`, and the long forms of others."""
+"""Duration of a soak in seconds from which it includes the tests marked `long`, and the long forms of other tests."""
 SLOWEST = ("tests/soak", "tests/agreement", "tests/spark", "tests/cluster", "tests/public", "tests/cli")
-"""Where the files are that take a minute or more; they run first, in this order, so that no worker waits at the end."""
+"""Folders with files that take a minute or more. They run first, in this order, so that no worker idles at the end."""
 
 settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kafka-actors")
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """End if an installation of an earlier checkout does not make the packages importable from every folder."""
+    """Exit if the installation of an earlier checkout does not make the package `actors` importable."""
     finders = [module for name, module in sys.modules.items() if name.startswith("__editable___kafka_actors")]
     if any("actors" not in finder.MAPPING for finder in finders):
         pytest.exit("this environment has an older installation: run `make install` or `pip install --no-deps -e .`", 4)
@@ -48,7 +48,7 @@ def pytest_configure() -> None:
 
 @pytest.fixture(autouse=True)
 def _log_level_as_before() -> Iterator[None]:
-    """Restore the levels of the root and state change loggers: commands that run inside a test lower both."""
+    """Restore the levels of the root and state change loggers, which commands inside a test change."""
     before = [(logger, logger.level) for logger in map(logging.getLogger, (None, STATE_CHANGES))]
     yield
     for logger, level in before:
@@ -56,12 +56,12 @@ def _log_level_as_before() -> Iterator[None]:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """The seed, so that a soak that failed can be tried again."""
+    """Return the duration and the seed of the soak, so that a failed soak can be repeated."""
     return f"soak: --soak-seconds {config.getoption('soak_seconds'):g} --soak-seed {config.getoption('soak_seed')}"
 
 
 def run_broker(jars: Path, place: Path, options: tuple[str, ...]) -> None:
-    """Start a broker of Apache's with these options for its JVM, and stop it when it serves."""
+    """Start an Apache broker with these options for its JVM, and stop it once it has started."""
     [port] = free_ports(1)
     with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
         broker = ApacheBroker(jars, place, 0, port, zookeeper.connect_string, more_java=options)
@@ -74,7 +74,10 @@ def run_broker(jars: Path, place: Path, options: tuple[str, ...]) -> None:
 
 @pytest.fixture(scope="session")
 def apache_jars() -> Path:
-    """The folder with the jars of Apache Kafka 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
+    """Return the folder with the jars of Apache Kafka 3.9, and create their class archive.
+
+    The folder is KAFKA_LIBS or the one that `make apache` fills. The test is skipped if there are no jars.
+    """
     for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-3.9.1"):
         if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
             make_archive(Path(place), partial(run_broker, Path(place)))
@@ -84,7 +87,10 @@ def apache_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def streams_jars() -> Path:
-    """The folder with the jar of Kafka Streams 3.9: KAFKA_LIBS, or what `make apache` fetched; skips without."""
+    """Return the folder with the jar of Kafka Streams 3.9.
+
+    The folder is KAFKA_LIBS or the one that `make apache` fills. The test is skipped if there is no jar.
+    """
     for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-streams-3.9.1"):
         if place and any(Path(place).glob("kafka-streams-3.9.*.jar")):
             return Path(place)
@@ -93,7 +99,7 @@ def streams_jars() -> Path:
 
 @pytest.fixture(scope="session")
 def kcat() -> str:
-    """The kcat command. Skips where it is not installed."""
+    """Return the path of the kcat command; skip the test if kcat is not installed."""
     found = shutil.which("kcat")
     if found is None:
         pytest.skip("needs kcat")
@@ -101,7 +107,7 @@ def kcat() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need Apache's jars, put the slowest files first, and deselect long tests of a short soak."""
+    """Mark the tests that need Apache's jars, run the slowest files first, and deselect `long` tests in short soaks."""
     for item in items:
         if "apache_jars" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apache)

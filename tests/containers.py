@@ -1,4 +1,4 @@
-"""The Dockerfiles as data: their instructions, the rules that they keep, and their steps in plain folders."""
+"""Parse the Dockerfiles, check them against linter rules, and run their build steps in plain folders."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FILES = ("Dockerfile", "Dockerfile.java")
 
 
 class Instruction(NamedTuple):
-    """One instruction of a Dockerfile, its lines joined."""
+    """One instruction of a Dockerfile, with its lines joined."""
 
     name: str
     text: str
 
 
 def instructions(file: Path) -> list[Instruction]:
-    """The instructions of a Dockerfile in order."""
+    """Return the instructions of a Dockerfile in order."""
     lines = [line for line in file.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     joined = re.sub(r"\\\n\s*", " ", "\n".join(lines))
     return [Instruction(*line.split(maxsplit=1)) for line in joined.splitlines() if line.strip()]
@@ -55,19 +55,19 @@ RULES: dict[str, Callable[[Sequence[Instruction]], bool]] = {
     ),
     "DL4000: no MAINTAINER": lambda found: all(each.name != "MAINTAINER" for each in found),
 }
-"""What hadolint checks of what these files use, by its own numbers; hadolint itself is no Python package."""
+"""The hadolint checks that apply to these files, with hadolint's numbers. hadolint itself is not a Python package."""
 
 
 REPLACED = ("apt-get", "chown", "useradd")
-"""Commands that change the machine: in a folder they do nothing."""
+"""Commands that change the machine. A stage replaces them with empty scripts."""
 
 _ABSOLUTE = re.compile(r"(?<![\w./$}])/(?=[a-z])")
 
 
 class Stage:
-    """A stage of a build: a plain folder in place of the root directory, and a venv as its Python.
+    """A stage of a build: a plain folder replaces the root directory, and a venv provides Python.
 
-    Packages that lie in `dependencies` count as installed.
+    The packages in the folder `dependencies` count as installed.
     """
 
     def __init__(self, folder: Path, dependencies: str) -> None:
@@ -83,11 +83,11 @@ class Stage:
             (self.bin / name).chmod(0o755)
 
     def path(self, text: str) -> Path:
-        """Where a path of the image is."""
+        """Return the local path of a path in the image."""
         return self.folder / text.lstrip("/") if text.startswith("/") else self.work / text
 
     def run(self, command: str | list[str]) -> subprocess.CompletedProcess[str]:
-        """Run a command, by the shell if it is a text."""
+        """Run a command. A string is run by the shell."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment["PATH"] = f"{self.bin}{os.pathsep}{environment['PATH']}"
         return subprocess.run(
@@ -102,12 +102,15 @@ class Stage:
         )
 
     def inside(self, text: str) -> str:
-        """The text of a command with absolute paths below the folder."""
+        """Return a command with its absolute paths moved below the folder."""
         return _ABSOLUTE.sub(f"{self.folder}/", text)
 
 
 def build(file: Path, context: Path, place: Path, dependencies: str) -> Stage:
-    """Carry out the steps of a Dockerfile in folders below `place`; the last stage. Fails with a command's output."""
+    """Run the steps of a Dockerfile in folders below `place`, and return the last stage.
+
+    A failed command raises AssertionError with its output.
+    """
     ignored = [line.removeprefix("**/") for line in (context / ".dockerignore").read_text().split()]
     stages: dict[str, Stage] = {}
     stage: Stage | None = None

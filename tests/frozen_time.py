@@ -1,18 +1,18 @@
-"""Frozen time: one hand moves a base's virtual clock and the wall clock that freezegun shows.
+"""Frozen time: a base's virtual clock and freezegun's wall clock, which advance together.
 
-Actors get the time from their base; code at the rim (a gateway, a log line, a znode's timestamp) asks the wall
-clock. A test of a backoff, a session or a timer rule wants both to move together:
+Actors read the time from their base. Other code (a gateway, a log line, a znode's timestamp) reads the wall clock. A
+test of a back-off, a session or a timer needs both clocks to agree:
 
     def test_backoff(frozen: FrozenTime) -> None:
         base = frozen.base()
         ...
-        frozen.advance(0.1)           # deliver what becomes due, at the right moments
+        frozen.advance(0.1)           # deliver each due message at its deadline
 
 Import the fixture where it is used: `from tests.frozen_time import FrozenTime, frozen`.
 
-Rule 1: `real_asyncio=True`: under a plain freeze asyncio.sleep never ends.
-Rule 2: bases are closed before time thaws: a timer armed inside a freeze would be due decades later.
-Rule 3: no multiprocess base and no waiting with a timeout in here: freezegun stops `monotonic` and `perf_counter` too.
+Rule 1: freezegun gets `real_asyncio=True`: under a plain freeze asyncio.sleep never ends.
+Rule 2: bases are closed before time thaws. Otherwise a timer set during the freeze would be due decades later.
+Rule 3: no multiprocess base and no wait with a timeout: freezegun also stops `monotonic` and `perf_counter`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from freezegun.api import FrozenDateTimeFactory
 from actors.runtime import LocalBase, VirtualClock
 
 START = datetime.datetime(2020, 8, 3, 12, 0, 0)
-"""When frozen time begins (Kafka 2.6.0 was released that day)."""
+"""Start of frozen time: the release date of Kafka 2.6.0."""
 
 
 class _Mirrored(VirtualClock):
-    """A virtual clock that takes freezegun's along wherever it goes, also when `simulate` jumps."""
+    """A virtual clock that moves freezegun's clock with it, also when `simulate` jumps."""
 
     def __init__(self, wall: FrozenDateTimeFactory) -> None:
         super().__init__()
@@ -45,25 +45,25 @@ class _Mirrored(VirtualClock):
 
 
 class FrozenTime:
-    """Time under a test's control: `clock` for bases and the wall clock for other code, always equal."""
+    """Time that a test controls: `clock` for bases and the wall clock for other code, always equal."""
 
     def __init__(self, wall: FrozenDateTimeFactory) -> None:
         self.clock = _Mirrored(wall)
         self._bases: list[LocalBase] = []
 
     def base(self, **options: Any) -> LocalBase:
-        """A base on this time; `options` are LocalBase's."""
+        """Create a base on this clock. `options` are those of LocalBase."""
         base = LocalBase(clock=self.clock, **options)
         self._bases.append(base)
         return base
 
     @property
     def now(self) -> float:
-        """Seconds since frozen time began."""
+        """Return the seconds since frozen time began."""
         return self.clock.now()
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass. All bases deliver what is due on the way, in the order of the deadlines."""
+        """Let `seconds` pass. All bases deliver the due messages at their deadlines, in the order of the deadlines."""
         end = self.now + seconds
         while True:
             for base in self._bases:
@@ -75,14 +75,14 @@ class FrozenTime:
         self.clock.advance_to(end)
 
     def close(self) -> None:
-        """Shut the bases down, still in frozen time."""
+        """Shut the bases down while time is still frozen."""
         for base in self._bases:
             base.shutdown()
 
 
 @pytest.fixture
 def frozen() -> Iterator[FrozenTime]:
-    """Frozen time, thawed after the test with its bases closed."""
+    """Freeze time, and close its bases before time thaws after the test."""
     with freeze_time(START, real_asyncio=True) as wall:
         time = FrozenTime(wall)
         yield time

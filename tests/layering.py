@@ -45,7 +45,7 @@ KINDS: dict[str, str] = {
     "processes": "atexit ctypes gc platform pty resource signal subprocess sys traceback warnings",
     "code": "importlib inspect pkgutil runpy",
 }
-"""Kinds of modules of the standard library; the longest matching prefix decides."""
+"""Kinds of modules of the standard library. The longest matching prefix decides."""
 
 IMPURE_BUILTINS = frozenset("__import__ breakpoint compile eval exec hash id input open print".split())
 """Builtins with I/O or generated code; `hash` and `id` differ between runs."""
@@ -126,7 +126,7 @@ LAYERS: dict[str, Layer] = {
     "zk_bridge.client": Layer("messages zk_bridge zk_bridge.kazoo_store", touches="threads clocks"),
     "zk_bridge.embedded": Layer("zk_bridge zk_bridge.guardian", touches=_EVERYTHING),
     "zk_bridge.guardian": Layer("", touches=_EVERYTHING),
-    # where it is put together, and looked at
+    # assembly and tools
     "actors.node": Layer(
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
@@ -205,7 +205,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.wire.compiler", "exec()"): "readers and writers of a layout are generated source",
     ("messages.vocabulary", "exec()"): "a generated constructor has one statement for each field",
 }
-"""(module, what it imports or calls against its layer's rules): the reason."""
+"""(module, import or call that its layer does not permit): the reason for the exception."""
 
 
 SHARED_FILE_NAMES: dict[str, str] = {
@@ -297,12 +297,12 @@ def within(name: str, package: str) -> bool:
 
 
 def longest(name: str, packages: Iterable[str]) -> str | None:
-    """The longest of the packages that `name` is within."""
+    """Return the longest of the packages that contain `name`."""
     return max((package for package in packages if within(name, package)), key=len, default=None)
 
 
 def kind_of(name: str) -> str | None:
-    """What a name of the standard library touches; None for one that no kind names."""
+    """Return the kind of a standard library name; None if KINDS does not contain it."""
     named = {prefix: kind for kind, prefixes in KINDS.items() for prefix in prefixes.split()}
     return named.get(longest(name, named) or "")
 
@@ -430,7 +430,7 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ): "Spark's JVM must exit cleanly to write its class archive",
     ("spark.session", "_jvm"): "caches names that PySpark would otherwise look up in all jars",
 }
-"""(module, private name of another module or library): the reason."""
+"""(module, private name of another module or library): the reason for the exception."""
 
 _NAMED_TUPLES = frozenset("_asdict _fields _make _replace".split())
 
@@ -516,7 +516,9 @@ def _targets(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def context_writes(source: str, owned: Collection[str]) -> set[int]:
-    """Return the lines that change an attribute of a `context`, or what it contains, also by a local name (rule 9).
+    """Return the lines that change an attribute of a `context`, also through a local name (rule 9).
+
+    A change of a container in such an attribute counts, too.
 
     Args:
         owned: The attributes that only the context itself may change.
@@ -526,7 +528,7 @@ def context_writes(source: str, owned: Collection[str]) -> set[int]:
         names: set[str] = set()
 
         def is_owned(node: ast.expr, names: set[str] = names) -> bool:
-            """Whether the expression is an owned attribute or a part of one."""
+            """Return whether the expression is an owned attribute or a part of one."""
             match node:
                 case ast.Name():
                     return node.id in names

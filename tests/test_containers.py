@@ -1,6 +1,6 @@
-"""The Dockerfiles keep the rules of a linter, their steps run, and the release workflow has the project's versions.
+"""The Dockerfiles pass linter rules, their steps run, and the release workflow builds each declared Python version.
 
-There is no Docker daemon: the steps run in plain folders, without apt-get, users and what else changes the machine.
+No Docker daemon is needed: the steps run in plain folders, without commands that change the machine (apt-get, useradd).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make install`, `make java`, `make run`: interrupted, doubled, with a stale JAVA_HOME, on ports that are in use."""
+"""Test `make install`, `make java` and `make run`: interrupted, run twice, with a stale JAVA_HOME, on ports in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def installer() -> ModuleType:
 
 
 class Steps:
-    """In place of running commands: what was to be run; `interrupted` is the step at which a Ctrl-C comes."""
+    """Records the commands instead of running them. `interrupted` is the step that raises KeyboardInterrupt."""
 
     def __init__(self, venv: Path, interrupted: str = "") -> None:
         self.venv = venv
@@ -144,7 +144,7 @@ def _java(folder: Path, version: str) -> None:
 def test_java_is_looked_for_where_it_will_be_used(
     tmp_path: Path, home: str, on_path: str, code: int, words: str
 ) -> None:
-    """Without apt-get on the PATH, for nothing may be installed here."""
+    """apt-get is not on the PATH, because the test must not install anything."""
     _java(tmp_path / "path", on_path)
     if home.isdigit():
         _java(tmp_path / home, home)
@@ -164,7 +164,7 @@ def test_java_is_looked_for_where_it_will_be_used(
 def test_an_installation_shows_that_it_goes_on(
     installer: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before pip begins, and in pip's own words while it runs."""
+    """A message is printed before pip starts, and pip prints its own progress."""
     commands: list[list[str]] = []
     steps = Steps(tmp_path / ".venv")
 
@@ -209,7 +209,7 @@ def test_make_run_does_not_prepare_spark() -> None:
 
 
 def test_spark_is_prepared_by_one_process_at_a_time(tmp_path: Path) -> None:
-    """The second waits, and finds the archive; what an interrupted one left is made again."""
+    """A second process waits and finds the archive. The work of an interrupted process is repeated."""
     home = tmp_path / "share" / "spark"
     said: list[str] = []
     begun, go_on = threading.Event(), threading.Event()

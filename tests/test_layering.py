@@ -1,6 +1,6 @@
-"""The layering rules of `tests/layering.py`: imports, the top level, packaging, unique names.
+"""Check the rules of `tests/layering.py`: imports, the top level, packaging, unique names.
 
-Each rule also has a source here that violates it, and must be reported.
+Each rule is also tested with a source that violates it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TOP_LEVEL = {
 
 
 WHEEL_NAMES = {layering.PUBLIC: "kafka_actors", "spark.public": "pyspark_kafka_actors"}
-"""Packages that are not internal in the wheel."""
+"""Packages that are public in the wheel, and their names there."""
 
 PURE = ("messages", "messages.wire", "actors.core", "actors.core.controller", "actors.core.broker", "zk_bridge")
 
@@ -333,7 +333,7 @@ def test_an_intrusion_is_found(source: str, names: set[str]) -> None:
 
 def test_flows_say_what_they_take() -> None:
     vague = {(module, flow) for module, source in MODULES.items() for flow in layering.vague_flows(source)}
-    shell = "actors.runtime.flow.flow"  # any mail
+    shell = "actors.runtime.flow.flow"  # takes any message
     assert vague == {(shell, "flow"), (shell, "event_failed")}
 
 

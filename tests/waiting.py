@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline: the only way a test lets real time pass."""
+"""Wait for a condition with a deadline. Tests let real time pass only in this way."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def until(
     timeout: float = 30.0,
     ignore: tuple[type[Exception], ...] = (),
 ) -> T:
-    """Look every 50 ms until what is seen is good, and return it; AssertionError with the last sight after `timeout` s.
+    """Call `look` every 50 ms until `good` accepts its result, and return this result.
 
-    Exceptions in `ignore` count as a bad sight.
+    Exceptions in `ignore` count as a bad result. After `timeout` seconds AssertionError is raised with the last result.
     """
     deadline = time.monotonic() + timeout
     while True:

@@ -1,4 +1,4 @@
-"""A small blocking client for tests: one connection, one request at a time, messages in and out."""
+"""A small blocking client for tests: one connection that sends and receives messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from messages.wire import decode_response, encode_request
 
 
 class WireClient:
-    """One connection to a node. `call` raises ConnectionError if the node closes it, TimeoutError after `timeout` s."""
+    """One connection to a node.
+
+    `call` raises ConnectionError if the node closes the connection, and TimeoutError after `timeout` seconds.
+    """
 
     def __init__(self, host: str, port: int, client_id: str = "test", timeout: float = 30.0) -> None:
         self.socket = socket.create_connection((host, port), timeout=timeout)
@@ -31,28 +34,28 @@ class WireClient:
         return self.receive(self.send(request), request)
 
     def send(self, request: Message) -> int:
-        """Send `request` and return its correlation id; `receive` gets the response (in the order of sending)."""
+        """Send `request` and return its correlation id. Call `receive` for the responses in the order of sending."""
         self._correlation_id += 1
         self.socket.sendall(encode_request(request, self._correlation_id, self._client_id))
         return self._correlation_id
 
     def receive(self, correlation_id: int, request: Message) -> Message:
-        """The response to what `send` sent as `correlation_id`."""
+        """Receive the next response. It must answer the request with this correlation id."""
         found, response = decode_response(type(request), request.version, self.receive_frame())
         assert found == correlation_id, f"the reply to request {found} came where {correlation_id} was due"
         return response
 
     def send_frame(self, frame: bytes) -> None:
-        """Send bytes of one's own making, with their size before them."""
+        """Send arbitrary bytes as a frame: their size, then the bytes."""
         self.socket.sendall(struct.pack(">i", len(frame)) + frame)
 
     def receive_frame(self) -> bytes:
-        """The next frame, without its size."""
+        """Receive the next frame, and return it without its size."""
         (size,) = struct.unpack(">i", self._exactly(4))
         return self._exactly(size)
 
     def is_closed_by_peer(self) -> bool:
-        """Wait until the node says something: True if that is the end of the connection."""
+        """Wait for data or the end of the connection; return True if the node has closed the connection."""
         try:
             return not self.socket.recv(1, socket.MSG_PEEK)
         except ConnectionError:

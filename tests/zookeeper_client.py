@@ -1,4 +1,4 @@
-"""A client of ZooKeeper for tests that look at a cluster from outside, while its machine may have much to do."""
+"""A ZooKeeper client for tests that inspect a cluster from outside, possibly on a busy machine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ PATIENCE_SECONDS = 60.0
 
 
 class PatientZooKeeperClient(KazooClient):
-    """Its reads are asked again where the server kept it waiting, or its session is over: the test is not about it.
+    """A client that repeats reads after a timeout or an expired session, because the tests do not test ZooKeeper.
 
-    Writes are not: the caller of a write decides about retries.
+    Writes are not repeated: the caller decides about retries.
     """
 
     def __init__(self, hosts: str) -> None:

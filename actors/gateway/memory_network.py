@@ -224,7 +224,7 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """If this poll represents all polls that would follow it, make it an ordinary poll again."""
+        """If this poll represents later polls, make it an ordinary poll again."""
         if self._stop_representing is not None:
             self._stop_representing()
 

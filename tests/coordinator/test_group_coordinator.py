@@ -1,4 +1,4 @@
-"""The coordinator and its groups as actors, on virtual time and real logs: loading, unloading, admin requests."""
+"""Test the group coordinator and its groups as actors, on virtual time and real logs: requests, loading, unloading."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 
 def other_group(world: World, than: str = "g") -> str:
-    """A group of another partition."""
+    """Return a group that belongs to another partition."""
     return next(name for name in "abcdefgh" if world.partition_of(name) != world.partition_of(than))
 
 
-# ------------------------------------------------------------------------------------------------ who coordinates
+# ---------------------------------------------------------------------------------------- finding the coordinator
 
 
 def test_the_first_who_asks_has_the_topic_made(world: World) -> None:
@@ -91,7 +91,7 @@ def test_an_unknown_type_of_key(world: World) -> None:
     assert world.find("g", key_type=7).error_code == INVALID_REQUEST
 
 
-# ------------------------------------------------------------------------------------------------ through the door
+# ------------------------------------------------------------------------------------------------ members and commits
 
 
 def test_a_members_life(world: World) -> None:
@@ -121,7 +121,7 @@ def test_what_is_refused_at_the_door(world: World) -> None:
 
 
 def test_the_log_is_appended_with_acks_of_all(world: World) -> None:
-    """With two replicas in sync, a commit waits for the other."""
+    """With two in-sync replicas, a commit waits until the other replica has fetched it."""
     number = world.partition_of("g")
     world.coordinate(number)
     world.lead(order(GROUP_METADATA, number, epoch=9, isr=(0, 1), replicas=(0, 1)))
@@ -264,7 +264,7 @@ def test_offsets_of_a_deleted_topic_are_forgotten(world: World) -> None:
 
 
 def test_tombstones_are_appended_with_too_few_replicas_in_sync(tmp_path: Path) -> None:
-    """Kafka appends them with acks=0: a deleted offset does not return with the next coordinator."""
+    """Kafka appends tombstones with acks=0, so a deleted offset does not reappear at the next coordinator."""
     world = World(tmp_path, min_insync_replicas=2)
     world.coordinate(*range(4))
     number = world.partition_of("g")

@@ -1,4 +1,4 @@
-"""Offsets of transactions through the coordinator and its groups, on virtual time and real logs."""
+"""Test transactional offset commits with the group coordinator and its groups, on virtual time and real logs."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ T1 = TopicPartition("t", 1)
 
 
 class TransactionWorld(World):
-    """Markers are noted as the handler of WriteTxnMarkers does it: the coordinator receives TransactionEnded."""
+    """A world that sends TransactionEnded to the coordinator, as the handler of WriteTxnMarkers does."""
 
     def commit_in_transaction(self, offset: int = 5, group: str = "g", version: int = 3, **fields: object) -> int:
-        """The code of a TxnOffsetCommit for t-0."""
+        """Send a TxnOffsetCommit for t-0, and return its error code."""
         partitions = (CommittedPartition(T0, offset),)
         request = TxnOffsetCommitRequest(version, "id", group, PRODUCER, 0, partitions, **fields)
         return int(self.ask(request).partitions[0].error_code)
 
     def end_transaction(self, committed: bool = True, group: str = "g") -> None:
-        """A marker was appended behind all that the log has."""
+        """Report that a marker was appended at the log end offset."""
         ended = TransactionEnded(PRODUCER, self.partition_of(group), committed, 1_000)
         self.base.inject(self.coordinator, ended)
         self.run()
 
     def stable(self, group: str = "g") -> dict[TopicPartition, int]:
-        """All offsets by a stable fetch; minus the code of each that has one."""
+        """Fetch all offsets with require_stable; a partition with an error has minus its error code."""
         response = self.ask(OffsetFetchRequest(7, group, None, True))
         return {each.partition: -each.error_code or each.committed_offset for each in response.partitions}
 
@@ -117,7 +117,7 @@ def test_the_next_leader_loads_pending_offsets(world: TransactionWorld) -> None:
 
 
 def test_a_transaction_that_ends_during_the_load_ends(world: TransactionWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loader may have read the partition before the marker was there."""
+    """The loader may have read the partition before the marker was appended."""
     world.coordinate(*range(4))
     world.commit_in_transaction(5)
     world.coordinate(*range(4), leader=1)

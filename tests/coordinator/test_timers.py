@@ -1,7 +1,8 @@
-"""Every timer of groups at frozen time: a moment before it is due nothing has happened, and then it has.
+"""Test every timer of groups in frozen time: nothing happens a moment before it is due, and then it fires.
 
-A case begins something at a coordinator, and gives how to look at it without touching it. Which timer is armed when is
-for `tests/core/coordinator`; here each one runs on the base's clock, and offsets grow old by the wall clock beside it.
+Each case starts something at a coordinator, and returns a function that observes it without changing it.
+`tests/core/coordinator` tests which timer is started when. Here each timer runs on the base's clock, and offsets age by
+the wall clock.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ Look = Callable[[], Any]
 
 
 class Timer(NamedTuple):
-    """What is begun, after how many seconds it is over, and what is seen before and then."""
+    """A case: the function that starts it, the seconds until the timer fires, and the values seen before and then."""
 
     begin: Callable[[World], Look]
     seconds: float
@@ -44,7 +45,7 @@ class Timer(NamedTuple):
 
 
 def stands(world: World) -> Look:
-    """How the group stands, and how many are in it."""
+    """Return a function that returns the group's state and its number of members."""
 
     def look() -> Any:
         (group,) = world.ask(DescribeGroupsRequest(5, ("g",))).groups
@@ -54,7 +55,7 @@ def stands(world: World) -> Look:
 
 
 def code(world: World, request: int) -> Look:
-    """The code that answers a request; None while it waits."""
+    """Return a function that returns the error code of a response; None while the request waits."""
     return lambda: getattr(world.answer(request), "error_code", None)
 
 
@@ -77,14 +78,14 @@ def loaded_member(world: World) -> Look:
 
 
 def given_id(world: World) -> Look:
-    """Who has been given an id, and has not used it, holds up the rebalance that the leader wants."""
+    """Start a rebalance that waits for a client that was given a member id and does not use it."""
     known = world.member()
     assert world.answer(world.join(version=4)).error_code == MEMBER_ID_REQUIRED
     return code(world, world.join(member=known))
 
 
 def new_member(world: World) -> Look:
-    """It waits for a member that does not rejoin and has a long rebalance timeout."""
+    """Add a new member, which waits for a member that does not rejoin and has a long rebalance timeout."""
     world.member(session_timeout_ms=LONG_MS, rebalance_timeout_ms=LONG_MS)
     return code(world, world.join())
 
@@ -106,7 +107,7 @@ def first_rebalance_with_a_newcomer(world: World) -> Look:
 
 
 def sync(world: World) -> Look:
-    """It joins, and does not ask for its part."""
+    """Let a member join without sending a SyncGroup request."""
     joining = world.join(session_timeout_ms=LONG_MS)
     world.pass_time(3)
     assert world.answer(joining).error_code == NONE
@@ -114,7 +115,7 @@ def sync(world: World) -> Look:
 
 
 def replicated(world: World) -> None:
-    """The group's log has a second replica in sync from now on, which does not fetch."""
+    """Give the group's log a second in-sync replica, which does not fetch."""
     place = {"epoch": 9, "isr": (0, 1), "replicas": (0, 1)}
     world.lead(order(GROUP_METADATA, world.partition_of("g"), **place))
 

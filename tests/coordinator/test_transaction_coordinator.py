@@ -1,4 +1,4 @@
-"""The transaction coordinator as actors, on virtual time and real logs: requests, markers, loading, timeouts."""
+"""Test the transaction coordinator as actors, on virtual time and real logs: requests, markers, loading, timeouts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.broker.harness import alive
 from tests.coordinator.transaction_world import A0, A1, B0, ID, TransactionWorld
 
 GROUPS = TopicPartition(GROUP_METADATA, 3)
-"""The partition of group g, of 5."""
+"""The partition of group g in __consumer_offsets, which has 5 partitions."""
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def states(world: TransactionWorld, name: str = ID) -> list[object]:
     return [None if txn is None else txn.state for txn in world.logged(name)]
 
 
-# ---------------------------------------------------------------------------------------------------- who coordinates
+# ------------------------------------------------------------------------------------------- finding the coordinator
 
 
 def test_the_leader_of_the_ids_partition_coordinates(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_requests_that_no_coordinator_takes(world: TransactionWorld) -> None:
 
 
 def test_a_producer_goes_on_with_its_epoch(world: TransactionWorld) -> None:
-    """KIP-360: the right pair raises the epoch, a repeated request gets the same answer, any other is fenced."""
+    """KIP-360: the current id and epoch raise the epoch, a repeated request gets the same answer, others are fenced."""
     id, epoch = world.producer()
     again = [world.init(pair=(id, epoch)) for _ in range(2)]
     assert [(each.error_code, each.producer_id, each.producer_epoch) for each in again] == [(NONE, id, 1)] * 2
@@ -183,7 +183,7 @@ def test_an_initialization_fences_an_open_transaction(world: TransactionWorld) -
 
 
 def test_a_stale_producer_does_not_abort_the_live_one(world: TransactionWorld) -> None:
-    """T9: Kafka aborts the open transaction whatever epoch the request names."""
+    """T9: Kafka aborts the open transaction, whatever epoch the request contains."""
     id, stale = world.producer()
     live = world.producer()
     world.add(live, A0)
@@ -228,7 +228,7 @@ def test_what_is_not_written_is_sent_again(world: TransactionWorld, failed: bool
 
 
 def test_markers_outlast_a_new_endpoint_of_their_broker(world: TransactionWorld) -> None:
-    """The sender to the former endpoint exits with a request that gets no response."""
+    """The sender to the former endpoint exits while its request has no response."""
     pair, other = world.producer(), world.producer("other")
     world.add(pair, A1)
     world.add(other, A1, name="other")
@@ -254,7 +254,7 @@ def test_a_marker_waits_for_a_leader(world: TransactionWorld) -> None:
 
 
 def test_a_deleted_partition_needs_no_marker(world: TransactionWorld) -> None:
-    """T22: a topic that only this broker's metadata lacks is waited for, one that ZooKeeper lacks is not."""
+    """T22: the markers wait if only this broker's metadata lacks the topic, but not if ZooKeeper lacks it."""
     pair = world.producer()
     world.add(pair, A0, B0)
     world.forget(B0)
@@ -281,7 +281,7 @@ def test_a_newer_coordinator_cancels_markers(world: TransactionWorld) -> None:
 
 
 def test_what_is_decided_is_completed_by_the_next_coordinator(world: TransactionWorld) -> None:
-    """Its markers go to all partitions again, with the new coordinator epoch; an open transaction goes on."""
+    """The new coordinator sends markers to all partitions again, with its own epoch. An open transaction stays open."""
     pair, other = world.producer(), next(n for n in "abcdef" if world.partition_of(n) == world.partition_of())
     open_pair = world.producer(other)
     world.add(open_pair, A0, name=other)

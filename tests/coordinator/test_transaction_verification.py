@@ -1,4 +1,4 @@
-"""Leaders verify transactions before they append: produce, commit of offsets, markers, coordinators that are away."""
+"""Test that leaders verify transactions before they append: produce, markers, unavailable coordinators, metrics."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ batch = partial(batch_at, timestamp=START_MS, transactional=True)
 
 
 class VerifyingWorld(TransactionWorld):
-    """Broker 0 with a verifier, whose requests are answered by its own request handler.
+    """Broker 0 with a verifier, whose requests its own request handler answers.
 
-    Requests in `held` wait for `go_on`. `version` is the highest version of AddPartitionsToTxn that a coordinator has.
+    If `holds` is set, requests wait in `held` until `go_on` is called. `version` is the highest version of
+    AddPartitionsToTxn that the coordinator supports.
     """
 
     def __init__(self, place: Path) -> None:
@@ -78,7 +79,7 @@ class VerifyingWorld(TransactionWorld):
                 self.go_on()
 
     def go_on(self) -> None:
-        """Answer what was asked of coordinators."""
+        """Answer the held requests to coordinators."""
         held, self.held = self.held, []
         for message, sender in held:
             self._asked_of_us[message.correlation_id] = message, sender
@@ -104,7 +105,7 @@ class VerifyingWorld(TransactionWorld):
     def begin_produce(
         self, pair: tuple[int, int], *values: bytes, to: TopicPartition = A0, sequence: int = 0, name: str = ID
     ) -> list[int]:
-        """Send a produce for each value; their correlation ids."""
+        """Send a produce request for each value, and return the correlation ids."""
         made = []
         for place, value in enumerate(values):
             data = batch(value, producer=pair[0], epoch=pair[1], sequence=sequence + place)
@@ -113,7 +114,7 @@ class VerifyingWorld(TransactionWorld):
         return made
 
     def codes_of(self, numbers: list[int]) -> list[int | None]:
-        """The codes of produces, None for those without a response."""
+        """Return the error codes of produce requests; None for those without a response."""
         answers = {each.correlation_id: each for each in self.answers}
         return [answers[each].response.partitions[0].error_code if each in answers else None for each in numbers]
 
@@ -121,7 +122,7 @@ class VerifyingWorld(TransactionWorld):
         return self.codes_of(self.begin_produce(pair, *values, **fields))  # type: ignore[arg-type]
 
     def mark(self, pair: tuple[int, int], commit: bool = False) -> int:
-        """A coordinator's marker; its code."""
+        """Send a marker as a coordinator, and return its error code."""
         marker = WritableTxnMarker(*pair, commit, (A0,), 0)
         return int(self.ask(WriteTxnMarkersRequest(0, (marker,))).markers[0].partitions[0].error_code)
 
@@ -148,7 +149,7 @@ def test_a_batch_is_appended_where_its_partition_was_added(world: VerifyingWorld
 
 
 def test_a_batch_that_comes_after_the_marker_opens_no_transaction(world: VerifyingWorld) -> None:
-    """KAFKA-14402: it would never end, and readers of committed data would wait for it."""
+    """KAFKA-14402: this transaction would never end, and read_committed consumers would wait for it."""
     pair = world.producer()
     world.add(pair, A0)
     world.holds = True

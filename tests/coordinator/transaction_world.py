@@ -1,4 +1,4 @@
-"""A broker with its transaction coordinator on virtual time: the partitions of __transaction_state are real logs."""
+"""A broker with its transaction coordinator on virtual time. The partitions of __transaction_state are real logs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ START_MS = 1_700_000_000_000
 
 
 class VirtualTime:
-    """The wall clock of a virtual one."""
+    """A wall clock that follows the virtual clock."""
 
     def __init__(self, world: TransactionWorld) -> None:
         self._world = world
@@ -60,10 +60,10 @@ class VirtualTime:
 
 
 class TransactionWorld(Broker):
-    """Broker 0, which leads the partitions of __transaction_state that the test says, of `partitions`.
+    """Broker 0, which leads the partitions of __transaction_state that the test selects, of `partitions`.
 
-    Partitions a-0 and b-0 are led by broker 0, a-1 by broker 1. `codes` has the code of a marker by partition; a broker
-    in `frozen` does not answer.
+    Broker 0 leads a-0 and b-0, broker 1 leads a-1. `codes` has the error code of a marker by partition. A broker in
+    `frozen` does not answer.
     """
 
     def __init__(self, place: Path, partitions: int = 3, **fields: Any) -> None:
@@ -107,16 +107,16 @@ class TransactionWorld(Broker):
         self.inform()
 
     def inform(self, *states: Any, live: Iterable[int] = (0, 1)) -> None:
-        """UpdateMetadata of these partitions, by default of the topics a and b."""
+        """Send UpdateMetadata for these partitions, by default for the topics a and b."""
         topics = states or tuple(self.topics_with())
         self.update(*topics, live=tuple(alive(each, 9092 + each) for each in live))
 
     def topics_with(self, *more: TopicPartition) -> list[Any]:
-        """The topics, and other partitions that broker 0 leads."""
+        """Return the metadata of the topics a and b, and of other partitions that broker 0 leads."""
         return [known("a"), known("a", 1, leader=1), known("b"), *(known(each.topic, each.partition) for each in more)]
 
     def forget(self, partition: TopicPartition) -> None:
-        """The metadata cache forgets a partition."""
+        """Remove a partition from the metadata cache."""
         self.inform(known(partition.topic, partition.partition, leader=LEADER_DURING_DELETE))
 
     def _asked(self, message: Ask, sender: ActorAddress) -> None:
@@ -147,7 +147,7 @@ class TransactionWorld(Broker):
         self.base.inject(sender, Answer(message.id, result), self._bridge)
 
     def _transmit(self, message: Message, sender: ActorAddress) -> None:
-        """The other brokers, and this one: answer a request of markers."""
+        """Answer a WriteTxnMarkers request as its receiver, unless this broker is frozen."""
         if not isinstance(message, Transmit):
             return
         self.sent.append(message)
@@ -169,7 +169,7 @@ class TransactionWorld(Broker):
         self.base.inject(sender, answer, self.network)
 
     def thaw(self, failed: bool = False) -> None:
-        """The frozen broker answers the last request, or its connection is lost."""
+        """Let the frozen broker answer the last request, or break its connection if `failed`."""
         self.frozen.clear()
         message, sender = self.unanswered
         if failed:
@@ -178,10 +178,10 @@ class TransactionWorld(Broker):
             self.respond(message, sender)
         self.run()
 
-    # ------------------------------------------------------------------------------------------------ what is asked
+    # ------------------------------------------------------------------------------------------------ requests
 
     def coordinate(self, *partitions: int, leader: int = 0) -> None:
-        """These partitions of __transaction_state are led by a broker now."""
+        """Make a broker the leader of these partitions of __transaction_state."""
         self.epoch += 1
         reported = {"leader": leader, "epoch": self.epoch, "isr": (leader,), "replicas": (leader, 1 - leader)}
         self.inform(*(known(TRANSACTION_STATE, number, **reported) for number in partitions))
@@ -201,7 +201,7 @@ class TransactionWorld(Broker):
         return response
 
     def producer(self, name: str = ID, **fields: Any) -> tuple[int, int]:
-        """An initialized producer: its id and epoch."""
+        """Initialize a producer, and return its id and epoch."""
         response = self.init(name, **fields)
         assert response.error_code == NONE, response
         return response.producer_id, response.producer_epoch
@@ -221,17 +221,17 @@ class TransactionWorld(Broker):
         return described
 
     def stands(self, name: str = ID) -> tuple[str, int]:
-        """State and epoch of an id."""
+        """Return the state and the producer epoch of a transactional id."""
         described = self.describe(name)
         return described.transaction_state, described.producer_epoch
 
     @property
     def markers(self) -> list[WritableTxnMarker]:
-        """All markers that were sent."""
+        """Return all markers that were sent."""
         return [marker for each in self.sent for marker in each.request.markers]
 
     def logged(self, name: str = ID) -> list[Transaction | None]:
-        """The records of an id, from the file."""
+        """Read the records of a transactional id from the log file; None for a tombstone."""
         place = Path(self.settings.log_dirs[0]) / f"{TRANSACTION_STATE}-{self.partition_of(name)}"
         data = (place / f"{0:020d}.log").read_bytes()
         found: list[Transaction | None] = []

@@ -1,4 +1,4 @@
-"""A broker with its group coordinator on virtual time: the partitions of __consumer_offsets are real logs."""
+"""A broker with its group coordinator on virtual time. The partitions of __consumer_offsets are real logs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RANGE = (JoinProtocol("range", b"\0\1\0\0\0\1\0\1t"),)
 
 
 class World(Broker):
-    """Broker 0. It leads those partitions of __consumer_offsets that the test says, of `partitions`."""
+    """Broker 0, which leads the partitions of __consumer_offsets that the test selects, of `partitions`."""
 
     def __init__(self, place: Path, partitions: int = 4, **fields: Any) -> None:
         self.topic_exists: bool | None = True
@@ -74,7 +74,7 @@ class World(Broker):
         self.base.inject(sender, Answer(message.id, result), self._bridge)
 
     def coordinate(self, *partitions: int, leader: int = 0) -> None:
-        """These partitions of the groups' topic are led by a broker now."""
+        """Make a broker the leader of these partitions of __consumer_offsets."""
         self.epoch += 1
         reported = {"leader": leader, "epoch": self.epoch, "isr": (leader,), "replicas": (leader, 1 - leader)}
         self.update(
@@ -89,7 +89,7 @@ class World(Broker):
         self.base.simulate(self.clock.now() + seconds)
 
     def answer(self, id: int) -> Any:
-        """The answer to a request, None while it waits."""
+        """Return the response to a request; None while it waits."""
         self.run()
         return next((answer.response for answer in self.answers if answer.correlation_id == id), None)
 
@@ -98,18 +98,18 @@ class World(Broker):
         return response
 
     def commit(self, group: str = "g", offset: int = 7, member: str = "", generation: int = -1, *more: Any) -> int:
-        """The code of a commit for t-0."""
+        """Commit an offset for t-0, and return the error code."""
         part = (CommittedPartition(T0, offset), *more)
         response = self.ask(OffsetCommitRequest(8, group, generation, member, part))
         return int(response.partitions[0].error_code)
 
     def fetch(self, group: str = "g") -> dict[TopicPartition, int] | int:
-        """All offsets of a group, or the code."""
+        """Return all offsets of a group, or the error code."""
         response = self.ask(OffsetFetchRequest(7, group, None))
         return response.error_code or {each.partition: each.committed_offset for each in response.partitions}
 
     def join(self, group: str = "g", member: str = "", version: int = 3, **fields: Any) -> int:
-        """A JoinGroup that is not waited for: its number."""
+        """Send a JoinGroup request without waiting for its response, and return its correlation id."""
         defaults: dict[str, Any] = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 60_000}
         request = JoinGroupRequest(
             version, group, member_id=member, protocol_type="consumer", protocols=RANGE, **{**defaults, **fields}
@@ -119,7 +119,7 @@ class World(Broker):
         return id
 
     def member(self, group: str = "g", **fields: Any) -> str:
-        """A member of a new group, alone and with its part: its id."""
+        """Create a group with one member that has its assignment, and return the member id."""
         joining = self.join(group, **fields)
         self.pass_time(3.0)
         joined = self.answer(joining)
@@ -132,5 +132,5 @@ class World(Broker):
         return int(self.ask(HeartbeatRequest(4, group, generation, member)).error_code)
 
     def made(self) -> list[tuple[str, ...]]:
-        """The topics that were to be made."""
+        """Return the topics of the CreateMissingTopics messages."""
         return [message.topics for message in self.created if isinstance(message, CreateMissingTopics)]

@@ -1,4 +1,4 @@
-"""The values of messages: each is a column of Spark's, and a payload that is not of its class is named."""
+"""Test the values of messages: each is a column in Spark, and a payload of another class is rejected with its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a run: each names its place, those of one event have its id, and what cannot be decoded is a fact."""
+"""Test the facts of a run: their trace position and event id, and the fact for a payload that cannot be decoded."""
 
 from __future__ import annotations
 

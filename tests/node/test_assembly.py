@@ -1,4 +1,4 @@
-"""Whole nodes made of parts: three in one process over a ZooKeeper in memory, on sockets and in virtual time."""
+"""Test whole nodes: three in one process with an in-memory ZooKeeper, on sockets and in virtual time."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def controller(zookeeper: MemoryZooKeeper) -> int:
 
 
 def create_topic(zookeeper: MemoryZooKeeper) -> None:
-    """As kafka-topics would."""
+    """Create the topic t, as kafka-topics does."""
     partitions = tuple(PartitionAssignment(n, ReplicaAssignment(replicas)) for n, replicas in ASSIGNMENT.items())
     with Client(MemoryStore(zookeeper)) as admin:
         admin.ask(CreateTopic(TopicAssignment("t", partitions)))
 
 
 def leaders(zookeeper: MemoryZooKeeper) -> dict[int, int]:
-    """Partition -> leader, as the state znodes say."""
+    """Return the leader of each partition of t from the state znodes."""
     with Client(MemoryStore(zookeeper)) as admin:
         states = admin.ask(GetPartitionStates(tuple(TopicPartition("t", n) for n in ASSIGNMENT))).states
     return {each.partition.partition: each.state.leader for each in states if each.state is not None}
 
 
 def assert_each_replays(place: Path, nodes: int, killed: int = 0) -> None:
-    """Each node has a trace of its own, which replays; all but the killed ones were closed."""
+    """Assert that each node has its own trace that replays, and that only traces of killed nodes are incomplete."""
     runs = replay_directory(place, (NodeActor,)).runs
     assert sorted(run.node for run in runs) == list(range(nodes))
     for run in runs:
@@ -79,14 +79,14 @@ def assert_each_replays(place: Path, nodes: int, killed: int = 0) -> None:
 
 
 async def until(good: Callable[[], object]) -> None:
-    """Give the loop its turns until `good()`."""
+    """Run the event loop until `good()` is true."""
     async with asyncio.timeout(DEADLINE):
         while not good():
             await asyncio.sleep(0.001)
 
 
 async def metadata(node: Node, port: int) -> MetadataResponse:
-    """The response to a client over a socket of the node."""
+    """Send a Metadata request over a socket of the node, and return the response."""
     where = Endpoint("PLAINTEXT", "127.0.0.1", port)
     transmit = Transmit("client", where, 1, "client", MetadataRequest(8, None, False), DEADLINE)
     outcome = await node.base.request(node.network.address, transmit, DEADLINE)
@@ -139,7 +139,7 @@ def test_three_nodes_in_one_process_elect_a_controller_and_lead_a_topic(tmp_path
 
 @attrs.define
 class World:
-    """Three nodes on one virtual clock, and their ZooKeeper and network in memory."""
+    """Nodes on one virtual clock, with an in-memory ZooKeeper and network."""
 
     scheduler: VirtualScheduler
     zookeeper: MemoryZooKeeper
@@ -164,13 +164,13 @@ class World:
         return cls(scheduler, zookeeper, network, nodes, stores)
 
     def until(self, good: Callable[[], object], seconds: float = 60.0) -> float:
-        """Let time pass until `good()`; how much it was."""
+        """Let time pass until `good()` is true, and return the elapsed seconds."""
         before = self.scheduler.clock.now()
         self.scheduler.run_until(good, seconds)
         return self.scheduler.clock.now() - before
 
     def kill(self, node_id: int) -> None:
-        """As kill -9 would: the peers' connections break, the session is left to expire."""
+        """Simulate kill -9: the connections of peers are cut, and the session expires after its timeout."""
         node = self.nodes[node_id]
         self.scheduler.remove(node.base)
         self.stores[node_id].abandon()
@@ -257,7 +257,7 @@ def test_a_zookeeper_that_is_down_fails_the_node(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_go_on_fails_the_node(tmp_path: Path) -> None:
-    """A node must not continue as a zombie controller: the process ends with code 1."""
+    """A node must not continue as a zombie controller: it ends with NodeFailed."""
     world = World.of(tmp_path, 1)
     world.until(lambda: world.nodes[0].ready)
     world.stores[0].fail("its thread has ended")
@@ -270,7 +270,7 @@ def test_a_store_that_cannot_go_on_fails_the_node(tmp_path: Path) -> None:
 
 
 def ask(world: World, node_id: int, request: Message) -> Any:
-    """What node `node_id` answers a client, whose requests come over the network of the others."""
+    """Send a request to node `node_id` over another node's network, and return the response."""
     client = world.nodes[(node_id + 1) % len(world.nodes)]
     where = Endpoint("PLAINTEXT", "127.0.0.1", 9092 + node_id)
     transmit = Transmit(f"client of {node_id}", where, 1, "client", request, DEADLINE)
@@ -283,7 +283,7 @@ def ask(world: World, node_id: int, request: Message) -> Any:
 
 
 def topics_of(response: MetadataResponse) -> dict[str, tuple[int, int]]:
-    """Topic -> (code, how many partitions)."""
+    """Return (error code, number of partitions) of each topic."""
     return {topic.name: (topic.error_code, len(topic.partitions)) for topic in response.topics}
 
 

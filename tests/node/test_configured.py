@@ -1,4 +1,4 @@
-"""Nodes apply changed configurations, within a session and after an expiry, in virtual time."""
+"""Test that nodes apply changed configurations, also after an expired session, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zk_bridge.memory_store import MemoryStore
 
 
 def started(tmp_path: Path) -> World:
-    """A cluster of three with a topic t."""
+    """Return a cluster of three nodes with the topic t."""
     world = World.of(tmp_path)
     world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
     create_topic(world.zookeeper)
@@ -27,14 +27,14 @@ def started(tmp_path: Path) -> World:
 
 
 def change(world: World, **overrides: int) -> None:
-    """As kafka-configs would."""
+    """Set the configuration of topic t, as kafka-configs does."""
     entries = tuple(ConfigEntry(name.replace("_", "."), str(value)) for name, value in overrides.items())
     with Client(MemoryStore(world.zookeeper)) as admin:
         admin.ask(SetTopicConfig("t", entries))
 
 
 def max_message_bytes(world: World) -> list[int]:
-    """max.message.bytes of t as each node has it."""
+    """Return max.message.bytes of topic t on each node."""
     managers = [each for node in world.nodes for each in actors(node) if isinstance(each, ReplicaManagerActor)]
     return [manager._topics["t"].settings.max_message_bytes for manager in managers]
 

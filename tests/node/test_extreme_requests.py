@@ -1,6 +1,6 @@
-"""Well-formed requests with extreme values, over every API and version, to a whole node in virtual time.
+"""Send well-formed requests with extreme values, of every API and version, to a whole node in virtual time.
 
-No handler raises; each request gets a response that its version can carry, or its connection is closed with a reason.
+No handler raises. Each request gets a response that its version can carry, or its connection is closed with a reason.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore
 
 AT_ONCE = 40
-"""Requests of one example."""
+"""Number of requests in one example."""
 PATIENCE = 700.0
-"""Seconds: longer than a group, a topic or a record waits by default."""
+"""Seconds that the test lets pass: longer than the default waits of groups, topics and records."""
 
 
 @attrs.define(repr=False)
 class Asked:
-    """A node in virtual time, and the requests that were sent to it."""
+    """A node in virtual time, and the outcomes of the requests that were sent to it."""
 
     world: World = attrs.field(repr=False)
     outcomes: dict[int, Message | None] = attrs.field(factory=dict, repr=False)
-    """By correlation id; None: it is not answered."""
+    """Outcome by correlation id; None if the request has no outcome yet."""
     number: int = 0
 
     def send(self, request: Message, client: str = "client") -> int:
-        """Send a request on a connection of its own; its correlation id."""
+        """Send a request on its own connection, and return its correlation id."""
         self.number += 1
         number, place = self.number, self.world.nodes[0].settings.listeners[0]
         self.outcomes[number] = None
@@ -68,7 +68,7 @@ class Asked:
         return number
 
     def ask(self, request: Message) -> Message:
-        """Send a request and wait for its response."""
+        """Send a request, wait for its response, and return it."""
         number = self.send(request)
         self.world.until(lambda: self.outcomes[number] is not None)
         outcome = self.outcomes[number]
@@ -77,13 +77,13 @@ class Asked:
 
     @property
     def failures(self) -> int:
-        """How often a handler raised."""
+        """Return the number of handlers that raised."""
         return self.world.nodes[0].base.failures
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    """A node that is controller and coordinator, with topics t and u."""
+    """Return a node that is controller and coordinator, with the topics t and u."""
     options = {"offsets_topic_replication_factor": 1, "offsets_topic_num_partitions": 2}
     of_transactions = {"replication_factor": 1, "num_partitions": 2, "min_isr": 1}
     options |= {f"transaction_state_log_{name}": value for name, value in of_transactions.items()}
@@ -105,7 +105,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
 
 
 def may_wait(request: Message) -> bool:
-    """Whether a request may rightly wait longer than PATIENCE, or has no response."""
+    """Return whether a request may wait longer than PATIENCE, or has no response."""
     if isinstance(request, ProduceRequest) and request.acks == 0:
         return True
     if isinstance(request, FetchRequest):
@@ -115,7 +115,10 @@ def may_wait(request: Message) -> bool:
 
 
 def assert_each_ends(asked: Asked, sent: dict[int, tuple[int, int, Message]]) -> None:
-    """Wait for the outcomes of these requests, each by correlation id with its API key and version, and check them."""
+    """Wait for the outcomes of the requests, and check that no handler raised.
+
+    `sent` contains (API key, version, request) by correlation id.
+    """
     failures = asked.failures
     asked.world.scheduler.run(PATIENCE)
     for number, (key, version, request) in sent.items():
@@ -132,7 +135,7 @@ def assert_each_ends(asked: Asked, sent: dict[int, tuple[int, int, Message]]) ->
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_extreme_values_are_answered(asked: Asked, seed: int) -> None:
-    """Several of them at a time, at random."""
+    """Send several random requests at a time."""
     frames, sent = Frames(Random(seed)), {}
     for _ in range(AT_ONCE):
         key, version, _, frame = frames.next(share_mutated=0)
@@ -144,7 +147,7 @@ def test_extreme_values_are_answered(asked: Asked, seed: int) -> None:
 
 @pytest.mark.parametrize("version", (2, 3, 4))
 def test_a_commit_may_be_kept_for_ever(asked: Asked, version: int, caplog: pytest.LogCaptureFixture) -> None:
-    """The time at which it expires did not fit its record: GroupActor raised, and the client was never answered."""
+    """The expiry time did not fit into its record. GroupActor raised, and the client received no response."""
     commit = (CommittedPartition(TopicPartition("t", 0), 7),)
     request = OffsetCommitRequest(version, f"kept-{version}", -1, "", commit, retention_time_ms=2**63 - 1)
     response = asked.ask(request)
@@ -158,7 +161,10 @@ ONE_BY_ONE = [*([api] for api in APIS if api not in ORDERS), ORDERS]
 
 @pytest.mark.parametrize("apis", ONE_BY_ONE, ids=lambda apis: apis[0].name)
 def test_each_number_may_be_extreme(asked: Asked, apis: list[Api]) -> None:
-    """One number at a time, in every version. Extreme controller epochs come last: later requests would be stale."""
+    """One number at a time is extreme, in every version.
+
+    Extreme controller epochs are sent last, because they make later controller requests stale.
+    """
     frames, named, sent = SingleExtremes(), [], {}
     for api in apis:
         for version in range(api.min_version, api.max_version + 1):

@@ -1,4 +1,4 @@
-"""Cyclic garbage is found while it is young, and nothing old is looked at for it (`actors.node.garbage`)."""
+"""Test `actors.node.garbage`: young cyclic garbage is freed, and old objects are not examined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.wire_client import WireClient
 
 
 class Knot:
-    """An object that only the collector can free."""
+    """An object that only the garbage collector can free."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -27,7 +27,7 @@ class Knot:
 @pytest.fixture(autouse=True)
 def tamed() -> Iterator[None]:
     thresholds = gc.get_threshold()
-    gc.collect()  # what the tests before left young would be looked at by the first collection
+    gc.collect()  # otherwise the first collection would also examine young objects of earlier tests
     garbage.tame()
     yield
     gc.set_threshold(*thresholds)

@@ -1,4 +1,4 @@
-"""The metrics of a whole node: what is there from the start, and whether each says what it means."""
+"""Test the metrics of a whole node: their declarations, initial values and samples."""
 
 from __future__ import annotations
 

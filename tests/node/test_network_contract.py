@@ -1,4 +1,4 @@
-"""What every network between nodes must do: one test class, run on sockets and on the network in memory."""
+"""The contract of all networks between nodes. The tests run on sockets and on the in-memory network."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ RESPONSE = UpdateMetadataResponse(0)
 
 
 class World(abc.ABC):
-    """A caller and a listener, each on its own base; what came of the calls, and the requests that arrived."""
+    """A caller and a listener, each on its own base, with the outcomes of calls and the requests that arrived."""
 
     def __init__(self, bases: tuple[LocalBase, LocalBase], network: Network, listener: Listener, port: int) -> None:
         self.endpoint = Endpoint("PLAINTEXT", "127.0.0.1", port)
@@ -66,54 +66,57 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def finish(self, coroutine: Any) -> None:
-        """Run a coroutine to its end."""
+        """Run a coroutine until it has ended."""
 
     @abc.abstractmethod
     def until(self, good: Callable[[], object]) -> None:
-        """Let things happen until `good()`."""
+        """Run both bases until `good()` is true."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Stop everything."""
+        """Stop the listener and the network, and release their resources."""
 
     def stop_listener(self) -> None:
-        """Stop it, once."""
+        """Stop the listener, unless it has stopped."""
         if not self.stopped:
             self.stopped = True
             self.finish(self.listener.stop())
 
     def barrier(self) -> None:
-        """Everything before a whole round trip on a channel of its own has happened when that is over."""
+        """Wait until all earlier messages are handled: make a round trip on a separate channel.
+
+        Its outcome must be the only one.
+        """
         self.call(99, channel="barrier")
         arrived = self.request()
         self.answer(ClientResponse(arrived.connection, 99, RESPONSE))
         assert self.outcome() == Received("barrier", 99, RESPONSE), "the only outcome"
 
     def call(self, correlation_id: int = 1, timeout: float = 10.0, channel: str = "c") -> Transmit:
-        """Send a request."""
+        """Send a request, and return its Transmit."""
         transmit = Transmit(channel, self.endpoint, correlation_id, "client", REQUEST, timeout)
         self.tell(self.caller, self.network.address, transmit, self.me)
         return transmit
 
     def tell(self, base: LocalBase, to: ActorAddress, message: Any, sender: ActorAddress) -> None:
-        """Send mail as an actor would."""
+        """Inject a message, as an actor would send it."""
         base.inject(to, message, sender)
 
     def serve(self) -> None:
-        """Open the doors."""
+        """Let the listener serve clients."""
         self.tell(self.called, self.listener.address, ServeClients(self.handler), self.handler)
 
     def answer(self, message: Any) -> None:
-        """Answer as the handler."""
+        """Send a message to the listener as the request handler."""
         self.tell(self.called, self.listener.address, message, self.handler)
 
     def outcome(self) -> Any:
-        """The next outcome of a call."""
+        """Wait for the next outcome of a call, and return it."""
         self.until(lambda: self.outcomes)
         return self.outcomes.pop(0)
 
     def request(self) -> ClientRequest:
-        """The next request that arrives."""
+        """Wait for the next request, and return it."""
         self.until(lambda: self.requests)
         return self.requests.pop(0)
 
@@ -181,7 +184,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 @pytest.fixture
 def open_world(world: World) -> World:
-    """With the doors open."""
+    """Return a world whose listener serves clients."""
     world.finish(world.listener.bind())
     world.serve()
     return world
@@ -289,7 +292,7 @@ SOMETHING = FetchResponse((FetchedPartition(TP, 0, 7, 7, 0),), 0, SESSION)
 
 
 def poll(epoch: int, *parts: FetchPartition, wait_ms: int = 20) -> FetchRequest:
-    """A request of the session; an idle poll unless it names something."""
+    """Return a fetch request of the session. It is an idle poll unless it names partitions."""
     return FetchRequest(11, 1, wait_ms, 1, parts, session_id=SESSION, session_epoch=epoch)
 
 

@@ -1,4 +1,4 @@
-"""NodeActor: whole nodes on the in-memory ZooKeeper and virtual time, with a real log directory and a fake network."""
+"""Test NodeActor in virtual time, with the in-memory ZooKeeper, a real log directory and a simulated network."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SESSION = 18.0
 
 
 class Node:
-    """One node, its ZooKeeper session, and its messages to the outside, in order."""
+    """A node, its ZooKeeper session, and the messages that it sent to external endpoints, in order."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Node:
         self.base.inject(self.address, start, self.outside)
 
     def delivered(self, delivery: Delivery) -> None:
-        """The base's observer: no handler may fail but those that a test provokes."""
+        """Record a handler that failed. The base calls this method after each delivery."""
         if delivery.error not in (None, "dead letter"):
             self.errors.append(f"{delivery.receiver}: {type(delivery.message).__name__}: {delivery.error}")
 
@@ -91,7 +91,7 @@ class Node:
             self.store.submit(message)
 
     def _transmit(self, message: Any, sender: ActorAddress) -> None:
-        """Answer as a broker and as a controller would; None as an answer means the connection breaks."""
+        """Answer like a broker or a controller. If the answer is None, report a broken connection instead."""
         transmit = message.question if isinstance(message, Ask) else message
         if not isinstance(transmit, Transmit):
             return
@@ -109,20 +109,20 @@ class Node:
         self.base.inject(sender, Answer(message.id, outcome) if isinstance(message, Ask) else outcome, self.network)
 
     def run(self, seconds: float = 0.0) -> list[Any]:
-        """Let time pass; return the messages to the outside meanwhile."""
+        """Let time pass, and return the messages that the node sent meanwhile."""
         before = len(self.reported)
         self.time.advance(seconds)
         self.base.run()
         return self.reported[before:]
 
     def stop(self) -> list[Any]:
-        """Tell the node to stop, and let no time pass."""
+        """Send StopNode without letting time pass, and return the messages that the node sent."""
         self.base.inject(self.address, StopNode(), self.outside)
         return self.run()
 
     @property
     def shutdowns_asked(self) -> int:
-        """How often the controller was asked for a controlled shutdown."""
+        """Return the number of controlled shutdown requests."""
         return sum(isinstance(transmit.request, ControlledShutdownRequest) for transmit in self.transmitted)
 
 
@@ -133,7 +133,7 @@ def zookeeper() -> MemoryZooKeeper:
 
 @pytest.fixture
 def node(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> Iterator[Node]:
-    """A started node with both roles."""
+    """Return a started node with both roles, and check that no handler failed."""
     started = Node(frozen, tmp_path / "data", zookeeper)
     started.run()
     yield started
@@ -141,7 +141,7 @@ def node(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> Iter
 
 
 def registration(zookeeper: MemoryZooKeeper) -> Any:
-    """The registration of broker 0: (data, znode)."""
+    """Return the registration of broker 0 as (data, znode)."""
     znode = zookeeper.read("/brokers/ids/0")
     return json.loads(znode.data) if znode.data else None, znode
 
@@ -177,7 +177,7 @@ def test_a_broker_alone_does_not_compete(frozen: FrozenTime, tmp_path: Path, zoo
 def test_a_broker_without_the_controllers_listener_says_so(
     node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, name: str, caplog: Any
 ) -> None:
-    """Node 0 is controller, and talks to brokers on PLAINTEXT. It is said again after a lost session."""
+    """Node 0 is the controller and uses listener PLAINTEXT. The warning is repeated after an expired session."""
     where = Endpoint(name, "127.0.0.1", 9093)
     other = Node(frozen, tmp_path / "other", zookeeper, 1, where, inter_broker_listener_name=name)
     words = "Controller 0 uses listener PLAINTEXT, but this broker advertises only INTERNAL"
@@ -220,7 +220,7 @@ def test_after_an_expired_session_it_registers_anew_and_then_competes(node: Node
 
 
 def advertise(node: Node, text: str | None) -> None:
-    """Say where broker 0 is reached, as kafka-configs would."""
+    """Set advertised.listeners of broker 0, as kafka-configs does; None removes it."""
     said = () if text is None else (ConfigEntry("advertised.listeners", text),)
     with Client(MemoryStore(node.zookeeper)) as admin:
         admin.ask(SetBrokerConfig("0", said))
@@ -230,7 +230,10 @@ def advertise(node: Node, text: str | None) -> None:
 def test_where_a_broker_is_reached_may_be_said_while_it_runs(
     node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, caplog: Any
 ) -> None:
-    """The registration stays what it is, and says so; in later sessions and lives, too. Nonsense changes nothing."""
+    """The registration is updated without a new broker epoch.
+
+    Later sessions and restarted nodes also register the new listeners. An invalid value changes nothing.
+    """
 
     def reported() -> Any:
         return registration(zookeeper)[0]["endpoints"]
@@ -262,7 +265,7 @@ def test_where_a_broker_is_reached_may_be_said_while_it_runs(
 
 
 def test_a_session_may_expire_at_any_moment_of_the_start(frozen: FrozenTime, tmp_path: Path) -> None:
-    """After every single delivery, from the one that opens the session to ten after the one with which all is done."""
+    """The session expires after each single delivery: from its start to ten deliveries after NodeReady."""
     tried = beyond = 0
     for deliveries in itertools.count(1):
         zookeeper = MemoryZooKeeper()
@@ -320,7 +323,10 @@ def test_a_stop_does_not_wait_for_ever_for_zookeeper(node: Node) -> None:
 
 
 def test_a_stop_does_not_wait_for_a_start_that_waits_for_zookeeper(frozen: FrozenTime, tmp_path: Path) -> None:
-    """Cut off after every single delivery until it serves; then it waits for a session's time, no longer."""
+    """The connection is cut after each single delivery until the node serves.
+
+    A node that serves waits for at most a session timeout.
+    """
     tried = 0
     for deliveries in itertools.count(1):
         node = Node(frozen, tmp_path / str(deliveries), MemoryZooKeeper())

@@ -1,4 +1,4 @@
-"""The state tables of a node."""
+"""Test the state tables of a node."""
 
 from __future__ import annotations
 

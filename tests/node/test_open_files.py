@@ -1,4 +1,4 @@
-"""The limit of open files at a node's start."""
+"""Test the check of the open file limit at a node's start."""
 
 from __future__ import annotations
 

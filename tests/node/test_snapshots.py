@@ -1,4 +1,4 @@
-"""Whole nodes are replayed from snapshots: records whose beginning is gone, and what any actor held at any moment."""
+"""Replay whole nodes from snapshots: traces whose beginning was removed, and the state of any actor at any moment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zk_bridge.memory_store import MemoryStore
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three nodes: topics come and go, the controller changes; only the end of the record is kept."""
+    """Run three nodes with topic creations, topic deletions and failovers. Only the end of each trace is kept."""
     place = tmp_path_factory.mktemp("lived")
     world = World.of(place, trace_max_bytes=120_000)
     world.scheduler.run(5.0)

@@ -1,4 +1,4 @@
-"""The state of every actor is one value: it travels through the trace's codec, and an actor made of it lives on."""
+"""Test that the state of every actor is one value, which the trace codec encodes and which restores an equal actor."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ ACTORS = {
 
 
 def actors(node: Node) -> Iterator[Any]:
-    """All actors of a node, parents first."""
+    """Yield all actors of a node, parents first."""
     return (ref.actor for ref in list(node.base.register))
 
 
 def travelled(node: Node, actor: Any) -> ActorState:
-    """The actor's state, encoded and decoded; it must not have changed on the way."""
+    """Return the actor's state after encoding and decoding it, and check that it is unchanged."""
     state = state_of(actor)
     name, payload = encode(state)
     back: ActorState = MessageDecoder(node.base.address_of).decode(name, payload)
@@ -76,7 +76,7 @@ def travelled(node: Node, actor: Any) -> ActorState:
 
 
 def replace_all(world: World) -> None:
-    """In the place of every actor put a fresh one that holds its state."""
+    """Replace every actor by a new one with its state."""
     for node in world.nodes:
         for actor in actors(node):
             fresh = type(actor)()
@@ -87,7 +87,10 @@ def replace_all(world: World) -> None:
 
 
 def test_every_actor_at_every_moment_has_a_state_that_travels(tmp_path: Path) -> None:
-    """After every single delivery of a start, an election and a topic's creation, suspended conversations included."""
+    """States are checked after each delivery of a start, an election and a topic creation.
+
+    Actors with suspended conversations have a state, too, but cannot be restored from it.
+    """
     world = World.of(tmp_path, 2)
     seen: set[type] = set()
     suspended = 0
@@ -114,7 +117,10 @@ def test_every_actor_at_every_moment_has_a_state_that_travels(tmp_path: Path) ->
 
 
 def lived(place: Path, replaced: bool) -> list[Any]:
-    """Election, topic, failover, deletion: the tree after each chapter, and how many deliveries it took."""
+    """Run an election, a topic creation, a failover and a topic deletion.
+
+    Return the znodes, the leaders and the number of deliveries after each step.
+    """
     world = World.of(place)
     chapters = []
 
@@ -145,7 +151,7 @@ def test_actors_restored_from_their_states_live_on_the_same(tmp_path: Path) -> N
 
 
 class Holder(Dispatcher):
-    """Holds whatever a test gives it."""
+    """An actor whose attributes the tests set."""
 
 
 def test_what_is_shared_stays_shared() -> None:

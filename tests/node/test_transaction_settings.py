@@ -1,4 +1,4 @@
-"""The settings and metrics of transactions are Kafka's, by name and default."""
+"""Compare the settings and metrics of transactions with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ DEFAULTS = {
     "offsets.commit.timeout.ms": "5000",
     "offset.metadata.max.bytes": "4096",
 }
-"""Kafka 2.6's defaults; verification and the expiration of producer ids are 3.9's."""
+"""Kafka 2.6's defaults. Those of verification and of the expiration of producer ids are Kafka 3.9's."""
 
 WITHOUT_EFFECT = {"producer.id.expiration.check.interval.ms", "offsets.commit.required.acks"}
-"""Producer ids are looked through with retention, and commits of offsets always wait for all in-sync replicas."""
+"""Producer ids are checked together with retention, and offset commits always wait for all in-sync replicas."""
 
 METRICS = {
     "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,name=UnknownDestinationQueueSize",
@@ -63,7 +63,7 @@ def test_every_setting_of_transactions_is_compared() -> None:
 
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_a_metric_of_transactions_has_kafkas_name(name: str) -> None:
-    """In the form that jmx_exporter gives it: in lower case, with underscores; counters end in _total."""
+    """The name has the form that jmx_exporter gives it: lower case, with underscores. Counters end in _total."""
     matched = re.fullmatch(r"([\w.]+):type=([\w-]+),name=([\w-]+)", name)
     assert matched is not None
     exported = re.sub(r"\W", "_", "_".join(matched.groups())).lower()

@@ -1,1 +1,1 @@
-"""The actor runtime, rule by rule."""
+"""Test the actor runtime, rule by rule."""

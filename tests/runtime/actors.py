@@ -11,7 +11,7 @@ from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
 
 
 class Journal:
-    """An observer that keeps every delivery."""
+    """An observer that stores every delivery."""
 
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
@@ -24,7 +24,7 @@ class Journal:
 
 
 class Scripted(Actor):
-    """Does what the message says: a callable is called with (actor, sender), anything else is kept in `got`."""
+    """Calls a callable message with (actor, sender), and stores any other message in `got`."""
 
     def __init__(self) -> None:
         self.got: list[Any] = []
@@ -40,7 +40,7 @@ Script = Callable[[Scripted, ActorAddress], Any]
 
 
 class World:
-    """A base on virtual time with a journal, scripted actors and one external endpoint; `heard` has its messages."""
+    """A base on virtual time with a journal, scripted actors and an external endpoint. `heard` has its messages."""
 
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock()
@@ -54,7 +54,7 @@ class World:
         return self.system.createActor(actor_class)
 
     def tell(self, to: ActorAddress, *messages: Any) -> None:
-        """Inject and deliver until nothing is due."""
+        """Inject messages, and deliver until nothing is due."""
         for message in messages:
             self.base.inject(to, message, self.outside)
         self.base.run()

@@ -1,4 +1,4 @@
-"""The actors of the scenarios that run on every system base. A module of its own: other processes import it."""
+"""Actors for the scenarios that run on every system base. Other processes import this module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from messages.flow.conversation import ask, ask_all
 
 @attrs.frozen
 class Serve:
-    """Play ping-pong with `partner` for `rounds`, then reply to the sender."""
+    """Exchange the ball with `partner` for `rounds`, then reply to the sender."""
 
     partner: ActorAddress
     rounds: int
@@ -24,33 +24,33 @@ class Serve:
 
 @attrs.frozen
 class Ball:
-    """Flies."""
+    """The ball that two players send to each other."""
 
 
 @attrs.frozen
 class Raise:
-    """Have a child; let it exit or fail to start."""
+    """Create a child that exits, or fails in its constructor if `fails`."""
 
     fails: bool
 
 
 @attrs.frozen
 class Sleep:
-    """Wake up after `seconds`, in this order of payloads."""
+    """Start a timer for each of `seconds`, with the delay as payload."""
 
     seconds: tuple[float, ...]
 
 
 @attrs.frozen
 class Meet:
-    """To a flow actor: this is your oracle."""
+    """Set the oracle of a flow actor."""
 
     oracle: ActorAddress
 
 
 @attrs.frozen
 class Square(Question[int]):
-    """Question: a number's square; negative numbers fail."""
+    """Ask for the square of a number. Negative numbers fail."""
 
     asks: ClassVar[str] = "oracle"
     number: int
@@ -58,7 +58,7 @@ class Square(Question[int]):
 
 @attrs.frozen
 class Sum:
-    """Event of a flow actor: answer with the sum of squares, asked one by one or all at once."""
+    """An event of a flow actor: reply with the sum of the squares, which are asked one by one or all at once."""
 
     numbers: tuple[int, ...]
     at_once: bool
@@ -83,7 +83,7 @@ class Player(Dispatcher):
 
 
 class Unborn(Dispatcher):
-    """Cannot be constructed."""
+    """An actor whose constructor raises."""
 
     def __init__(self) -> None:
         raise ValueError("never")
@@ -103,7 +103,7 @@ class Parent(Dispatcher):
 
 
 class Sleeper(Dispatcher):
-    """Reports its wake-ups, in their order, when all have come."""
+    """Reports its wake-ups in order when all timers have fired."""
 
     def receiveMsg_Sleep(self, message: Sleep, sender: ActorAddress) -> None:
         self.boss, self.count, self.woken, self.began = sender, len(message.seconds), [], self.now
@@ -117,7 +117,7 @@ class Sleeper(Dispatcher):
 
 
 class Oracle(Dispatcher):
-    """Answers questions."""
+    """Answers Square questions."""
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
         number = message.question.number

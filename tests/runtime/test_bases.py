@@ -1,4 +1,4 @@
-"""The same small actors on our base and on Thespian's base of one process per actor."""
+"""Run the same small actors on our base and on Thespian's base with one process per actor."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def free_port() -> int:
 
 
 def reap(mark: str) -> None:
-    """Kill what is left of the actor system that was started under this mark (multiprocessing's own helper is not)."""
+    """Kill the remaining processes of the actor system with this mark, except multiprocessing's resource tracker."""
     for process in psutil.process_iter():
         try:
             if process.environ().get(MARK) == mark and "resource_tracker" not in " ".join(process.cmdline()):
@@ -38,7 +38,7 @@ def reap(mark: str) -> None:
 
 
 def quiet() -> dict[str, Any]:
-    """A logging configuration for actor processes: nothing."""
+    """Return a logging configuration for actor processes that logs nothing."""
     return {"version": 1, "disable_existing_loggers": False, "root": {"handlers": [], "level": logging.CRITICAL}}
 
 
@@ -49,7 +49,7 @@ def whole_system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
         yield system
         system.shutdown()
         return
-    # A forked process shows the environment of its parent's start; only a spawned one carries the mark.
+    # psutil reads the environment of a process's start. A forked process has its parent's, without the mark.
     mark = os.environ[MARK] = uuid.uuid4().hex
     capabilities = {"Admin Port": free_port(), "Process Startup Method": "spawn"}
     system = ActorSystem("multiprocTCPBase", capabilities, logDefs=quiet(), transientUnique=True)
@@ -63,7 +63,7 @@ def whole_system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
 
 @pytest.fixture
 def system(whole_system: ActorSystem) -> Iterator[ActorSystem]:
-    """A mailbox of each test's own: ask() takes any message, also one that another test left behind."""
+    """Return a private mailbox for each test, because ask() returns any message, also one for an earlier test."""
     with whole_system.private() as private:
         yield private
 

@@ -1,4 +1,4 @@
-"""The engine of conversations: what is yielded is performed, until something has to be waited for."""
+"""Test the engine of conversations: it performs each yielded step until a step has to wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Talk = Generator[Any, Any, str]
 
 
 class Driver:
-    """Doubles numbers, waits for words, and refuses the rest."""
+    """Doubles numbers, waits for strings, and rejects other steps."""
 
     def __init__(self) -> None:
         self.performed: list[Any] = []

@@ -1,4 +1,4 @@
-"""Same mail, same sends: whatever the seed of Python's hashes."""
+"""Test that the same messages cause the same deliveries with each seed of Python's hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatcher: handlers by the message's class name, looked up once; a message without a handler is an error."""
+"""Test Dispatcher: the message's class selects the handler, and a message without a handler is an error."""
 
 from __future__ import annotations
 

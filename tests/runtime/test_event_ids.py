@@ -1,4 +1,4 @@
-"""The event id of a delivery: begun by input and timers, inherited by what handlers send, restored by flows."""
+"""Test the event ids of deliveries: external messages and timers start an event, sends inherit it, flows restore it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.runtime.test_flow import Lookup, Oracle
 
 
 class Server(FlowActor):
-    """Each event asks the oracle, then sends its key to the outside; in the style of the controller."""
+    """A flow actor that asks the oracle for each event and sends the key to the sender, as the controller does."""
 
     def flow(self, message: str) -> Generator[Any, Any, None]:
         sender = self.sender
@@ -26,7 +26,7 @@ class Server(FlowActor):
 
 
 class Resender(Dispatcher):
-    """Sends what it was sent, once now, and once for the event of its first delivery."""
+    """Sends each message back twice: in the current event, and in the event of its first delivery."""
 
     first = 0
 

@@ -1,4 +1,4 @@
-"""Rule 3: a handler that raises runs once, is recorded and logged once, and its message is dropped."""
+"""Test rule 3: a handler that raises runs once, is recorded and logged once, and its message is dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlowActor, rule by rule: events one after another, questions, failures, preemption, lost answers."""
+"""Test FlowActor's rules: serial events, questions, failures, preemption, lost answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runtime.actors import World
 
 @attrs.frozen
 class Lookup(Question[str]):
-    """A question."""
+    """A question to the oracle."""
 
     asks: ClassVar[str] = "oracle"
     key: str
@@ -27,23 +27,23 @@ class Lookup(Question[str]):
 
 @attrs.frozen
 class Note:
-    """An instruction."""
+    """An instruction of a flow."""
 
     text: str
 
 
 @attrs.frozen
 class Expired:
-    """Preempts."""
+    """A message that preempts the flow."""
 
 
 @attrs.frozen
 class Poke:
-    """No event: it has a handler."""
+    """A message with a handler, which is therefore not an event."""
 
 
 class Oracle(Actor):
-    """Keeps questions until a number arrives: a number answers that many, oldest first."""
+    """Stores questions until a number arrives, and then answers this number of questions, oldest first."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Ask, ActorAddress]] = []
@@ -60,7 +60,7 @@ class Oracle(Actor):
 
 
 class Clerk(FlowActor):
-    """An event is a generator function of the clerk, or a plain function for one that is done at once."""
+    """A flow actor whose events are functions of the clerk: generators, or plain functions that end at once."""
 
     answer_deadline = 30.0
 
@@ -100,7 +100,7 @@ class Clerk(FlowActor):
 
 
 class Desk(World):
-    """A clerk and his oracle."""
+    """A world with a clerk and its oracle."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -338,7 +338,7 @@ def test_many_questions_go_out_in_windows_and_the_order_stays() -> None:
 
 
 def looking(*keys: str) -> Any:
-    """A flow per key, which notes that it begins and what it was answered, one after another, two asked ahead."""
+    """Return an event with a flow per key, which notes its start and answer. Later flows send questions ahead."""
 
     def event(clerk: Clerk) -> Generator[Any, Any, None]:
         def flow(key: str) -> Generator[Any, Any, None]:
@@ -463,7 +463,7 @@ def test_a_pause_lets_the_mail_pass_that_waits_and_then_the_flow_goes_on() -> No
     ],
 )
 def test_the_loops_of_a_turn_share_its_budget(loops: list[int], pauses: int) -> None:
-    """A part of three items uses up a turn, whichever loops they belong to."""
+    """A turn handles three items, whichever loops they belong to."""
     desk = Desk()
 
     def event(clerk: Clerk) -> Generator[Any, Any, None]:

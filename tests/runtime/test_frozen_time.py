@@ -1,4 +1,4 @@
-"""Frozen time moves a base's clock and the wall clock together."""
+"""Test that frozen time moves a base's clock and the wall clock together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["frozen"]
 
 
 class Clockwatcher(Dispatcher):
-    """Notes the base's time and the wall clock's at each wake-up."""
+    """Records the base's time and the wall clock's time at each wake-up."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[float, datetime.datetime]] = []

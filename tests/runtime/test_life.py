@@ -1,4 +1,4 @@
-"""Rule 4: children, exits, dead letters, shutdown."""
+"""Test rule 4: children, exits, dead letters, shutdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def child_of(world: World, parent: ActorAddress, actor_class: type[Actor] = Scri
 
 
 class Mortal(Scripted):
-    """Tells the test when it is asked to exit."""
+    """Records in `exits` that it received an exit request."""
 
     exits: list[str] = []
 
@@ -71,7 +71,7 @@ def test_many_children_are_asked_to_go_some_at_a_time(count: int) -> None:
     while world.base.run(limit=1) == 0.0:
         longest = max(longest, world.base.queued)
     assert len(world.base.register) == 0
-    assert longest <= CHILDREN_AT_ONCE + 2  # the next slice, and that the parent has gone
+    assert longest <= CHILDREN_AT_ONCE + 2  # the next slice, and the message that the parent has exited
     exits = [each for each in world.journal.deliveries if isinstance(each.message, ActorExitRequest)]
     assert [str(each.receiver) for each in exits[1:]] == [f"Scripted.{number}" for number in range(2, count + 2)]
 

@@ -1,4 +1,4 @@
-"""The asyncio driver: slices, timers, correlated requests."""
+"""Test the asyncio driver: turns, timers, correlated requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Echo(Actor):
 
 
 def on_loop(story: Callable[[LocalBase, Any], Awaitable[None]], clock: Any = None) -> None:
-    """Run a story with a base attached to a loop."""
+    """Run a coroutine with a base that is attached to a loop."""
 
     async def main() -> None:
         base = LocalBase(clock=clock)
@@ -66,7 +66,7 @@ def test_requests_need_the_loop() -> None:
 
 
 class Cpu:
-    """CPU time of a thread that does nothing but what deliveries say."""
+    """The CPU time of a simulated thread, which only deliveries increase."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -110,7 +110,7 @@ def test_a_timer_that_is_due_beside_mail_makes_no_second_turn() -> None:
         await base.request(one, arm, 20)
         due = base.clock.now() + 0.001
         while base.clock.now() < due:
-            pass  # the loop is held up: the alarm is due when the mail comes
+            pass  # block the loop, so that the timer is due when the messages arrive
         for number in range(100_000):
             base.inject(one, number)
         while base.queued:
@@ -123,7 +123,7 @@ def test_a_timer_that_is_due_beside_mail_makes_no_second_turn() -> None:
 
 
 class Slow:
-    """A clock on which every reading takes a millisecond: the machine is busy with others."""
+    """A clock that advances by a millisecond at each reading, as on a busy machine."""
 
     def __init__(self) -> None:
         self.time = 0.0

@@ -1,4 +1,4 @@
-"""Rule 1: one FIFO; timers by deadline, then the outside, enter it before each delivery. And what observers hear."""
+"""Test rule 1: before each delivery, due timers and then external messages enter one FIFO. Also test observers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports: live calls are noted on the delivery, in replay they are answered from the record and compared."""
+"""Test I/O adapters: live calls are recorded in the delivery; a replay compares each call with its record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.actors import World
 
 
 class Disk:
-    """A port object that counts its calls and fails on request."""
+    """An I/O adapter that counts its calls and raises for the path "full"."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -26,7 +26,7 @@ class Disk:
 
 
 class Clerk(Dispatcher):
-    """Makes directories, and goes on after a full disk."""
+    """Creates directories, and continues after an error."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

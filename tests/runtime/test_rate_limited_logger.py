@@ -1,4 +1,4 @@
-"""RateLimitedLogger."""
+"""Test RateLimitedLogger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.runtime.rate_limited_logger import RateLimitedLogger
 
 
 def written(caplog: pytest.LogCaptureFixture, each_text: bool) -> Iterator[list[str]]:
-    """The lines of two periods: 100 lines of two texts, and a line of each text in the second period."""
+    """Yield the logged lines of two periods: after 100 lines of two texts, and after one more line of each text."""
     times = iter([0.0] * 100 + [1.0] * 2)
     log = RateLimitedLogger(logging.getLogger("tests.peers"), 10, 1, lambda: next(times), each_text)
     for number in range(50):

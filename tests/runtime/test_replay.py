@@ -1,4 +1,4 @@
-"""What the base offers to a replayer: a threaded, timed, failing run is repeated delivery by delivery."""
+"""Test the base's methods for a replay: a run with threads, timers and failures is repeated delivery by delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.runtime.actors import Journal
 
 
 class Node(Dispatcher):
-    """Has children, sends, waits, fails and lets die, as its mail says."""
+    """Creates children, sends, starts timers, raises and stops children, depending on the received number."""
 
     def __init__(self) -> None:
         self.children: list[ActorAddress] = []
@@ -48,7 +48,7 @@ class Node(Dispatcher):
 
 
 def row(delivery: Delivery) -> tuple[Any, ...]:
-    """All of a delivery that a record holds, but for the times at which it was queued and finished."""
+    """Return the fields of a delivery that a trace contains, except the times at which it was queued and finished."""
     message = delivery.message
     if isinstance(message, WakeupMessage):
         message = (message.delayPeriod, message.payload)

@@ -1,4 +1,4 @@
-"""Several bases in one process: on one virtual clock, in one order; on one asyncio loop, beside each other."""
+"""Test several bases in one process: in one order on a virtual clock, and side by side on an asyncio loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tests.runtime.actors import Journal
 
 
 class Runner(Dispatcher):
-    """Passes a number on to the next one, at once or, where it divides by `rests`, after a rest; down to zero."""
+    """Sends the number, decreased by one, to the next runner until it is 0.
+
+    If `rests` divides the number, the runner waits for a timer first.
+    """
 
     def __init__(self) -> None:
         self.following: ActorAddress
@@ -33,7 +36,7 @@ class Runner(Dispatcher):
 
 
 class Ring:
-    """Bases with a runner each, in a ring; `history` is what was delivered, in the order over all of them."""
+    """Bases with one runner each, in a ring. `history` contains the deliveries of all bases in order."""
 
     def __init__(self, clocks: list[Any]) -> None:
         self.history: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""What waits in a system is a value: it can be read, encoded, and read back."""
+"""Test the kernel's state: the queue and the timers are one value, which the trace codec encodes and decodes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_state_is_the_deliveries_to_come() -> None:
 
 
 def test_a_flow_actor_that_waits_says_so() -> None:
-    """A suspended generator is no value: a snapshot has to wait for it."""
+    """A suspended generator cannot be stored, so a snapshot has to wait for it."""
     desk = Desk()
     desk.events(asking("a"), noting("next"))
     assert (desk.clerk.busy, desk.clerk.stashed) == (True, 1)

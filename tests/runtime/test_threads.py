@@ -1,4 +1,7 @@
-"""Rule 2: any thread may inject, one drives. And the inline driver: tell, ask, listen and private contexts."""
+"""Test rule 2: any thread injects messages, and one thread runs the base.
+
+Also test the inline driver: tell, ask, listen and private contexts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rule 5: time is the clock's when the delivery is taken; virtual time jumps from timer to timer."""
+"""Test rule 5: a delivery has the clock's time at its start, and virtual time jumps from timer to timer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.actors import World
 
 
 class Heart(Dispatcher):
-    """Beats once a second and notes the time."""
+    """Records the time once a second."""
 
     def __init__(self) -> None:
         self.beats: list[float] = []

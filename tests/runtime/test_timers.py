@@ -1,4 +1,4 @@
-"""Timers with names: armed again, taken back, and never heard of afterwards; in order whatever was taken back."""
+"""Test named timers: they are replaced and cancelled, and fire in the order of their deadlines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtime.actors import World
 
 
 class Waiter(Dispatcher):
-    """Sets and cancels timers on request; keeps the payloads of those that fired."""
+    """Sets and cancels timers on request, and stores the time and payload of each timer that fired."""
 
     def __init__(self) -> None:
         self.came: list[tuple[float, Any]] = []
@@ -32,7 +32,7 @@ class Waiter(Dispatcher):
 
 
 class Waiting(World):
-    """A waiter in virtual time."""
+    """A world with a waiter in virtual time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_a_timer_that_waits_in_the_queue_can_still_be_taken_back(takes_back: tup
     world = Waiting()
     world.do(("set", "other", 1, "other"), ("set", "a", 1, "a"))
     world.base.inject(world.address, takes_back)
-    world.base.run(limit=0)  # the message is in the queue, and the timers come behind it
+    world.base.run(limit=0)  # the message is queued before the timers
     world.clock.advance(1)
     world.base.run(limit=0)
     assert world.base.queued == 3

@@ -1,4 +1,4 @@
-"""The APIs of admin clients, for the tests of all APIs: messages, kio's words for them, and what versions lack."""
+"""Samples of the admin client APIs: messages, their fields in kio, and the fields that versions lack."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ SINCE: dict[type, dict[str, int]] = {
     DescribeConfigsRequest: {"include_synonyms": 1, "include_documentation": 3},
     DescribedConfig: {"config_source": 1, "synonyms": 1, "config_type": 3, "documentation": 3},
 }
-"""Fields that came after the first version."""
+"""Message class -> field -> the first version that has it."""
 
 RENAMED = {
     "throttle_time_ms": "throttle_time",
@@ -110,11 +110,11 @@ RENAMED = {
     (ElectedTopic, "partitions"): "partition_result",
     (ElectedPartition, "partition_index"): "partition_id",
 }
-"""kio's names where they are not ours."""
+"""Field -> kio's name, if it differs from ours."""
 
 
 def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: Any) -> tuple[Any, Any]:
-    """(requests by key and version, responses by key), of the given building blocks."""
+    """Return strategies for (requests by key and version, responses by key), made of the given strategies."""
     spans, maybe = st.integers(0, 2**31 - 1), st.none() | texts
     config = st.builds(CreatableConfig, texts, maybe)
     assignment = st.builds(CreatableAssignment, int32, ids)
@@ -186,7 +186,7 @@ def samples(int16: Any, int32: Any, texts: Any, ids: Any, codes: Any, several: A
 
 
 def is_mine(message: Any) -> bool:
-    """Is it a message of these APIs?"""
+    """Return whether a message belongs to these APIs."""
     return type(message).__module__ in (
         "messages.admin_requests",
         "messages.config_requests",
@@ -195,7 +195,7 @@ def is_mine(message: Any) -> bool:
 
 
 def words(message: Any) -> dict[str, Any]:
-    """kio's fields of a message (also those that the version lacks)."""
+    """Return kio's fields of a message, including those that the version lacks."""
     kind = type(message)
     said = {}
     if isinstance(message, DescribedConfig):
@@ -208,7 +208,7 @@ def words(message: Any) -> dict[str, Any]:
 
 
 def as_read(message: Any, version: int) -> Any:
-    """A message as the other side sees it: without what the version does not carry."""
+    """Return a message as its receiver decodes it: without the fields that the version lacks."""
     changes: dict[str, Any] = {}
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)

@@ -1,4 +1,4 @@
-"""The APIs about records, for the tests of all APIs: messages, kio's words for them, and what versions lack."""
+"""Samples of the APIs for records: messages, their fields in kio, and the fields that versions lack."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ SINCE: dict[type, dict[str, int]] = {
     EpochEnd: {"leader_epoch": 1},
     InitProducerIdRequest: {"producer_id": 3, "producer_epoch": 3},
 }
-"""Fields that came after the first version that is spoken here."""
+"""Message class -> field -> the first version that has it, if this is later than the first supported version."""
 
 READ_AS: dict[tuple[type, str], Any] = {(OffsetForLeaderEpochRequest, "replica_id"): -2}
-"""What a field is read as where the version lacks it and the class has no default: the schema's."""
+"""Values of the schema for fields that a version lacks and that have no default in the message class."""
 
 
 def samples(
     int16: Any, int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, several: Any
 ) -> tuple[Any, Any]:
-    """(requests by key and version, responses by key), of the given building blocks."""
+    """Return strategies for (requests by key and version, responses by key), made of the given strategies."""
     records = st.lists(st.binary(max_size=5), max_size=3).map(lambda values: read_records(batch(*values)))
     bodies = st.lists(st.binary(max_size=5), max_size=3).map(lambda values: body_of(batch(*values) if values else b""))
     aborted = st.none() | several(st.builds(AbortedTransaction, int64, int64))
@@ -130,11 +130,11 @@ def samples(
     return by_key, responses
 
 
-# ---------------------------------------------------------------------------------------------------- kio's words
+# --------------------------------------------------------------------------------------------------- kio's fields
 
 
 def words(message: Any) -> dict[str, Any] | None:
-    """kio's fields of a message (also those that the version lacks); None for other APIs'."""
+    """Return kio's fields of a message, including those that the version lacks; None for a message of other APIs."""
     if type(message).__module__ != "messages.data_requests":
         return None
     said = {
@@ -211,11 +211,11 @@ def _fetched(state: Any) -> dict[str, Any]:
     return said
 
 
-# ---------------------------------------------------------------------------------------------------- as it is read
+# ------------------------------------------------------------------------------------------------------- as decoded
 
 
 def as_read(message: Any, version: int, by_topic: Callable[[Iterable[Any]], tuple[Any, ...]]) -> Any:
-    """A message as the other side sees it: without what the version does not carry, partitions by topic."""
+    """Return a message as its receiver decodes it: without the fields that the version lacks, partitions by topic."""
     kind = type(message)
     if kind.__module__ != "messages.data_requests":
         return message

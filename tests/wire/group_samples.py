@@ -1,4 +1,4 @@
-"""The APIs of consumer groups, for the tests of all APIs: messages, kio's words for them, and what versions lack."""
+"""Samples of the consumer group APIs: messages, their fields in kio, and the fields that versions lack."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ SINCE: dict[type, dict[str, int]] = {
     ListGroupsResponse: {"throttle_time_ms": 1},
     ListedGroup: {"group_state": 4},
 }
-"""Fields that came after the first version."""
+"""Message class -> field -> the first version that has it."""
 
 UNTIL: dict[type, dict[str, int]] = {OffsetCommitRequest: {"retention_time_ms": 4}}
-"""Fields that went after a version."""
+"""Message class -> field -> the last version that has it."""
 
 RENAMED = {
     "throttle_time_ms": "throttle_time",
@@ -101,14 +101,14 @@ RENAMED = {
     (OffsetCommitRequest, "generation_id"): "generation_id_or_member_epoch",
     (DeleteGroupsRequest, "groups"): "groups_names",
 }
-"""kio's names where they are not ours."""
+"""Field -> kio's name, if it differs from ours."""
 
 READ_AS = {(LeaveGroupResponse, "members"): (), (OffsetFetchResponse, "error_code"): 0}
-"""What is read where the version lacks a field, if not the class's default."""
+"""Decoded values of fields that a version lacks, if they differ from the default of the message class."""
 
 
 def samples(int32: Any, int64: Any, texts: Any, ids: Any, codes: Any, partitions: Any, several: Any) -> tuple[Any, Any]:
-    """(requests by key and version, responses by key), of the given building blocks."""
+    """Return strategies for (requests by key and version, responses by key), made of the given strategies."""
     spans, maybe, blobs = st.integers(0, 2**31 - 1), st.none() | texts, st.binary(max_size=6)
     when = st.integers(0, 2**40)
     int8 = st.integers(-128, 127)
@@ -165,12 +165,12 @@ def samples(int32: Any, int64: Any, texts: Any, ids: Any, codes: Any, partitions
 
 
 def is_mine(message: Any) -> bool:
-    """Is it a message of these APIs?"""
+    """Return whether a message belongs to these APIs."""
     return type(message).__module__ == "messages.group_requests"
 
 
 def words(message: Any) -> dict[str, Any]:
-    """kio's fields of a message (also those that the version lacks)."""
+    """Return kio's fields of a message, including those that the version lacks."""
     kind = type(message)
     said: dict[str, Any] = {}
     if isinstance(message, LeaveGroupRequest) and message.members:
@@ -195,7 +195,7 @@ def _topics(entries: Iterable[Any]) -> list[dict[str, Any]]:
 
 
 def as_read(message: Any, version: int, by_topic: Callable[[Iterable[Any]], tuple[Any, ...]]) -> Any:
-    """A message as the other side sees it: without what the version does not carry, partitions by topic."""
+    """Return a message as its receiver decodes it: without the fields that the version lacks, partitions by topic."""
     kind = type(message)
     changes: dict[str, Any] = {}
     for field in attrs.fields(kind):

@@ -1,6 +1,6 @@
-"""The same messages through kio 0.5.0, an independent codec: what each must look like on the wire.
+"""Encode the sample messages with kio 0.5.0, an independent codec.
 
-`request_body` and `response_body` say in kio's words what our messages mean in a version; kio makes the bytes.
+`request_body` and `response_body` convert our messages to kio's fields. kio encodes these fields.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _PROTOCOL_IDS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 def request_frame(header: RequestHeader, request: Any) -> bytes:
-    """The request's whole frame, as kio writes it."""
+    """Return the request's complete frame, encoded by kio."""
     kind = kind_of(header.api_key, header.version, EntityType.request)
     named = {
         "request_api_key": header.api_key,
@@ -70,7 +70,7 @@ def request_frame(header: RequestHeader, request: Any) -> bytes:
 
 
 def response_frame(header: RequestHeader, response: Any) -> bytes:
-    """The response's whole frame, as kio writes it."""
+    """Return the response's complete frame, encoded by kio."""
     kind = kind_of(header.api_key, header.version, EntityType.response)
     return _frame(kind, {"correlation_id": header.correlation_id}, response_body(response, header.version))
 
@@ -92,7 +92,7 @@ def kind_of(api_key: int, version: int, of: EntityType) -> type:
 
 
 def entity(kind: type, values: Body) -> Any:
-    """kio's dataclass from a dict that has at least its fields, or lacks those with a default."""
+    """Build kio's dataclass from a dict. Only fields with a default may be absent from the dict."""
     hints = typing.get_type_hints(kind)
     given = {}
     for field in dataclasses.fields(kind):
@@ -161,7 +161,7 @@ def _endpoint(endpoint: Endpoint) -> Body:
 
 
 def _words(message: Any) -> Body | None:
-    """Of the messages that have a file of samples of their own."""
+    """Return kio's fields of a message that one of the sample files covers; None for other messages."""
     for file in (admin_samples, group_samples, security_samples, transaction_samples):
         if file.is_mine(message):
             return file.words(message)
@@ -169,7 +169,7 @@ def _words(message: Any) -> Body | None:
 
 
 def request_body(request: Any) -> Body:
-    """kio's fields of `request` (also those that the version lacks)."""
+    """Return kio's fields of `request`, including those that the version lacks."""
     elsewhere = _words(request)
     if elsewhere is not None:
         return elsewhere
@@ -260,7 +260,7 @@ def request_body(request: Any) -> Body:
 
 
 def response_body(response: Any, version: int) -> Body:
-    """kio's fields of `response` (also those that the version lacks)."""
+    """Return kio's fields of `response`, including those that the version lacks."""
     elsewhere = _words(response)
     if elsewhere is not None:
         return elsewhere

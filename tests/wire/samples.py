@@ -1,4 +1,4 @@
-"""Messages of every API as hypothesis makes them, and what is left of them when a version has carried them."""
+"""hypothesis strategies for the messages of every API, and the values that each version of a message can carry."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ RESPONSES |= _transaction_responses
 
 
 def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
-    """`states` in the order in which grouping by topic leaves them: topics as first seen, the rest as it was."""
+    """Sort `states` by topic: topics in the order of their first state, the states of a topic in their order."""
     first: dict[str, int] = {}
     for state in states:
         first.setdefault(state.partition.topic, len(first))
@@ -176,7 +176,7 @@ def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def request_as_read(request: Any) -> Any:
-    """`request` as the other side sees it: without what its version does not carry."""
+    """Return `request` as its receiver decodes it: without the fields that its version lacks."""
     version = request.version
     match request:
         case LeaderAndIsrRequest():
@@ -238,7 +238,7 @@ def _broker_as_read(broker: UpdateMetadataBroker, version: int) -> UpdateMetadat
 
 
 def response_as_read(response: Any, version: int) -> Any:
-    """`response` as the other side sees it after `version` has carried it."""
+    """Return `response` as its receiver decodes it in this version."""
     match response:
         case LeaderAndIsrResponse(code, errors) if version >= 5:
             nameless = (PartitionError(TopicPartition("", e.partition.partition), e.error_code) for e in errors)

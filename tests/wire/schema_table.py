@@ -39,7 +39,7 @@ _NUMBERS = re.compile(r"u?int\d+")
 
 
 def table(jar: Path) -> str:
-    """The text of the module `messages.wire.schemas`."""
+    """Return the text of the module `messages.wire.schemas`."""
     names = sorted({f"{api.name}{kind}" for api in APIS for kind in ("Request", "Response")})
     with zipfile.ZipFile(jar) as archive:
         parts = [HEAD]
@@ -51,7 +51,7 @@ def table(jar: Path) -> str:
 
 
 def schema_lines(schema: dict[str, Any]) -> Iterator[str]:
-    """The lines of one message."""
+    """Yield the lines of one message."""
     yield schema["flexibleVersions"]
     common = {each["name"]: each["fields"] for each in schema.get("commonStructs", ())}
     yield from _field_lines(schema["fields"], common, "")
@@ -78,7 +78,7 @@ def _field_lines(fields: list[dict[str, Any]], common: dict[str, Any], indent: s
 
 
 def _default(type: str, stated: object) -> str:
-    """The default as the table has it; "" for the type's zero."""
+    """Return the default as the table contains it: "" for the type's zero."""
     if stated is None or stated == "null":
         return stated or ""
     text = str(stated)
@@ -90,12 +90,12 @@ def _default(type: str, stated: object) -> str:
 
 
 def _snake_case(name: str) -> str:
-    """ThrottleTimeMs as throttle_time_ms."""
+    """Convert a name such as ThrottleTimeMs to throttle_time_ms."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def main() -> None:
-    """Write the module."""
+    """Write the module `messages.wire.schemas`."""
     jars = Path(os.environ.get("KAFKA_LIBS") or ROOT / ".cache" / "kafka-3.9.1")
     TARGET.write_text(table(jars / JAR), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", str(TARGET)], check=True)

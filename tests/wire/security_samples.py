@@ -1,4 +1,4 @@
-"""The APIs of SASL, ACLs and delegation tokens, for the tests of all APIs: messages, kio's words, lacks of versions."""
+"""Samples of the APIs for SASL, ACLs and delegation tokens: messages, their fields in kio, and fields versions lack."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MODULES = {
 """API key -> kio's module."""
 
 SINCE = {"pattern_type_filter": (1, LITERAL), "resource_pattern_type": (1, LITERAL), "session_lifetime_ms": (1, 0)}
-"""Field -> the first version that has it, and what is read before."""
+"""Field -> (the first version that has it, the decoded value in earlier versions)."""
 
 UNREAD: dict[type, dict[str, Any]] = {
     SaslAuthenticateRequest: {"auth_bytes": b""},
@@ -61,11 +61,11 @@ UNREAD: dict[type, dict[str, Any]] = {
     DeleteAclsFilterResult: {"matching_acls": []},
     DescribeDelegationTokenResponse: {"tokens": []},
 }
-"""Fields that our messages lack, as they are written."""
+"""Message class -> the values that are encoded for fields that our messages lack."""
 
 
 def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]:
-    """(requests by key and version, responses by key), of the given building blocks."""
+    """Return strategies for (requests by key and version, responses by key), made of the given strategies."""
     spans, when, maybe, blobs = (
         st.integers(0, 2**31 - 1),
         st.integers(0, 2**40),
@@ -107,12 +107,12 @@ def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]
 
 
 def is_mine(message: Any) -> bool:
-    """Is it a message of these APIs?"""
+    """Return whether a message belongs to these APIs."""
     return type(message).__module__ == "messages.security_requests"
 
 
 def words(message: Any) -> dict[str, Any]:
-    """kio's fields of a message (also those that the version lacks)."""
+    """Return kio's fields of a message, including those that the version lacks."""
     said: dict[str, Any] = dict(UNREAD.get(type(message), {}))
     for field in attrs.fields(type(message)):
         value: Any = getattr(message, field.name)
@@ -124,7 +124,7 @@ def words(message: Any) -> dict[str, Any]:
 
 
 def as_read(message: Any, version: int) -> Any:
-    """A message as the other side sees it: without what the version does not carry."""
+    """Return a message as its receiver decodes it: without the fields that the version lacks."""
     changes: dict[str, Any] = {}
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)

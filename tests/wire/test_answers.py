@@ -1,4 +1,4 @@
-"""Large answers without errors: known as what they say, whatever their bytes, and nothing else is taken for one."""
+"""Test the terse decoding of responses: a large response without errors, and no other, becomes a NoErrorsPart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wire.samples import LEADER_AND_ISR, STOP_REPLICA
 RESPONSES = {LEADER_AND_ISR: LeaderAndIsrResponse, STOP_REPLICA: StopReplicaResponse}
 VERSIONS = [(LEADER_AND_ISR, 1), (LEADER_AND_ISR, 4), (LEADER_AND_ISR, 5), (STOP_REPLICA, 0), (STOP_REPLICA, 3)]
 BY_TOPIC = (LEADER_AND_ISR, 5)
-"""From this version on partitions are grouped by topic; no captured response has it."""
+"""The first version that groups partitions by topic. No captured response has this version."""
 
 
 def read(key: int, version: int, response: Any, terse: bool = True) -> tuple[Any, ...]:
@@ -66,7 +66,7 @@ def test_of_a_frame_that_ends_too_early_or_is_damaged_no_answer_is_made(version:
             all_at_once(decoding_response(LEADER_AND_ISR, version, frame[:end], True))
     for place in range(4, 60):
         damaged = bytearray(frame)
-        damaged[place] ^= 1  # so that names stay texts: they are not looked at
+        damaged[place] ^= 1  # the lowest bit: names stay valid UTF-8, which the terse decoder does not check
         outcomes = []
         for terse in (False, True):
             try:

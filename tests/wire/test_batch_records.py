@@ -1,4 +1,4 @@
-"""Records inside batches: what is refused, as Apache refuses it, and how little of a bomb is decompressed."""
+"""Test the checks of records in batches: Apache's error codes, and bounded memory for decompression bombs."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ MOST = 2**31
 T0 = TopicPartition("t", 0)
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 LARGE = 200 << 20
-"""Bytes of a bomb: more than may be decompressed."""
+"""Decompressed bytes of a bomb: more than the decompression limit."""
 
 
 def seen(data: bytes) -> Records:
-    """What the listener finds in a batch."""
+    """Return the result of the listener's check of a batch."""
     request = ProduceRequest(8, None, 1, 1000, (ProducePartition(T0, read_records(data)),))
     return all_at_once(checking_produce(request)).partitions[0].records
 
 
 @pytest.fixture(autouse=True, params=["compiled", "plain"])
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of this holds with the compiled part, where there is one, and without."""
+    """Run each test with the compiled walker, if it is available, and with the Python one."""
     if request.param == "plain":
         monkeypatch.setattr(batch_records, "compiled_walk", None)
     elif batch_records.compiled_walk is None:
@@ -64,7 +64,7 @@ def test_there_are_all_kinds_in_all_codecs() -> None:
 
 
 def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
-    """The check, one field after the other; None if it refuses."""
+    """Check the records field by field. Return the ranges of records without a key; None if the check fails."""
     position, keyless = 0, []
 
     def number(most: int = 5) -> int:
@@ -111,7 +111,7 @@ def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
 
 
 def _samples(chance: random.Random) -> Iterator[tuple[bytes, int]]:
-    """Records of equal and of other shapes, half of them damaged."""
+    """Yield records of equal and of different shapes, about half of them damaged."""
     for _ in range(3000):
         count, mode, size, out = chance.choice([1, 3, 20, 80, 300]), chance.random(), chance.randrange(140), []
         for number in range(count):
@@ -139,7 +139,7 @@ def test_the_check_by_columns_finds_what_a_plain_one_finds() -> None:
 
 
 def test_a_large_record_is_checked_in_parts() -> None:
-    """Larger than what is decompressed at once, with a key, a value, headers, and records around it."""
+    """The record is larger than one decompressed chunk, has a key, a value and headers, and has records around it."""
     for codec in range(len(CODECS)):
         for keyless, key in ((1, 1), None), ((), b"k" * (3 * SPAN)):
             headers = varint(1) + varint(SPAN) + b"h" * SPAN + varint(-1)
@@ -158,7 +158,7 @@ def test_a_large_record_is_checked_in_parts() -> None:
 
 
 def bomb(codec: int) -> bytes:
-    """The records of a batch: one of LARGE zeros, compressed."""
+    """Return the records of a batch: one compressed record of LARGE zeros."""
     head = varint(LARGE + 14) + b"\0\0\0" + varint(-1) + varint(LARGE)
     zeros = bytes(1 << 20)
     if codec == GZIP:
@@ -175,7 +175,10 @@ def bomb(codec: int) -> bytes:
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODECS[1:])
 def test_of_a_bomb_no_more_is_decompressed_and_held_than_the_bounds(codec: int) -> None:
-    """200 MB from 10 KB to 10 MB: 100 MB are decompressed, and a few held at a time, by all that look into batches."""
+    """A bomb of 10 KB to 10 MB contains 200 MB.
+
+    All readers of batches decompress at most 100 MB of it, and hold a few MB at a time.
+    """
     packed = bomb(codec)
     batch = bad_batches.batch(packed, 1, codec)
     header = read_header(batch)
@@ -201,7 +204,7 @@ def test_of_a_bomb_no_more_is_decompressed_and_held_than_the_bounds(codec: int) 
 
 
 def test_what_claims_to_be_large_allocates_nothing() -> None:
-    """A block of snappy that says that it makes 4 GB."""
+    """A snappy block announces 4 GB of decompressed data."""
     with pytest.raises(compression.CannotDecompress, match="claim"):
         list(compression.decompressed_chunks(b"\xff\xff\xff\xff\x0f\x00a", SNAPPY))
 

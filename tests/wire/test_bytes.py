@@ -1,4 +1,4 @@
-"""Golden bytes, written out by hand from the field tables, and the corners that tables do not show."""
+"""Compare encoded messages with bytes written by hand from the field tables, and test special cases."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_requests_written_out_by_hand(name: str) -> None:
     assert encode_request(request, 42, "me") == len(payload).to_bytes(4, "big") + payload
     header, read = decode_request(payload)
     assert (header.correlation_id, header.client_id) == (42, "" if name == "ControlledShutdown v0" else "me")
-    if name == "StopReplica v3":  # grouping by topic keeps topics and partitions in the order of first sight
+    if name == "StopReplica v3":  # grouping by topic keeps the order in which topics and partitions first occur
         t5, u0, t6 = request.partition_states
         assert read.partition_states == (t5, t6, u0)
     else:
@@ -124,7 +124,7 @@ def test_requests_written_out_by_hand(name: str) -> None:
 
 
 def test_the_all_topics_request_of_librdkafka_is_read_as_apache_reads_it() -> None:
-    """Its four-byte zero count and the true flag are a null list, false flags, an unknown tag, and a byte too many."""
+    """Its four-byte zero count and true flag are read as a null list, false flags, an unknown tag and a spare byte."""
     frame = bytes.fromhex("0003 0009 00000007 0007 72646b61666b61 00 00000000 01 00 00 00")
     header, request = decode_request(frame)
     assert header == RequestHeader(3, 9, 7, "rdkafka")

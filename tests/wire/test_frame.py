@@ -1,4 +1,4 @@
-"""Frames out of a stream, however it is cut; and a client and a server that meet over a socket."""
+"""Test that a stream is split into frames, however its bytes arrive, and a client with a server on a socket."""
 
 from __future__ import annotations
 

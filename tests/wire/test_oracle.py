@@ -1,4 +1,4 @@
-"""Byte for byte what kio 0.5.0 writes, in every version, both ways."""
+"""Compare each message in every version, byte for byte, with kio 0.5.0, and decode it."""
 
 from __future__ import annotations
 

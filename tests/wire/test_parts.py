@@ -1,4 +1,4 @@
-"""Rows of parts: what a trace writes of them has all their entries in order, whatever made them."""
+"""Test the encoded rows of parts: a trace contains all entries in order, whichever code encoded the rows."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_rows_say_what_is_in_a_part_or_there_are_none(key: int, data: Any) -> No
 @pytest.mark.parametrize("name", GROUPED)
 @pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "topics in turns"])
 def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
-    """Before the request is written, afterwards, and where it is read."""
+    """The rows are the same before the request is encoded, afterwards, and after it is decoded."""
     request = LARGE_REQUESTS[name]
     states = list(request.partition_states)
     if shuffled:
@@ -69,7 +69,7 @@ def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
 
 
 def test_a_part_that_was_sent_in_another_version_says_the_same() -> None:
-    """Of a version in which rows do not say all there are none."""
+    """There are no rows if the version's rows lack a field that has a value."""
     request = LARGE_REQUESTS["LeaderAndIsr"]
     added = attrs.evolve(request.partition_states[3], adding_replicas=(1,))
     states = (*request.partition_states[:3], added, *request.partition_states[4:])
@@ -77,7 +77,7 @@ def test_a_part_that_was_sent_in_another_version_says_the_same() -> None:
         parts, last = cut(attrs.evolve(request, version=version, partition_states=tuple(map(attrs.evolve, states))))
         all_at_once(encoding_request(last, 1, "me", parts))
         rows = rows_of(parts[0])
-        if whole or version == 1:  # version 1 keeps none by topic: they are made
+        if whole or version == 1:  # version 1 keeps no rows by topic, so rows_of encodes them
             assert rows is not None and entries_of(rows) == list(parts[0].entries)
         else:
             assert rows is None

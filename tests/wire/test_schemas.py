@@ -1,4 +1,4 @@
-"""The table of message schemas, against Apache Kafka's own definitions and the APIs that are declared."""
+"""Compare the table of message schemas with Apache Kafka's definitions and with the declared APIs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_declared_api_has_both_schemas_and_no_other_is_kept() -> None:
 
 
 def test_a_schema_has_the_fields_of_each_version() -> None:
-    """Of MetadataRequest: Kafka 3.9.1's clients/src/main/resources/common/message/MetadataRequest.json."""
+    """The schema is MetadataRequest of Kafka 3.9.1 (clients/src/main/resources/common/message/MetadataRequest.json)."""
     schema = Schema("MetadataRequest")
     names = {version: [field.name for field in schema.layout(version).fields if field.present] for version in (0, 4, 9)}
     assert names == {

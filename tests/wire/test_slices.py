@@ -1,4 +1,4 @@
-"""Large messages: worked on in slices, made once for all receivers, refused whole or not at all."""
+"""Test large messages: encoded and decoded in slices, encoded once for all receivers, and rejected as a whole."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ LARGE_RESPONSES = {
 
 
 def in_slices(steps: Any) -> tuple[int, Any]:
-    """How many slices the work has, and its result."""
+    """Run the work, and return the number of its slices and its result."""
     for slices in range(1, 100):
         try:
             next(steps)
@@ -121,7 +121,7 @@ def test_a_request_whose_end_is_missing_is_refused_after_its_last_slice(request_
 @settings(max_examples=50)
 @given(data=st.data())
 def test_states_that_were_encoded_before_are_encoded_the_same(key: int, data: Any) -> None:
-    """In whichever request and version that was."""
+    """The bytes do not depend on the request and version in which the states were encoded before."""
     last = {LEADER_AND_ISR: 7, STOP_REPLICA: 4, UPDATE_METADATA: 8}[key]
     versions = st.integers(1 if key == UPDATE_METADATA else 0, last)  # UpdateMetadata v0 lacks endpoints
     request = data.draw(REQUESTS[key](data.draw(versions)))
@@ -141,7 +141,7 @@ def test_kept_rows_are_not_part_of_a_state() -> None:
 
 @pytest.mark.parametrize("order", [lambda n: n, lambda n: n % 3, lambda n: n % 300], ids=["whole", "thirds", "apart"])
 def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
-    """And only they: one byte that is another, in any row, makes that row and no other one another."""
+    """Decoding reuses the states of parts in use. One changed byte in a row changes only this row's state."""
     whole = attrs.evolve(
         LARGE_REQUESTS["UpdateMetadata"],
         partition_states=tuple(
@@ -163,7 +163,7 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
     row = state.leader_epoch.to_bytes(4, "big")
     place = frame.index(state.partition.partition.to_bytes(4, "big") + b"\0\0\0\1\0\0\0\1" + row)
     torn = bytearray(frame[4:])
-    torn[place + 4] ^= 1  # the first byte of the leader; the frame's size is left out
+    torn[place + 4] ^= 1  # the leader's first byte; `torn` lacks the frame's size (4 bytes)
     reported = decode_request(bytes(torn))[1].partition_states
     differ = [one for one, other in zip(reported, before.partition_states, strict=True) if one != other]
     assert [one.partition for one in differ] == [state.partition] and differ[0].leader_epoch == state.leader_epoch
@@ -174,7 +174,7 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
 
 
 def test_rows_of_very_different_lengths_follow_each_other() -> None:
-    """Lists of replicas whose own length takes one, two and one bytes; names that change in every row."""
+    """The replica lists have length fields of one, two and one bytes, and the topic name often changes."""
     states = tuple(
         LeaderAndIsrPartitionState(TopicPartition(f"{'t' * count}", 0), 1, 1, 1, ids, 1, ids, ids[:1], ids[1:])
         for count in (1, 127, 128, 249, 2)

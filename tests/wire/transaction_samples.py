@@ -1,4 +1,4 @@
-"""The APIs of transactions, for the tests of all APIs: messages, kio's words for them, and what versions lack."""
+"""Samples of the transaction APIs: messages, their fields in kio, and the fields that versions lack."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ SINCE: dict[type, dict[str, int]] = {
     ListTransactionsRequest: {"duration_filter": 1},
     AddPartitionsToTxnResponse: {"error_code": 4, "transactions": 4},
 }
-"""Fields that came after the first version."""
+"""Message class -> field -> the first version that has it."""
 LEADER_EPOCH_SINCE = 2
+"""The first TxnOffsetCommit version whose partitions have a leader epoch."""
 BROKERS_SINCE = 4
-"""The AddPartitionsToTxn version from which brokers send it."""
-"""The TxnOffsetCommit version whose partitions have a leader epoch."""
+"""The first AddPartitionsToTxn version that brokers send."""
 
 
 def samples(int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, several: Any) -> tuple[Any, Any]:
-    """(requests by key and version, responses by key), of the given building blocks."""
+    """Return strategies for (requests by key and version, responses by key), made of the given strategies."""
     spans, when, maybe = st.integers(0, 2**31 - 1), st.integers(0, 2**40), st.none() | texts
     int16 = st.integers(-(2**15), 2**15 - 1)
     marker = st.builds(WritableTxnMarker, int64, int16, st.booleans(), several(partitions), int32)
@@ -118,12 +118,12 @@ def samples(int32: Any, int64: Any, texts: Any, codes: Any, partitions: Any, sev
 
 
 def is_mine(message: Any) -> bool:
-    """Is it a message of these APIs?"""
+    """Return whether a message belongs to these APIs."""
     return type(message).__module__ == "messages.transaction_requests"
 
 
 def words(message: Any) -> dict[str, Any]:
-    """kio's fields of a message (also those that the version lacks)."""
+    """Return kio's fields of a message, including those that the version lacks."""
     said: dict[str, Any] = {}
     for field in attrs.fields(type(message)):
         value: Any = getattr(message, field.name)
@@ -143,7 +143,7 @@ def words(message: Any) -> dict[str, Any]:
 
 
 def _topics(message: Any) -> tuple[str, list[dict[str, Any]]]:
-    """kio's name for the topics of a message, and their value."""
+    """Return kio's field for the topics of a message, and its value."""
     match message:
         case AddPartitionsToTxnRequest():
             return "topics", _grouped(message.partitions, "partitions")
@@ -176,7 +176,7 @@ def _grouped(entries: Iterable[Any], array: str) -> list[dict[str, Any]]:
 
 
 def as_read(message: Any, version: int) -> Any:
-    """A message as the other side sees it: without what the version does not carry, partitions by topic."""
+    """Return a message as its receiver decodes it: without the fields that the version lacks, partitions by topic."""
     changes: dict[str, Any] = {}
     for field in attrs.fields(type(message)):
         value = getattr(message, field.name)

@@ -1,4 +1,4 @@
-"""The bridge's core on the in-memory ZooKeeper, with everything that it says to anybody."""
+"""Run BridgeCore on the in-memory ZooKeeper, and record all messages that it sends."""
 
 from __future__ import annotations
 
@@ -45,27 +45,27 @@ class Bridged:
             self.store.start(self._news)
 
     def start(self) -> None:
-        """Connect, where that was not done at once."""
+        """Connect to the server, if the constructor did not."""
         self.store.start(self._news)
 
     def ask(self, question: Any, asker: str = ME) -> Any:
-        """The result, which must have come at once."""
+        """Send a question and return its result; the result must be available at once."""
         return self.answers[self.put(question, asker)].result
 
     def put(self, question: Any, asker: str = ME) -> int:
-        """Ask without expecting an answer yet; the question's id."""
+        """Send a question without waiting for its answer, and return its id."""
         number = next(self._ids)
         self.core.asked(asker, number, question)
         return number
 
     def events(self, receiver: str = ME) -> list[Any]:
-        """What `receiver` was sent besides answers, and forget it."""
+        """Return and remove the messages that were sent to `receiver`, without answers."""
         heard = [message for to, message in self.mail if to == receiver]
         self.mail = [each for each in self.mail if each[0] != receiver]
         return heard
 
     def counted(self, question: Any) -> tuple[Any, int, int]:
-        """The result, and how many reads and writes it took."""
+        """Return the result of a question, and the number of reads and of writes that it took."""
         before = len(self.requests)
         result = self.ask(question)
         new = self.requests[before:]
@@ -94,31 +94,31 @@ class Bridged:
 
 
 def controlled(bridged: Bridged) -> int:
-    """Make the parents, elect broker 1; the fence's version."""
+    """Create the parent znodes, elect broker 1, and return the version of the controller epoch's znode."""
     bridged.ask(EnsurePaths())
     fence: int = bridged.ask(Elect(1, 0)).epoch_zk_version
     return fence
 
 
 def with_topic(bridged: Bridged, name: str, partitions: int) -> list[TopicPartition]:
-    """Create a topic of replicas 1, 2; its partitions."""
+    """Create a topic whose partitions have the replicas 1 and 2, and return its partitions."""
     assignment = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2))) for n in range(partitions))
     bridged.ask(CreateTopic(TopicAssignment(name, assignment)))
     return [TopicPartition(name, n) for n in range(partitions)]
 
 
 def led(partitions: list[TopicPartition], leader: int, epoch: int, version: int = -1) -> tuple[Leadership, ...]:
-    """A decision for each partition."""
+    """Return a Leadership for each partition."""
     return tuple(Leadership(tp, LeaderIsrAndControllerEpoch(leader, epoch, (leader,), 1, version)) for tp in partitions)
 
 
 def with_led_topic(bridged: Bridged, name: str, partitions: int, fence: int) -> list[TopicPartition]:
-    """Create a topic whose partitions are led by 1, in epoch 0; its partitions."""
+    """Create a topic whose partitions have leader 1 and leader epoch 0, and return its partitions."""
     made = with_topic(bridged, name, partitions)
     bridged.ask(CreatePartitionStates(led(made, 1, 0), fence))
     return made
 
 
 def broker(number: int, port: int = 9092) -> Broker:
-    """A broker of one listener."""
+    """Return a broker with one listener."""
     return Broker(number, (Endpoint("PLAINTEXT", "h", port),))

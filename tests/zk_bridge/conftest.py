@@ -1,4 +1,4 @@
-"""One real ZooKeeper for all tests of this package, and a corner of it for each test."""
+"""Provide one real ZooKeeper server for all tests of this package, and a chroot for each test."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _corners = itertools.count()
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedZooKeeper]:
-    """A running server."""
+    """Run a ZooKeeper server until the tests have ended."""
     with EmbeddedZooKeeper(tmp_path_factory.mktemp("zookeeper"), force_sync=False) as server:
         yield server
 
 
 @pytest.fixture
 def chroot() -> str:
-    """A chroot that no other test uses."""
+    """Return a chroot that no other test uses."""
     return f"/test/corner-{next(_corners)}"

@@ -1,4 +1,4 @@
-"""What every store must do: one test class, run on the in-memory ZooKeeper and on a real server."""
+"""The contract of all stores: one test class, which runs on the in-memory ZooKeeper and on a real server."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ from zk_bridge.store import Store
 
 
 class World(abc.ABC):
-    """A ZooKeeper, empty, and what can happen between it and its sessions."""
+    """An empty ZooKeeper, with operations on the connections and sessions of its stores."""
 
     @abc.abstractmethod
     def store(self, session_timeout: float = 5.0) -> Store:
-        """A new store on it, not started."""
+        """Return a new store of this ZooKeeper that is not started."""
 
     @abc.abstractmethod
     def let_pass(self, seconds: float) -> None:
-        """Let time pass, where it does not by itself."""
+        """Let time pass, unless real time passes by itself."""
 
     @abc.abstractmethod
     def cut(self, store: Store) -> None:
-        """Break the link of a store."""
+        """Cut the connection of a store."""
 
     @abc.abstractmethod
     def heal(self, store: Store) -> None:
@@ -60,11 +60,14 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def expire(self, store: Store) -> None:
-        """End the session of a store from the server's side."""
+        """Expire the session of a store on the server."""
 
     @abc.abstractmethod
     def lose_answer(self, listener: Listener, *ops: WriteOp) -> int:
-        """Submit a transaction that is applied, and cut the link before it is answered. The request's id."""
+        """Submit a transaction, cut the connection after the server has applied it, and return the request's id.
+
+        The store does not receive the answer.
+        """
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -72,23 +75,23 @@ class World(abc.ABC):
 
 
 def create(path: str, data: bytes | None = b"") -> WriteOp:
-    """A persistent node."""
+    """Return the operation that creates a persistent znode."""
     return WriteOp(CREATE, path, data)
 
 
 class StoreContract:
-    """Subclasses provide the fixture `world`."""
+    """The contract tests. Subclasses provide the fixture `world`."""
 
     @pytest.fixture
     def listener(self, world: World) -> Iterator[Listener]:
-        """A session."""
+        """Return a listener with a started store."""
         listener = Listener(world.store())
         yield listener
         listener.store.stop()
 
     @pytest.fixture
     def other(self, world: World) -> Iterator[Listener]:
-        """Another session on the same tree."""
+        """Return a listener with another session on the same ZooKeeper."""
         listener = Listener(world.store())
         yield listener
         listener.store.stop()
@@ -229,7 +232,7 @@ class StoreContract:
         assert sorted(listener.events()) == [(name, NODE_CHANGED) for name in names]
 
     def test_everything_comes_in_one_order(self, listener: Listener, other: Listener) -> None:
-        """An event comes after the answer to its arming, and before any answer that shows the change."""
+        """A watch event arrives after the reply that confirms the watch, and before any reply that shows the change."""
         listener.write(create("/n"))
         rounds = []
         for _ in range(300):
@@ -340,7 +343,7 @@ class StoreContract:
         assert listener.read("/e").nodes[0].owner == listener.sessions()[-1]
 
     def test_a_session_that_stays_cut_off_expires_by_the_clock(self, world: World, other: Listener) -> None:
-        """Its ephemerals go at that moment; it learns of it when it is connected again."""
+        """The server deletes its ephemerals at once. The store receives EXPIRED only when it is connected again."""
         cut_off = Listener(world.store(session_timeout=1.5))
         cut_off.write(WriteOp(CREATE_EPHEMERAL, "/e", b""))
         other.arm(exists=("/e",))

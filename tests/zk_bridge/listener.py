@@ -1,4 +1,4 @@
-"""A sink that remembers, and waits with a deadline."""
+"""Record what a store delivers, and wait for it with a deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMEOUT = 20.0
 
 
 class Listener:
-    """A started store with all its news in order."""
+    """A started store, and all its replies, watch events and session states in order."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -30,7 +30,7 @@ class Listener:
             self._changed.notify_all()
 
     def until(self, good: Callable[[list[Any]], Any]) -> Any:
-        """The first true value of `good(news)`; AssertionError at the deadline."""
+        """Wait until `good(news)` is true, and return its value. Raise AssertionError at the deadline."""
         deadline = time.monotonic() + TIMEOUT
         with self._changed:
             while not (found := good(self.news)):
@@ -42,25 +42,25 @@ class Listener:
     # ------------------------------------------------------------------------------------------------ requests
 
     def submit_read(self, data: tuple[str, ...] = (), children: tuple[str, ...] = ()) -> int:
-        """Send a StoreRead; its id."""
+        """Send a StoreRead and return its id."""
         return self._submit(StoreRead, data, children)
 
     def submit_write(self, *ops: WriteOp) -> int:
-        """Send a StoreWrite; its id."""
+        """Send a StoreWrite and return its id."""
         return self._submit(StoreWrite, ops)
 
     def submit_arm(
         self, data: tuple[str, ...] = (), exists: tuple[str, ...] = (), children: tuple[str, ...] = ()
     ) -> int:
-        """Send a StoreArm; its id."""
+        """Send a StoreArm and return its id."""
         return self._submit(StoreArm, data, exists, children)
 
     def read(self, *data: str, children: tuple[str, ...] = ()) -> StoreReply:
-        """Send a StoreRead and wait."""
+        """Send a StoreRead and return its reply."""
         return self.reply(self.submit_read(data, children))
 
     def write(self, *ops: WriteOp) -> StoreReply:
-        """Send a StoreWrite and wait."""
+        """Send a StoreWrite and return its reply."""
         return self.reply(self.submit_write(*ops))
 
     def arm(
@@ -70,7 +70,7 @@ class Listener:
         children: tuple[str, ...] = (),
         since: int | None = None,
     ) -> StoreReply:
-        """Send a StoreArm and wait."""
+        """Send a StoreArm and return its reply."""
         return self.reply(self._submit(StoreArm, data, exists, children, since))
 
     def _submit(self, kind: type, *fields: Any) -> int:
@@ -81,14 +81,14 @@ class Listener:
     # ------------------------------------------------------------------------------------------------- answers
 
     def reply(self, number: int) -> StoreReply:
-        """Wait for the reply to a request."""
+        """Wait for the reply to a request, and return it."""
         found: StoreReply = self.until(
             lambda news: next((each for each in news if isinstance(each, StoreReply) and each.id == number), None)
         )
         return found
 
     def events(self) -> list[tuple[str, str]]:
-        """Watch events so far: (path, kind)."""
+        """Return the watch events so far as (path, kind)."""
         return [(each.path, each.kind) for each in list(self.news) if isinstance(each, WatchEvent)]
 
     def event(self, path: str, kind: str) -> None:
@@ -96,13 +96,13 @@ class Listener:
         self.until(lambda news: WatchEvent(path, kind) in news)
 
     def states(self) -> list[str]:
-        """Session states so far."""
+        """Return the session states so far."""
         return [each.state for each in list(self.news) if isinstance(each, SessionState)]
 
     def state(self, *expected: str) -> None:
-        """Wait until the session's states are these, all of them since the start."""
+        """Wait until the session states since the start are exactly these."""
         self.until(lambda news: [each.state for each in news if isinstance(each, SessionState)] == list(expected))
 
     def sessions(self) -> list[int]:
-        """Ids of the sessions so far."""
+        """Return the ids of the sessions so far."""
         return [each.session_id for each in list(self.news) if isinstance(each, SessionState) and each.session_id]

@@ -1,4 +1,4 @@
-"""A TCP link that can be cut, healed, and made to swallow or to alter answers."""
+"""A TCP proxy that can cut connections, and drop or alter responses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 
 class Proxy:
-    """Forwards connections on a port of its own to `target` (a port of this machine)."""
+    """Forwards connections from its own port to the local port `target`."""
 
     def __init__(self, target: int) -> None:
         self._target = target
@@ -28,11 +28,11 @@ class Proxy:
 
     @property
     def hosts(self) -> str:
-        """Where clients connect."""
+        """Return the address to which clients connect."""
         return f"127.0.0.1:{self.port}"
 
     def cut(self) -> None:
-        """Break all links, and every new one at once, until `heal`."""
+        """Close all connections, and each new one at once, until `heal` is called."""
         with self._lock:
             self._cut = True
             self._swallowing = False
@@ -41,17 +41,17 @@ class Proxy:
             _close(*pair)
 
     def heal(self) -> None:
-        """Let new links through."""
+        """Accept new connections again."""
         with self._lock:
             self._cut = False
 
     def swallow_answers(self) -> None:
-        """Pass on what clients send, but no response, until the link is cut."""
+        """Forward requests but drop all responses, until the connections are cut."""
         with self._lock:
             self._swallowing = True
 
     def alter_next(self, change: Callable[[bytes], bytes], xids: Callable[[int], bool] = lambda xid: xid > 0) -> None:
-        """Alter the next answer to a request (else: the next frame whose xid is among `xids`), and only that."""
+        """Alter only the next response to a request, or the next frame whose xid `xids` accepts."""
 
         def alter(frame: bytes) -> bytes:
             if not xids(struct.unpack_from("!i", frame, 4)[0]):
@@ -62,7 +62,7 @@ class Proxy:
         self.alter = alter
 
     def close(self) -> None:
-        """Stop for good."""
+        """Close all connections and the listening socket."""
         self.cut()
         _close(self._door)
 
@@ -98,7 +98,7 @@ class Proxy:
 
 
 def _frames(source: socket.socket) -> Iterator[bytes]:
-    """What comes, frame by frame."""
+    """Yield the received frames."""
     buffer = b""
     while data := source.recv(65536):
         buffer += data

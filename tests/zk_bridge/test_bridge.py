@@ -1,4 +1,4 @@
-"""What the bridge promises its askers and watchers, on the in-memory ZooKeeper (controller.md 2, zookeeper.md 1)."""
+"""Test the bridge's answers and notifications on the in-memory ZooKeeper (controller.md 2, zookeeper.md 1)."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def bridge(server: MemoryZooKeeper) -> Bridged:
 
 @pytest.fixture
 def admin(server: MemoryZooKeeper) -> Bridged:
-    """Another client of the same ZooKeeper."""
+    """Return another client of the same ZooKeeper."""
     return Bridged(server)
 
 
@@ -206,7 +206,7 @@ def test_who_does_not_own_a_registration_leaves_it_alone(bridge: Bridged, admin:
 
 @pytest.mark.parametrize("question", [RegisterBroker(broker(1), 5, "2.6"), Elect(1, 5), GetClusterId("x")])
 def test_a_lost_answer_changes_no_result(bridge: Bridged, server: MemoryZooKeeper, question: object) -> None:
-    """Whichever of the question's reads and writes loses its answer, the result is the same, once connected."""
+    """After the reconnect the result has the same type, whichever of the question's requests lost its answer."""
     expected = Bridged(MemoryZooKeeper())
     expected.ask(EnsurePaths())
     wanted = type(expected.ask(question))
@@ -219,7 +219,7 @@ def test_a_lost_answer_changes_no_result(bridge: Bridged, server: MemoryZooKeepe
 
 
 def _losing(bridged: Bridged, question: object, nth: int) -> int:
-    """Ask, lose the answer of the nth request, reconnect; the question's id."""
+    """Send a question, lose the answer to its nth store request, reconnect, and return the question's id."""
     submit, count = bridged.store.submit, iter(range(1000))
 
     def losing(request: object) -> None:
@@ -275,7 +275,7 @@ def test_a_resignation_that_another_election_overtakes_deletes_nothing(bridge: B
 
 
 def test_an_election_that_another_wins_in_between(bridge: Bridged, admin: Bridged) -> None:
-    """Both have read that no controller exists; the slower one must not win."""
+    """Both candidates have read that no controller exists. The slower one must lose the election."""
     bridge.ask(EnsurePaths())
     submit = bridge.store.submit
 
@@ -517,7 +517,10 @@ def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
 
 
 def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Bridged) -> None:
-    """broker.md 9.5: a refused version is a success where the znode holds our state, at the version it has."""
+    """broker.md 9.5: a version conflict is a success if the znode already holds the state to be written.
+
+    The result has the znode's current version.
+    """
     fence = controlled(bridge)
     partitions = with_led_topic(bridge, "t", 1, fence)
     for _ in range(2):
@@ -527,7 +530,7 @@ def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Br
 
 @pytest.mark.parametrize("nth", range(4))
 def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None:
-    """What was applied counts as done, at the version that it has now; nothing is written twice."""
+    """A write that was applied is successful and has the znode's current version. It is not written twice."""
     fence = controlled(bridge)
     partitions = with_led_topic(bridge, "t", 2500, fence)
     before = len(bridge.requests)
@@ -538,7 +541,7 @@ def test_a_lost_answer_is_settled_by_one_read(bridge: Bridged, nth: int) -> None
 
 @pytest.mark.parametrize("nth", range(3))
 def test_a_created_state_whose_answer_was_lost_is_created(bridge: Bridged, nth: int) -> None:
-    """Trap T7: Kafka takes it for another client's, and the partition stays New."""
+    """Trap T7: Kafka takes the state for one that another client created, and the partition stays NewPartition."""
     fence = controlled(bridge)
     partitions = with_topic(bridge, "t", 900)
     number = _losing(bridge, CreatePartitionStates(led(partitions, 1, 0), fence), nth)
@@ -609,7 +612,7 @@ CHANGES = [
 
 @pytest.fixture
 def watching(bridge: Bridged) -> Bridged:
-    """With a broker and a topic."""
+    """Return a bridge whose ZooKeeper has a broker and a topic."""
     bridge.ask(EnsurePaths())
     bridge.ask(RegisterBroker(broker(1), 0, "2.6"))
     with_topic(bridge, "t", 1)
@@ -633,7 +636,7 @@ def test_each_watch_tells_its_asker_once_until_asked_again(
 def test_no_watch_is_lost_with_the_connection(
     watching: Bridged, admin: Bridged, question: object, ops: tuple[WriteOp, ...], event: object
 ) -> None:
-    """Changes during a disconnect are notified on reconnect, and so are changes after the next read."""
+    """Changes during a disconnect are notified after the reconnect."""
     watching.ask(question)
     watching.store.disconnect()
     admin.server.write(ops, 0)
@@ -677,14 +680,14 @@ def test_a_watch_armed_again_on_reconnect_fires_for_real(watching: Bridged, admi
     watching.store.disconnect()
     watching.store.reconnect()
     with_topic(admin, "newer", 1)
-    assert watching.events() == []  # notified already, and not read since
+    assert watching.events() == []  # notified before, and not read again since
     assert watching.ask(GetTopics()) == TopicNames(("new", "newer", "t"))
     with_topic(admin, "newest", 1)
     assert watching.events() == [TopicChange(1)]
 
 
 def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> None:
-    """A thousand topics are watched: one event for each of the three that changed, in two requests."""
+    """Of 1,000 watched topics three change: the reconnect sends three events and takes three store requests."""
     names = tuple(f"t{n}" for n in range(1000))
     for name in names:
         with_topic(admin, name, 1)
@@ -705,7 +708,7 @@ def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> No
 def test_changes_are_reported_after_a_second_disconnect(
     watching: Bridged, admin: Bridged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An answer of the connection between has seen the change; the watch for it was never armed."""
+    """Between the disconnects an answer arrives that includes the change, but the request to set the watch is lost."""
     watching.ask(GetTopics())
     watching.store.disconnect()
     with_topic(admin, "new", 1)
@@ -753,7 +756,7 @@ def test_the_last_known_state_of_a_node_is_reported(watching: Bridged, admin: Br
 def test_a_replaced_request_is_reported_after_a_disconnect(
     watching: Bridged, admin: Bridged, question: object, path: str, event: object
 ) -> None:
-    """The server says that its data changed, which causes no event otherwise."""
+    """The server reports a data change, which causes no event in other cases."""
     admin.server.write((WriteOp(CREATE, path, b"one"),), 0)
     watching.ask(question)
     watching.store.disconnect()
@@ -799,7 +802,7 @@ def test_thousands_of_watches_survive(watching: Bridged) -> None:
 
 
 def test_a_topic_that_comes_back_is_not_heard_of_until_asked(watching: Bridged) -> None:
-    """As in Kafka: the watch went with the node, TopicChange notifies the new one."""
+    """As in Kafka, the watch ends when the znode is deleted. TopicChange announces the new topic."""
     watching.ask(GetAssignments(("t",)))
     watching.server.write((WriteOp(DELETE, "/brokers/topics/t"),), 0)
     with_topic(watching, "t", 1)
@@ -869,7 +872,7 @@ def many_topics(bridged: Bridged, count: int, partitions: int) -> tuple[str, ...
 
 
 def test_large_questions_are_read_in_slices(bridge: Bridged) -> None:
-    """Nothing that one delivery has to work through is larger, whatever is asked for at once."""
+    """No delivery handles more than one slice, whatever the size of the question."""
     controlled(bridge)
     partitions = with_topic(bridge, "t", partition_states.READ_AT_ONCE + 10)
     del bridge.requests[:]
@@ -900,7 +903,7 @@ def test_a_paused_conversation_ends_with_the_session(bridge: Bridged) -> None:
 
 
 def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
-    """100,000 decisions would hold the node up for a tenth of a second if all were serialised at once."""
+    """Encoding 100,000 leaderships at once would block the node for 0.1 s."""
     fence = controlled(bridge)
     partitions = with_led_topic(bridge, "t", 3 * WRITE_OPS, fence)
     made: list[int] = []

@@ -1,4 +1,4 @@
-"""The synchronous client: answers returned, failures raised."""
+"""Test the synchronous client: it returns answers and raises failures."""
 
 from __future__ import annotations
 

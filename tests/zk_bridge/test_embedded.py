@@ -1,4 +1,4 @@
-"""The embedded server: starts, serves, ends with us, and says why when it cannot."""
+"""Test the embedded server: it starts, serves, ends with its parent process, and reports why it cannot start."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_keeps_port_and_data_over_stop_and_kill(tmp_path: Path, guard: str) -
 @java
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_its_directory_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str) -> None:
-    """Spaces, commas, backslashes (Java's escape), letters of no Latin alphabet: the data lands where it should."""
+    """The directory's name may have spaces, commas, backslashes (Java's escape) and non-Latin letters."""
     monkeypatch.setenv("LC_ALL", locale)
     place = tmp_path / "a b,c" / r"back\slash\u0041\n" / "größe 日本 #=:!"
     with EmbeddedZooKeeper(place, force_sync=False) as server:
@@ -126,7 +126,7 @@ with socket.create_server(("127.0.0.1", port)) as server:
 
 
 def slow_java(place: Path, monkeypatch: pytest.MonkeyPatch, **how: object) -> EmbeddedZooKeeper:
-    """A server whose Java reads for a while before it serves, if it ever does."""
+    """Return a server whose `java` prints `steps` lines, one each 0.4 s, before it serves if `serves`."""
     java_home = place / "java"
     (java_home / "bin").mkdir(parents=True)
     (java_home / "bin" / "java").write_text(SLOW_JAVA.format(python=sys.executable, **how))

@@ -1,4 +1,4 @@
-"""The kazoo store on a real server keeps the contract, with MultiRead and without."""
+"""Run the store contract with the kazoo store on a real server, with and without MultiRead."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.java
 
 
 class KazooWorld(World):
-    """A corner of a real server; each store has a link of its own."""
+    """A chroot of a real server. Each store has its own proxy."""
 
     def __init__(self, server: EmbeddedZooKeeper, chroot: str, multi_read: bool = True) -> None:
         self.server = server
@@ -60,7 +60,7 @@ class KazooWorld(World):
         return next(link for each, link in self.links if each is store)
 
     def let_pass(self, seconds: float) -> None:
-        """It does."""
+        """Do nothing: the server uses real time."""
 
     def cut(self, store: Store) -> None:
         self.link(store).cut()
@@ -69,7 +69,7 @@ class KazooWorld(World):
         self.link(store).heal()
 
     def expire(self, store: Store) -> None:
-        """Take the session over with its id and password, and close it: as good as waiting for its timeout."""
+        """End the session: connect with its id and password, and close it. The effect is that of its timeout."""
         assert isinstance(store, KazooStore)
         session = (store._client._session_id, store._client._session_passwd)
         thief = KazooClient(self.server.connect_string, client_id=session)
@@ -119,7 +119,10 @@ def world(server: EmbeddedZooKeeper, chroot: str) -> Iterator[KazooWorld]:
 
 
 def test_a_server_that_does_not_know_multi_read(world: KazooWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It answers UNIMPLEMENTED and hangs up: the read counts as lost, and the next one is made of single reads."""
+    """The server answers UNIMPLEMENTED and closes the connection.
+
+    The read fails as lost, and the next one is sent as single reads.
+    """
     listener = Listener(world.store())
     listener.write(create("/a", b"x"))
     monkeypatch.setattr(jute.MultiRead, "type", 9999)
@@ -150,7 +153,7 @@ def test_a_closed_port() -> None:
         store = KazooStore(hosts, 5, 0.3)
         with pytest.raises(ZooKeeperUnavailable, match=f"{hosts} cannot be reached: no answer within 0.3 s"):
             store.start(print)
-        store.stop()  # which start itself has begun
+        store.stop()  # the failed start has already begun to stop the store
 
 
 def test_a_server_that_stays_away_does_not_fill_the_log(
@@ -213,7 +216,7 @@ NONSENSE: dict[str, Callable[[bytes], bytes]] = {
 def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
     world: KazooWorld, change: Callable[[bytes], bytes]
 ) -> None:
-    """kazoo would end its thread there, and ZooKeeper's events would be lost."""
+    """kazoo's own connection would end its thread there, and ZooKeeper's events would be lost."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"), WriteOp(CREATE_EPHEMERAL, "/e"))
     world.link(listener.store).alter_next(change)
@@ -235,7 +238,7 @@ def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
     ids=["torn", "of no known kind", "no UTF-8"],
 )
 def test_a_watch_event_that_makes_no_sense_too(world: KazooWorld, change: Callable[[bytes], bytes]) -> None:
-    """The bridge arms everything anew after a lost connection, so the change is not lost with its event."""
+    """The bridge sets all watches again after a lost connection, so the change itself is not lost."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"))
     listener.arm(("/a",))
@@ -289,7 +292,7 @@ def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWo
 
 
 def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_session(world: KazooWorld) -> None:
-    """ZooKeeper forgets a client that connects while it starts: the connection stays without service."""
+    """ZooKeeper forgets a client that connects while the server starts: the connection stays open without service."""
     listener = Listener(world.store(session_timeout=3.0))
     link = world.link(listener.store)
     link.mute = 1
@@ -302,7 +305,7 @@ def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_s
 
 
 def test_a_machine_that_is_gone_does_not_cost_the_session(caplog: pytest.LogCaptureFixture) -> None:
-    """Whose queue is full answers no more than a machine without power: the first attempt ends within the session."""
+    """A listener with a full queue answers like a machine without power: the first attempt ends within the session."""
     with socket.create_server(("127.0.0.1", 0), backlog=0) as gone, socket.create_connection(gone.getsockname()):
         store = KazooStore(f"127.0.0.1:{gone.getsockname()[1]}", session_timeout=3.0, connection_timeout=2.0)
         with pytest.raises(ZooKeeperUnavailable):

@@ -1,4 +1,4 @@
-"""The in-memory ZooKeeper keeps the contract."""
+"""Run the store contract with the in-memory ZooKeeper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from zk_bridge.store import ZooKeeperUnavailable
 
 
 class MemoryWorld(World):
-    """All on command."""
+    """An in-memory ZooKeeper in virtual time."""
 
     def __init__(self) -> None:
         self.time = VirtualScheduler()
@@ -40,7 +40,7 @@ class MemoryWorld(World):
         return listener.submit_write(*ops)
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: no thread runs."""
 
 
 class TestMemoryStore(StoreContract):

@@ -1,4 +1,4 @@
-"""ZkBridgeActor on a real server: link cut, session expired, server restarted, and no watch lost."""
+"""Test ZkBridgeActor on a real server: no watch is lost after a cut link, an expired session or a server restart."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TIMEOUT = 30.0
 
 
 class RealBridge:
-    """A ZkBridgeActor on a LocalBase that a thread drives, connected through a link that can be cut."""
+    """A ZkBridgeActor on a LocalBase that a thread runs, connected to the server through a proxy."""
 
     def __init__(self, port: int, chroot: str, session_timeout: float = 10.0) -> None:
         self.link = Proxy(port)
@@ -86,27 +86,27 @@ class RealBridge:
             self._changed.notify_all()
 
     def put(self, question: Any) -> int:
-        """Ask; the question's id."""
+        """Send a question and return its id."""
         number = next(self._ids)
         self.base.inject(self.bridge, Ask(number, question), self.me)
         return number
 
     def result(self, number: int) -> Any:
-        """Wait for the answer."""
+        """Wait for the answer to a question, and return its result."""
         return self.until(
             lambda mail: next((m.result for m in mail if isinstance(m, Answer) and m.id == number), None), number
         )
 
     def ask(self, question: Any) -> Any:
-        """Ask and wait."""
+        """Send a question and return its result."""
         return self.result(self.put(question))
 
     def heard(self, event: Any, times: int = 1) -> None:
-        """Wait until an event has come this number of times."""
+        """Wait until an event has been received this number of times."""
         self.until(lambda mail: mail.count(event) >= times, event)
 
     def until(self, good: Callable[[list[Any]], Any], what: Any) -> Any:
-        """The first true value of `good(mail)`."""
+        """Wait until `good(mail)` is true, and return its value."""
         deadline = time.monotonic() + TIMEOUT
         with self._changed:
             while not (found := good(self.mail)):
@@ -116,7 +116,7 @@ class RealBridge:
             return found
 
     def close(self) -> None:
-        """End everything."""
+        """Stop the store, the thread, the actor system and the proxy."""
         self.store.stop()
         self._stopped.set()
         self._driver.join()
@@ -139,7 +139,7 @@ def admin(server: EmbeddedZooKeeper, chroot: str, bridge: RealBridge) -> Iterato
 
 
 def topic(name: str, partitions: int = 1) -> CreateTopic:
-    """A topic of replica 1."""
+    """Return the question that creates a topic whose partitions have replica 1."""
     return CreateTopic(
         TopicAssignment(name, tuple(PartitionAssignment(n, ReplicaAssignment((1,))) for n in range(partitions)))
     )
@@ -175,7 +175,7 @@ def test_the_controllers_epoch_is_read_behind_a_transaction(bridge: RealBridge, 
 
 
 def test_writes_survive_a_flapping_link(bridge: RealBridge, admin: Client) -> None:
-    """20 batches of 1,500 partitions while the link is cut again and again: each written once."""
+    """20 batches of 1,500 partitions are each written once, while the link is cut repeatedly."""
     fence = admin.ask(Elect(1, 0)).epoch_zk_version
     admin.ask(topic("t", 1500))
     partitions = [TopicPartition("t", n) for n in range(1500)]

@@ -1,4 +1,4 @@
-"""The watch table: what the events declare, and the event of each watch (controller.md 1.2)."""
+"""Test the watch table: the declarations of the events, and the event of each watch (controller.md 1.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_table_is_that_of_the_notes() -> None:
 
 
 class StateChange(Event):
-    """A made-up event of a path with two keys."""
+    """A made-up event whose path has two keys."""
 
     watch = Watch("/brokers/topics/*/partitions/*/state", (NODE_CHANGED,))
     __match_args__ = ("topic", "partition", "generation")
@@ -46,7 +46,7 @@ class StateChange(Event):
 
 
 class Requested(Event):
-    """A made-up event of a node that appears."""
+    """A made-up event for the creation of a znode."""
 
     watch = Watch("/admin/made_up", (NODE_CREATED,))
     __match_args__ = ("generation",)

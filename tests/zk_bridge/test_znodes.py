@@ -1,4 +1,4 @@
-"""Kafka's znodes, both ways: golden bytes, every version, and whatever else may lie there (controller.md 2)."""
+"""Encode and decode Kafka's znodes: golden bytes, every version, and invalid data (controller.md 2)."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_the_version_of_a_config_is_not_looked_at() -> None:
     assert znodes.decode_config("/c", b'{"version":2,"config":{"k":"v"}}') == (ConfigEntry("k", "v"),)
 
 
-# ----------------------------------------------------------------------------------------------- there and back
+# -------------------------------------------------------------------------------------------------- round trips
 
 
 @given(INT32, INT32, st.lists(BROKER_IDS).map(tuple), INT32, st.integers(0, 2**31 - 1))
@@ -199,7 +199,7 @@ def test_nodes_of_ours_come_back() -> None:
     assert znodes.decode_node("/kafka-actors/nodes/3", znodes.encode_node(node)) == node
 
 
-# ------------------------------------------------------------------------------------------------------- torn
+# ------------------------------------------------------------------------------------------------ invalid data
 
 DECODERS: list[Callable[[str, bytes | None], Any]] = [
     lambda path, data: znodes.decode_broker(path, data, 1),
@@ -231,7 +231,7 @@ VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dic
 
 
 def torn(decode: Callable[[str, bytes | None], Any], data: bytes | None) -> None:
-    """Decoding gives a value that can be passed on, or BadZnode that names the path."""
+    """Decode the data, and check that the result can be encoded as text or that BadZnode names the path."""
     try:
         value = decode("/torn/7", data)
     except BadZnode as error:
@@ -272,7 +272,7 @@ def test_a_number_with_a_leading_zero_is_torn() -> None:
 
 
 def test_a_large_topic_is_read_in_steps() -> None:
-    """A topic of ten thousand partitions is one znode, and took 60 ms in one go."""
+    """A topic of 10,000 partitions is one znode. Decoding it in one step took 60 ms."""
     assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
     steps, count = znodes.decoding_topic("/t", znodes.encode_topic(assignments)), 0
     with pytest.raises(StopIteration) as done:
@@ -284,7 +284,7 @@ def test_a_large_topic_is_read_in_steps() -> None:
 
 
 def test_what_names_many_partitions_is_read_in_steps() -> None:
-    """A request for ten thousand preferred leaders is one znode, and took 14 ms in one go."""
+    """A request for 10,000 preferred leaders is one znode. Decoding it in one step took 14 ms."""
     named = tuple(TopicPartition("t", number) for number in range(3500))
     steps, count = znodes.decoding_partitions("/p", znodes.encode_partitions(named)), 0
     with pytest.raises(StopIteration) as done:

@@ -400,7 +400,7 @@ class Fetcher:
     # ------------------------------------------------------------------------------------------------ rules
 
     def _still(self, partition: TopicPartition) -> PartitionFetchState | None:
-        """Return the state of a partition for which a response still counts (rule 3); otherwise None."""
+        """Return the partition's state if a response for it still counts (rule 3); otherwise None."""
         followed, asked = self.partitions.get(partition), self._asked.get(partition)
         if followed is None or asked is None:
             return None
