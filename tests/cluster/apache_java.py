@@ -1,6 +1,6 @@
-"""The JVM for the programs of Apache Kafka's jars, with an archive of their loaded classes.
+"""Commands that run the programs of Apache Kafka's jars in a JVM, with an archive of their loaded classes.
 
-The archive takes the CPU time of a broker's start from 3.3 to 2.0 s. The first test run makes it, once.
+The archive reduces the CPU time of a broker's start from 3.3 s to 2.0 s. The first test run creates it.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from pathlib import Path
 from tests.layering import ROOT
 
 SMALL_JVM = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xlog:disable")
-"""Without its log: the JVM writes it to standard output, which tests compare."""
+"""The JVM's log is disabled, because the JVM writes it to standard output, which tests compare."""
 
 
 def archive(jars: Path) -> Path:
-    """Return the archive's file for these jars. The JVM ignores an archive that was made of others."""
+    """Return the path of the archive for these jars. The JVM ignores an archive that was created from other jars."""
     return ROOT / ".cache" / f"kafka-classes-{zlib.crc32(str(jars).encode()):08x}.jsa"
 
 
 def apache_java(jars: Path, heap: str = "256m") -> list[str]:
-    """Return the command that runs a class of these jars: the class and its arguments follow."""
+    """Return the start of a command that runs a class of these jars. The caller appends the class and its arguments."""
     file = archive(jars)
     shared = [f"-XX:SharedArchiveFile={file}"] if file.exists() else []
     return [*SMALL_JVM, f"-Xmx{heap}", *shared, "-cp", f"{jars}/*"]
 
 
 def make_archive(jars: Path, run: Callable[[Path, tuple[str, ...]], None]) -> None:
-    """Make the archive, unless there is one. One process at a time does it.
+    """Create the archive, unless it exists. A file lock lets one process at a time do this.
 
     Args:
-        jars: The jars.
-        run: Starts a broker in a folder, with these options for its JVM, and stops it when it serves.
+        jars: The folder with the jars.
+        run: Starts a broker in a folder, with these options for its JVM, and stops it when it has started.
     """
     file = archive(jars)
     file.parent.mkdir(exist_ok=True)

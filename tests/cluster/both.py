@@ -1,4 +1,4 @@
-"""A broker of ours and one of Apache's, each alone with a ZooKeeper, and how their answers are compared."""
+"""Run one of our brokers and one of Apache's, each with its own ZooKeeper, and compare their responses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 SERVER = "{server}"
-"""A placeholder for the address of the broker in a tool's arguments."""
+"""Placeholder for the broker's address in a tool's arguments."""
 
 
 @attrs.frozen
 class Both:
-    """The ports of Apache's broker and of ours, each alone with a ZooKeeper, and where those are."""
+    """Apache's broker and ours: their ports and the addresses of their ZooKeepers, each with Apache's first."""
 
     jars: Path
     ports: tuple[int, int]
@@ -34,7 +34,7 @@ class Both:
     apaches_log: Path
 
     def answers(self, request: Any) -> list[Any]:
-        """What each answers, lists of settings by name."""
+        """Return the response of each broker to the request, Apache's first, with unordered lists sorted."""
         found = []
         for port in self.ports:
             with WireClient("127.0.0.1", port) as client:
@@ -42,16 +42,16 @@ class Both:
         return found
 
     def say(self, tool: str, *arguments: str) -> list[tuple[int, str]]:
-        """Exit code and output of Kafka's tool at each, without its complaints about its own logging.
+        """Run Kafka's tool against each broker, and return its exit codes and standard outputs, Apache's first.
 
-        It gets the address by --bootstrap-server, unless an argument has SERVER in it.
+        The tool receives the address as --bootstrap-server, unless an argument contains SERVER.
         """
         running = [self._run(port, tool, *arguments) for port in self.ports]
         outputs = [process.communicate(timeout=90)[0] for process in running]
         return [(process.returncode, output) for process, output in zip(running, outputs, strict=True)]
 
     def theirs(self, tool: str, *arguments: str) -> tuple[int, str]:
-        """The same at Apache's broker alone."""
+        """Run Kafka's tool against Apache's broker, and return its exit code and standard output."""
         process = self._run(self.ports[0], tool, *arguments)
         output = process.communicate(timeout=90)[0]
         return process.returncode, output
@@ -68,7 +68,7 @@ class Both:
 
 
 def _sorted(response: Any) -> Any:
-    """Settings, and partitions that were elected for, come in the order of a hash map there."""
+    """Return the response with its settings or elections sorted: Apache's broker sends them in a hash map's order."""
     match response:
         case CreateTopicsResponse(topics):
             lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in topics]
@@ -88,7 +88,7 @@ def _by_name(configs: tuple[Any, ...] | None) -> tuple[Any, ...]:
 
 @contextmanager
 def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator[Both]:
-    """Both, with these settings, as long as the context."""
+    """Run both brokers with these settings while the context is open."""
     servers = [EmbeddedZooKeeper(place / f"zookeeper-{name}", force_sync=False) for name in ("apache", "ours")]
     for server in servers:
         server.start()
@@ -106,7 +106,7 @@ def both_running(place: Path, apache_jars: Path, **settings: object) -> Iterator
             zk.stop()
             zk.close()
         made = Both(apache_jars, (ports[0], ports[1]), (theirs, ours), running[0].log)
-        known = MetadataRequest(8, ())  # requests before the first metadata of a controller are refused by both
+        known = MetadataRequest(8, ())  # until the first UpdateMetadata, both refuse requests
         until(
             lambda: [(answer.controller_id, len(answer.brokers)) for answer in made.answers(known)],
             lambda reported: reported == [(0, 1)] * 2,

@@ -1,7 +1,7 @@
-"""What goes wrong in a cluster, one act each: the scripts whose causes `kafka-actors why` must find.
+"""Scripts that each cause one failure in a cluster; `kafka-actors why` must find the causes.
 
-A script does its act, waits for its effect, and leaves a cluster in which the next one can begin. Its clients have
-names of their own: so the trace names who did it.
+A script causes its failure, waits for the effect, and leaves a cluster in which the next script can begin. Each
+script's clients have their own client ids, so that the trace names the client that acted.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ SETTINGS = {
 }
 SESSION_SECONDS = 0.5
 SESSION_MS = 400
-"""Of a member of a group."""
+"""Session timeout of a group member."""
 GROUP, TRANSACTION = 0, 1
 
 
 @attrs.define
 class Stage:
-    """A running cluster, and what its clients do; `values` are for the texts that a script expects."""
+    """A running cluster and the actions of its clients; `values` are inserted into the texts that a test expects."""
 
     cluster: KafkaCluster
     values: dict[str, object] = attrs.field(factory=dict)
@@ -81,7 +81,7 @@ class Stage:
     # ------------------------------------------------------------------------------------------------ requests
 
     def ask(self, node: int, request: Any, client: str = "script") -> Any:
-        """A broker's response."""
+        """Send a request to a broker and return the response."""
         host, _, port = self.cluster.bootstrap_servers.split(",")[node].rpartition(":")
         with WireClient(host, int(port), client) as wire:
             return wire.call(request)
@@ -92,7 +92,7 @@ class Stage:
         return self.ask(controller, request, client)
 
     def coordinator(self, key: str, kind: int) -> int:
-        """The broker that coordinates a group or transactional id, as one that lives knows it."""
+        """Return the coordinator of a group or transactional id, as a running broker reports it."""
 
         def found() -> list[int]:
             answer = self.ask(self.cluster.live_brokers[0], FindCoordinatorRequest(1, key, kind))
@@ -108,7 +108,7 @@ class Stage:
         acks: int = ACKS_ALL,
         producer: tuple[int, int, int] = (-1, -1, -1),
     ) -> None:
-        """Produce a record until the leader answers with this code; `producer`: id, epoch, sequence."""
+        """Produce a record until the leader responds with this error code. `producer` is (id, epoch, sequence)."""
         number, epoch, sequence = producer
         records = read_records(batch(b"record", producer=number, epoch=epoch, sequence=sequence))
         request = ProduceRequest(8, None, acks, 5000, (ProducePartition(TopicPartition(topic, 0), records),))
@@ -121,7 +121,7 @@ class Stage:
         until(answered, what=f"Produce to {topic} is answered with {code}")
 
     def create(self, name: str, *replicas: int, **config: object) -> None:
-        """Create a topic of one partition on these brokers; wait until its first replica leads."""
+        """Create a topic of one partition on these brokers, wait for its leader, and write one record."""
         configs = tuple(CreatableConfig(key.replace("_", "."), str(value)) for key, value in config.items())
         topic = CreatableTopic(name, assignments=(CreatableAssignment(0, replicas),), configs=configs)
         answer = self.ask_controller(CreateTopicsRequest(5, (topic,), 30_000), "creator")
@@ -129,32 +129,32 @@ class Stage:
         self.cluster.wait_for_leader(name)
         self.produce(name, "first")
 
-    # ------------------------------------------------------------------------------------------------ acts
+    # ------------------------------------------------------------------------------------------------ actions
 
     def others(self) -> list[int]:
-        """The running brokers that are not the controller, the coordinators last."""
+        """Return the running brokers without the controller."""
         return [broker for broker in self.cluster.live_brokers if broker != self.cluster.controller_id]
 
     def kill(self, broker: int) -> None:
-        """Kill a broker; what it did until now is in its trace."""
+        """Write the traces to disk, and kill a broker."""
         self.cluster._ask("flush_traces")
         self.cluster.kill(broker)
 
     @contextlib.contextmanager
     def killed(self, broker: int) -> Iterator[None]:
-        """A broker that is dead, and back afterwards, with its replicas."""
+        """Kill a broker. When the context ends, mark the time and start the broker again with its data."""
         self.kill(broker)
         yield
         self.mark()
         self.cluster.start_broker(broker)
 
     def mark(self) -> None:
-        """This is the moment that is explained; what is done from now on only tidies up."""
+        """Record the time to explain, once per script. Later actions only restore the cluster."""
         if "at" not in self.values:
             self.values["at"] = time.time()
 
     def gone(self, broker: int) -> None:
-        """Wait until the controller knows that a broker is gone."""
+        """Wait until the controller's metadata no longer contains the broker."""
 
         def known() -> list[int]:
             return [each.id for each in self.ask_controller(MetadataRequest(8, ()), "watcher").brokers]
@@ -165,7 +165,7 @@ class Stage:
         self.cluster.wait_for(lambda: len(self.cluster.isr_of(topic)) == count)
 
     def join(self, group: str, client: str, member: str = "", session_ms: int = SESSION_MS) -> tuple[str, int]:
-        """Join a group as its only member, and synchronise: the member id and the generation."""
+        """Join a group as its only member, synchronise, and return the member id and the generation."""
         node = self.coordinator(group, GROUP)
         protocols = (JoinProtocol("range", b""),)
         while True:
@@ -181,7 +181,7 @@ class Stage:
         return member, joined.generation_id
 
     def begin(self, name: str, client: str, timeout_ms: int = 60_000) -> tuple[int, int]:
-        """Begin a transaction that writes to the topic `ledger`: the producer id and epoch."""
+        """Begin a transaction, add partition ledger-0 to it, and return the producer id and epoch."""
         node = self.coordinator(name, TRANSACTION)
 
         def given() -> Any:
@@ -250,7 +250,7 @@ def block_a_deletion(stage: Stage) -> None:
     stage.create("removed", first, second)
     with stage.killed(second):
         stage.cluster.wait_for(lambda: stage.cluster.isr_of("removed") == [first])
-        stage.ask_controller(DeleteTopicsRequest(4, ("removed",), 500), "remover")  # it is answered after 500 ms
+        stage.ask_controller(DeleteTopicsRequest(4, ("removed",), 500), "remover")  # its timeout is 500 ms
     until(lambda: "removed" not in stage.cluster.topics, what="the deletion is done")
 
 

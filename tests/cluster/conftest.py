@@ -1,4 +1,4 @@
-"""What the tests of whole clusters share: a real ZooKeeper of their own."""
+"""A fixture for tests of whole clusters: a real ZooKeeper for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 @pytest.fixture
 def zookeeper(tmp_path: Path) -> Iterator[EmbeddedZooKeeper]:
-    """A running server; it may be stopped and started."""
+    """Run a ZooKeeper server, which the test may stop and start."""
     server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
     server.start()
     yield server

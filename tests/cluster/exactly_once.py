@@ -1,7 +1,7 @@
-"""Kafka's own exactly-once programs on three nodes, and kills of nodes and of the programs while they run.
+"""Run exactly-once programs on three nodes, and kill nodes and programs meanwhile.
 
-`copy_under_kills` runs Kafka's TransactionalMessageCopier, the program of its system tests. `count_under_kills` runs
-`WordCount.java` on Kafka Streams. Both compare the committed output with the input: nothing lost, nothing twice.
+`copy_under_kills` runs TransactionalMessageCopier of Kafka's system tests. `count_under_kills` runs `WordCount.java` on
+Kafka Streams. Both compare the committed output with the input: no record is lost, and no record is written twice.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WORDS_IN_LINE = 4
 
 
 def write(cluster: Three, topic: str, values: Callable[[int], Iterator[bytes]]) -> None:
-    """Write these values to each partition of a topic, in order."""
+    """Write these values to each partition of a topic, in order, and wait until all are acknowledged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "log_level": 0})
     for partition in range(PARTITIONS):
         for value in values(partition):
@@ -49,9 +49,9 @@ def write(cluster: Three, topic: str, values: Callable[[int], Iterator[bytes]]) 
 
 
 def ends(cluster: Three, topic: str, level: str = "read_uncommitted") -> list[int]:
-    """The end of each partition: the high watermark, or the last stable offset for read_committed.
+    """Return each partition's high watermark, or its last stable offset for read_committed.
 
-    Each look has a new client: one that does not consume keeps the leaders that it has once seen.
+    Each call creates a new client, because a client that does not consume keeps the leaders of its first metadata.
     """
     asking = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "ends", "isolation.level": level})
     try:
@@ -62,7 +62,7 @@ def ends(cluster: Three, topic: str, level: str = "read_uncommitted") -> list[in
 
 
 def committed(cluster: Three, topic: str) -> dict[int, list[tuple[bytes | None, bytes]]]:
-    """Keys and values of all committed records by partition, once no transaction is open there."""
+    """Wait until no transaction is open, and return keys and values of all committed records by partition."""
     until(
         lambda: ends(cluster, topic, "read_committed") == ends(cluster, topic),
         what=f"no transaction is open in {topic}",
@@ -89,7 +89,7 @@ def committed(cluster: Three, topic: str) -> dict[int, list[tuple[bytes | None, 
 
 
 def restart(cluster: Three, node: int) -> None:
-    """kill -9 a node, start it again when its session has ended, and wait until its replicas are in sync."""
+    """Kill a node, start it again when its session has ended, and wait until all replicas are in sync."""
     cluster.nodes[node].kill()
     until(lambda: not cluster.zk.exists(f"/brokers/ids/{node}"), what="its session has ended", timeout=60)
     cluster.start(node)
@@ -105,7 +105,7 @@ def restart(cluster: Three, node: int) -> None:
 
 
 class Copier(Running):
-    """Kafka's TransactionalMessageCopier for one partition of the input; some of its transactions it aborts."""
+    """Kafka's TransactionalMessageCopier for one input partition. It aborts some of its transactions at random."""
 
     def __init__(self, jars: Path, place: Path, bootstrap: str, partition: int) -> None:
         self.transactional_id = f"copier-{partition}"
@@ -126,16 +126,16 @@ class Copier(Running):
 
     @property
     def remaining(self) -> int | None:
-        """How many records it said last that it has still to copy; None before it said anything."""
+        """The lowest number of remaining records that the copier has printed; None if it has printed none."""
         lines = [line for line in self.output.split("\n")[:-1] if line.startswith("{")]
         return min((json.loads(line).get("remaining", 1 << 30) for line in lines), default=None)
 
 
 def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Counter[str]:
-    """Copy two partitions while coordinators, leaders and a copier are killed in turns; compare the output.
+    """Copy two partitions, kill coordinators, leaders and copiers in turn, and compare the output.
 
     Returns:
-        How often which kind was killed.
+        The number of kills of each kind.
     """
     for topic in (INPUT, OUTPUT):
         cluster.create(topic, PARTITIONS)
@@ -145,7 +145,7 @@ def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Co
     killed: Counter[str] = Counter()
 
     def copied() -> int:
-        """Records that both have copied. A copier that ended early has failed."""
+        """Return the number of records that both copiers have copied. Assert that no copier has failed."""
         for each in copiers:
             assert each.process.poll() in (None, 0), f"{each.transactional_id} has failed: {each.output[-3000:]}"
         return sum(records - min(records, records if each.remaining is None else each.remaining) for each in copiers)
@@ -177,7 +177,7 @@ def copy_under_kills(cluster: Three, jars: Path, kills: int, records: int) -> Co
 
 
 class WordCounter(Running):
-    """An instance of `WordCount.java`, which Java compiles when it starts it."""
+    """An instance of `WordCount.java`. Java compiles the file at the start."""
 
     def __init__(self, jars: Path, streams: Path, place: Path, bootstrap: str, name: str) -> None:
         java = [each for each in apache_java(jars, "256m") if not each.startswith("-XX:SharedArchiveFile")]
@@ -189,10 +189,10 @@ class WordCounter(Running):
 
 
 def count_under_kills(cluster: Three, jars: Path, streams: Path, kills: int, lines: int, seed: int) -> int:
-    """Count words while nodes are killed in turns, and one of two instances after every fifth; compare the output.
+    """Count words, kill nodes in turn and an instance after every fifth kill, and compare the output.
 
     Returns:
-        How many counts were committed: as many as the input has words.
+        The number of committed counts, which equals the number of words in the input.
     """
     for topic in (LINES, COUNTS):
         cluster.create(topic, PARTITIONS)
@@ -209,7 +209,7 @@ def count_under_kills(cluster: Three, jars: Path, streams: Path, kills: int, lin
     counters = {name: WordCounter(jars, streams, place, cluster.bootstrap, name) for name in names}
 
     def counted() -> int:
-        """End offsets of the output: they grow with counts, and a little with markers."""
+        """Return the sum of the output's end offsets. Counts and transaction markers increase it."""
         for each in counters.values():
             assert each.process.poll() is None, f"Streams has ended: {each.output[-3000:]}"
         return sum(ends(cluster, COUNTS))
@@ -230,7 +230,10 @@ def count_under_kills(cluster: Three, jars: Path, streams: Path, kills: int, lin
     counts: dict[bytes | None, list[int]] = {}
 
     def total() -> int:
-        """The number of committed counts. Lines are committed as read before their words are counted."""
+        """Collect the committed counts in `counts`, and return their number.
+
+        Streams commits lines as read before it counts their words, so the caller waits for the number.
+        """
         counts.clear()
         for records in committed(cluster, COUNTS).values():
             for word, count in records:

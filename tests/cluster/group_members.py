@@ -1,4 +1,4 @@
-"""Members of consumer groups, of librdkafka and of kafka-python, and what members of either do in any cluster."""
+"""Group members of librdkafka and kafka-python, and test scenarios that run with either client in any cluster."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSIGNORS: dict[str, Any] = {"range": RangePartitionAssignor, "cooperative-stick
 
 
 def consumer(cluster: Three, group: str, **settings: object) -> Consumer:
-    """librdkafka's, with these settings of its own, too."""
+    """Return a consumer of librdkafka with these additional settings."""
     return Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -37,19 +37,19 @@ def consumer(cluster: Three, group: str, **settings: object) -> Consumer:
 
 
 class Member(Protocol):
-    """A member of a group; `revoked` says how many partitions it had to give up, one number each time."""
+    """A member of a group. `revoked` has the number of revoked partitions of each revocation."""
 
     revoked: list[int]
 
     def poll(self) -> None:
-        """Give it a turn."""
+        """Poll once, if the member does not poll by itself."""
 
     @property
     def has(self) -> set[int]:
-        """The partitions that it has now."""
+        """The partitions that are assigned to the member now."""
 
     def close(self) -> None:
-        """Leave, or be away for a while, if it is static."""
+        """Close the client. A dynamic member leaves the group; a static one stays in it until its session times out."""
 
 
 class Librdkafka:
@@ -73,7 +73,10 @@ class Librdkafka:
 
 
 class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
-    """It has a thread of its own: a poll that ends before its group has gathered makes it join anew."""
+    """A member of kafka-python, which polls in its own thread.
+
+    Its polls are long, because a poll that ends before the rebalance is complete makes the member join again.
+    """
 
     def __init__(
         self, cluster: Three, group: str, topic: str, strategy: str = "range", instance: str | None = None
@@ -105,10 +108,10 @@ class KafkaPython(ConsumerRebalanceListener):  # type: ignore[misc]
         self.revoked.append(len(revoked))
 
     def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """What it has is asked, not noted."""
+        """Do nothing, because the thread reads the assignment after each poll."""
 
     def poll(self) -> None:
-        """It does so by itself."""
+        """Do nothing, because the thread polls."""
 
     def close(self) -> None:
         self._leaves.set()
@@ -119,7 +122,7 @@ MAKES: dict[str, Callable[..., Member]] = {"librdkafka": Librdkafka, "kafka-pyth
 
 
 def polled(members: Collection[Member], good: Callable[[], object], what: str) -> None:
-    """Give all members their turns until something holds."""
+    """Poll all members until the condition `good` is true."""
 
     def look() -> object:
         for each in members:
@@ -130,7 +133,10 @@ def polled(members: Collection[Member], good: Callable[[], object], what: str) -
 
 
 def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, strategy: str) -> None:
-    """Three members share a topic's partitions; two take over those of the third, and keep theirs if possible."""
+    """Let three members share a topic's partitions and one leave; the other two must take over its partitions.
+
+    With cooperative-sticky, the first member must give up only the partitions that move to the other two.
+    """
     group = f"{make} {strategy}"
     members = [MAKES[make](cluster, group, topic, strategy)]
     polled(members, lambda: len(members[0].has) == partitions, "alone it has all")
@@ -150,7 +156,10 @@ def share_and_take_over(cluster: Three, make: str, topic: str, partitions: int, 
 
 
 def come_back(cluster: Three, make: str, topic: str) -> None:
-    """A static member that was away for less than its session has its own again, and the others do not notice."""
+    """Close a static member, and start it again within its session timeout.
+
+    It must get its partitions back, and the other member must keep its own.
+    """
     group = f"{make} static"
     members = [MAKES[make](cluster, group, topic, instance=name) for name in ("a", "b")]
     polled(members, lambda: all(each.has for each in members), "each has some")

@@ -1,4 +1,4 @@
-"""A member of a group that is the Java client: Kafka's own VerifiableConsumer, which tells in JSON how it goes."""
+"""A group member of the Java client: Kafka's VerifiableConsumer, which prints its events as JSON."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ASSIGNORS = "org.apache.kafka.clients.consumer."
 
 
 class JavaMember(Running):
-    """It reads `topic` and commits after each `max_poll_records`, until it is stopped; its words are in `directory`.
+    """Reads `topic` and commits after each poll of at most `max_poll_records`; its output is in `directory`/said.txt.
 
-    It prints what it has read before it commits, and what is committed after the response. A commit that fails, because
-    the group gathers anew or the coordinator is looked for too long, it tries again with the next records, and not
-    before: a test that waits for the output writes records meanwhile.
+    It prints the read offsets before it commits, and the committed offsets after the response. A commit fails during a
+    rebalance, or if the search for the coordinator takes too long. The member retries it only after it has read further
+    records. So a test that waits for a commit must write records meanwhile.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class JavaMember(Running):
         super().__init__([*command, *[word for option in options.items() for word in option]], directory / "said.txt")
 
     def events(self, name: str) -> Iterator[dict[str, Any]]:
-        """What it said under this name, in order; the line that is still being written is left out."""
+        """Yield the printed events of this name in order, without a line that is incomplete."""
         for line in self.output.split("\n")[:-1]:
             if line.startswith("{"):
                 event = json.loads(line)
@@ -63,7 +63,7 @@ class JavaMember(Running):
 
     @property
     def assigned(self) -> set[int]:
-        """The partitions that it has now."""
+        """The partitions that are assigned to the member now."""
         has: set[int] = set()
         for line in self.output.split("\n")[:-1]:
             event = json.loads(line) if line.startswith("{") else {}
@@ -76,7 +76,7 @@ class JavaMember(Running):
 
     @property
     def read_to(self) -> dict[int, int]:
-        """By partition, the offset behind the last record that it read."""
+        """Partition -> the offset after the last record that the member has read."""
         found: dict[int, int] = {}
         for event in self.events("records_consumed"):
             for each in event["partitions"]:
@@ -85,7 +85,7 @@ class JavaMember(Running):
 
     @property
     def reported(self) -> dict[int, int]:
-        """The acknowledged committed offset, by partition."""
+        """Partition -> the last committed offset that the coordinator has acknowledged."""
         found: dict[int, int] = {}
         for event in self.events("offsets_committed"):
             if event["success"]:

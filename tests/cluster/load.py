@@ -1,4 +1,4 @@
-"""A load of numbered records from librdkafka that remembers what was acknowledged, and kcat to read it back."""
+"""A load of numbered records from librdkafka, with a list of the acknowledged ones, and kcat to read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.waiting import until
 
 
 class Load:
-    """An idempotent producer (not with acks other than all) of records that no other client writes."""
+    """A producer of records that no other client writes. It is idempotent if `acks` is all."""
 
     def __init__(
         self, bootstrap: str, topic: str, partition: int | None = None, acks: str = "all", name: str = ""
@@ -30,7 +30,7 @@ class Load:
         )
 
     def until_acknowledged(self, count: int) -> None:
-        """Produce until this number of records were acknowledged, from the first on."""
+        """Produce until this number of records are acknowledged, counted from the first one."""
         until(lambda: self._more(count), what=f"{count} records acknowledged", timeout=90)
 
     def _more(self, count: int) -> bool:
@@ -46,12 +46,12 @@ class Load:
             self.acknowledged.append(message.value())
 
     def settle(self) -> None:
-        """Wait until everything that was sent is acknowledged."""
+        """Wait until all sent records are acknowledged or have failed."""
         assert self._producer.flush(90) == 0
 
 
 def records(bootstrap: str, topic: str) -> list[tuple[int, int, bytes]]:
-    """(partition, offset, value) of every record, partition by partition, in the order of their offsets."""
+    """Read all records with kcat; return (partition, offset, value), sorted by partition and offset."""
     command = ["kcat", "-C", "-b", bootstrap, "-t", topic, "-o", "beginning", "-e", "-q", "-f", "%p %o %s\n"]
     said = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.splitlines()
     rows = [line.split(b" ", 2) for line in said]

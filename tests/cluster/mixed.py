@@ -1,4 +1,4 @@
-"""A cluster of one node of ours and one of Apache's, both with their data below one folder."""
+"""A cluster of one of our nodes and one of Apache's, both with their data below one folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = {"replica__lag__time__max__ms": 3000}
 
 @attrs.define
 class Mixed:
-    """The two kinds by number. `same_directory`: both are broker 0 and have one data directory, in turns."""
+    """The nodes by kind, OURS or APACHE. With `same_directory` both are broker 0 and use one data directory in turn."""
 
     place: Path
     zookeeper: str
@@ -32,10 +32,10 @@ class Mixed:
     ports: list[int] = attrs.field(factory=lambda: free_ports(2))
     zk: Any = None
     settings: dict[str, Any] = attrs.field(factory=dict)
-    """Of both, beside QUICK."""
+    """Settings of both nodes, in addition to QUICK."""
 
     def connect(self) -> None:
-        """Begin to look into ZooKeeper."""
+        """Connect to ZooKeeper."""
         self.zk = PatientZooKeeperClient(self.zookeeper)
         self.zk.start(20)
 
@@ -44,7 +44,7 @@ class Mixed:
         return ",".join(f"127.0.0.1:{port}" for port in (self.ports[:1] if self.same_directory else self.ports))
 
     def start(self, kind: int) -> None:
-        """Start one when its earlier life is over for ZooKeeper, and wait until it is registered again."""
+        """Wait until the broker id's earlier session has ended, start the node, and wait until it is registered."""
         broker_id = OURS if self.same_directory else kind
         path = f"/brokers/ids/{broker_id}"
         until(lambda: not self.zk.exists(path), what="its earlier life is over", timeout=30)
@@ -59,15 +59,15 @@ class Mixed:
         until(lambda: self.zk.exists(path) and self.zk.exists("/controller"), what="registered", timeout=60)
 
     def freeze(self, kind: int) -> None:
-        """Stop it without its session's knowing for a while."""
+        """Suspend a node. Its session remains until ZooKeeper expires it."""
         self.nodes[kind].send(signal.SIGSTOP)
 
     def thaw(self, kind: int) -> None:
-        """Let it go on."""
+        """Resume a suspended node."""
         self.nodes[kind].send(signal.SIGCONT)
 
     def end(self) -> None:
-        """Kill everything."""
+        """Kill the nodes, and close the ZooKeeper client."""
         for node in self.nodes.values():
             node.kill()
         self.zk.stop()
@@ -76,7 +76,10 @@ class Mixed:
     # ------------------------------------------------------------------------------------------------ topics
 
     def create(self, topic: str, partitions: dict[str, list[int]], **config: str) -> None:
-        """Assign a new topic, as kafka-topics did over ZooKeeper; `__` in the names of its `config` is a dot."""
+        """Create a topic by its znodes, as kafka-topics --zookeeper did, and wait until each partition has a state.
+
+        `__` in a name of `config` stands for a dot.
+        """
         data = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}
         overrides = {name.replace("__", "."): value for name, value in config.items()}
         self.zk.create(f"/config/topics/{topic}", json.dumps({"version": 1, "config": overrides}).encode())
@@ -84,20 +87,20 @@ class Mixed:
         until(lambda: len(self.states(topic)), lambda seen: seen == len(partitions), "created", 30, (NoNodeError,))
 
     def states(self, topic: str) -> dict[str, dict[str, Any]]:
-        """Each partition's state in ZooKeeper."""
+        """Return each partition's state in ZooKeeper."""
         path = f"/brokers/topics/{topic}/partitions"
         return {number: json.loads(self.zk.get(f"{path}/{number}/state")[0]) for number in self.zk.get_children(path)}
 
     def leaders(self, topic: str) -> dict[str, int]:
-        """Each partition's leader."""
+        """Return each partition's leader."""
         return {number: state["leader"] for number, state in self.states(topic).items()}
 
     def in_sync(self, topic: str, replicas: set[int]) -> bool:
-        """Whether just these are in sync, for every partition."""
+        """Return whether every partition has a leader and exactly these replicas in its ISR."""
         return all(set(state["isr"]) == replicas and state["leader"] >= 0 for state in self.states(topic).values())
 
     def logs(self, topic: str, partition: str) -> set[str]:
-        """Checksums of the partition's log on each node: one where they are equal."""
+        """Return the set of checksums of the partition's logs: one if the logs of all nodes are equal."""
         found = set()
         for kind in self.nodes:
             files = sorted((self.place / f"{kind}" / "data" / f"{topic}-{partition}").glob("*.log"))
@@ -105,7 +108,7 @@ class Mixed:
         return found
 
     def watermarks(self, topic: str, partition: int) -> tuple[int, int]:
-        """(log start, high watermark) as a consumer receives them; (-1, -1) if unknown."""
+        """Return (log start offset, high watermark) as a consumer receives them, or (-1, -1) after an error."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "missing"})
         try:
             found: tuple[int, int] | None = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)

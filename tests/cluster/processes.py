@@ -1,4 +1,7 @@
-"""Real processes for the tests of whole clusters: our command, Apache's brokers. All die with the test process."""
+"""Real processes for tests of whole clusters: our command and Apache's brokers.
+
+The kernel kills these processes when the test process ends.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def _die_with_parent() -> None:
 
 
 class Running:
-    """A child process in its own group, with its output in a file."""
+    """A child process in its own process group, with its output in a file."""
 
     def __init__(
         self, command: list[str], log: Path, environment: dict[str, str] | None = None, cwd: Path = ROOT
@@ -49,24 +52,24 @@ class Running:
         return self.log.read_text(errors="replace")
 
     def send(self, number: signal.Signals) -> None:
-        """Signal the whole group, if it still runs."""
+        """Send a signal to the process group, if it still exists."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
-        """kill -9, and reap."""
+        """Send SIGKILL to the process group, and wait until the process has ended."""
         self.send(signal.SIGKILL)
         self.process.wait(20)
 
     def stop(self, timeout: float = 60) -> int:
-        """SIGTERM to the process itself; its exit code."""
+        """Send SIGTERM to the process alone, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         return self.process.wait(timeout)
 
 
 def run_ours(*arguments: str, timeout: float = 120, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run one of our commands to its end."""
+    """Run one of our commands until it ends."""
     return subprocess.run(
         [*OURS, *arguments],
         check=False,
@@ -79,7 +82,7 @@ def run_ours(*arguments: str, timeout: float = 120, cwd: Path = ROOT) -> subproc
 
 
 def start_up(directory: Path, log: Path, *arguments: str) -> tuple[Running, dict[str, Any]]:
-    """`kafka-actors up --json` until its line is there: the process and the line."""
+    """Start `kafka-actors up --json`, wait for its line of JSON, and return the process and the parsed line."""
     running = Running([*OURS, "up", "--json", "--dir", str(directory), *arguments], log)
 
     def line() -> dict[str, Any] | None:
@@ -95,14 +98,14 @@ def start_up(directory: Path, log: Path, *arguments: str) -> tuple[Running, dict
 
 
 def properties(path: Path, **settings: object) -> Path:
-    """Write a server.properties; dots in names are written as two underscores."""
+    """Write a properties file, and return its path. Two underscores in a setting's name stand for a dot."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{name.replace('__', '.')}={value}\n" for name, value in settings.items()))
     return path
 
 
 class OurNode(Running):
-    """One of our nodes; its log is `directory`/out.log, its trace beside `directory`/data."""
+    """One of our nodes. Its output is `directory`/out.log. By default its trace is `directory`/data.trace."""
 
     def __init__(self, directory: Path, broker_id: int, port: int, zookeeper: str, **settings: object) -> None:
         defaults: dict[str, object] = {
@@ -122,13 +125,13 @@ log4j.appender.A=org.apache.log4j.ConsoleAppender
 log4j.appender.A.layout=org.apache.log4j.PatternLayout
 log4j.appender.A.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
-"""Where Apache's broker writes its log: its log4j.properties."""
+"""Default log4j.properties of Apache's broker: it logs to standard output."""
 
 
 class ApacheBroker(Running):
-    """Apache Kafka 3.9.1's own broker at inter.broker.protocol.version 2.6.
+    """A broker of Apache Kafka 3.9.1 with inter.broker.protocol.version 2.6.
 
-    `java` is the JVM's command with its options, by default that of `apache_java`; `more_java` are more options.
+    `java` is the JVM's command with its options, by default that of `apache_java`; `more_java` are additional options.
     """
 
     def __init__(
@@ -155,7 +158,7 @@ class ApacheBroker(Running):
             "num__network__threads": 2,
             "num__io__threads": 3,
             "auto__create__topics__enable": "false",
-            # 128 MB by default, allocated again by each change of message.max.bytes: out of memory with SMALL_JAVA
+            # by default 128 MB, which each change of message.max.bytes allocates again: too much for the heap of 384 MB
             "log__cleaner__dedupe__buffer__size": 2 << 20,
         }
         file = properties(directory / "server.properties", **{**defaults, **settings})

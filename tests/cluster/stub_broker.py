@@ -1,9 +1,9 @@
-"""A broker that is none: it registers, answers a controller's requests at once, and notes when each had arrived.
-Replicas that are added to a partition which it leads are in the ISR at once.
+"""A stub of a broker: it registers, responds to a controller's requests at once, and records when each arrived.
 
-It lives in a process of its own, so that it does not slow what is measured, and gets its commands by a pipe. It shares
-the machine's cores with who is measured, though, and a controller waits for its answers: so it walks over a request's
-bytes, as of inter.broker.protocol.version 2.6, and decodes only what it has to understand.
+If it leads a partition to which replicas are added, it expands the ISR at once. It runs in its own process, and gets
+its commands by a pipe, so that it does not slow the measured controller. It shares the machine's cores with that
+controller, which waits for its responses. So it skips over a request's bytes, as encoded at
+inter.broker.protocol.version 2.6, and decodes only requests that add replicas.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from messages.wire.primitives import length, read_length
 SESSION_SECONDS = 60
 _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">hhih")
-"""API key, version, correlation id, and the length of the client's id."""
+"""API key, version, correlation id, and length of the client id."""
 _EPOCHS = 16
-"""Bytes of the controller's id and epoch and the broker's epoch, after a request's header and its tags."""
+"""Size of the controller id, controller epoch and broker epoch, after a request's header and its tags."""
 _WELL = b"\0\0\0"
-"""Of a partition in an answer, after its number: error code 0, no tags."""
+"""The bytes after a partition's number in a response: error code 0, no tags."""
 
 
 class _Shape(NamedTuple):
-    """How one version of a request encodes a partition: the steps, and whether the response names it."""
+    """How one version of a request encodes a partition, and whether the response lists the partitions."""
 
     kind: str
     version: int
     steps: tuple[int, ...]
-    """Bytes; 0 means an array of broker ids."""
+    """Sizes of consecutive parts in bytes; 0 means an array of broker ids."""
     named: bool
 
 
@@ -50,11 +50,11 @@ _SHAPES = {
     6: _Shape("UpdateMetadataRequest", 6, (16, 0, 4, 0, 0, 1), named=False),
 }
 _ADDING = 4
-"""Which step of a LeaderAndIsr's partition is over its adding replicas."""
+"""Index of the step over the adding replicas of a LeaderAndIsr partition."""
 
 
 class Arrival(NamedTuple):
-    """A request that had arrived whole: when (monotonic seconds), what, and of how many partitions."""
+    """A request that has arrived completely: time (monotonic seconds), type, and number of partitions."""
 
     at: float
     kind: str
@@ -62,7 +62,7 @@ class Arrival(NamedTuple):
 
 
 class StubBroker:
-    """The process's handle: `ask` has it do what a method of `_Stub` does."""
+    """The handle of a stub's process. A command is the name of a method of `_Stub` and its arguments."""
 
     def __init__(self, broker_id: int, port: int, zookeeper: str) -> None:
         context = multiprocessing.get_context("spawn")
@@ -72,27 +72,27 @@ class StubBroker:
         self._process.start()
 
     def begin(self, what: str, *args: object) -> None:
-        """Have it begin."""
+        """Send a command to the process without waiting for its result."""
         self._pipe.send((what, args))
 
     def end(self) -> object:
-        """What the last one begun returned."""
+        """Wait for the result of a command that `begin` sent, and return it. Raise the error if it failed."""
         result = self._pipe.recv()
         if isinstance(result, Exception):
             raise result
         return result
 
     def is_done(self) -> bool:
-        """Whether `end` would not wait."""
+        """Return whether a result is available, so that `end` does not wait."""
         return self._pipe.poll()
 
     def ask(self, what: str, *args: object) -> object:
-        """Have it done."""
+        """Send a command, and return its result."""
         self.begin(what, *args)
         return self.end()
 
     def stop(self) -> None:
-        """End the process."""
+        """Terminate the process, and wait until it has ended."""
         self._process.terminate()
         self._process.join(10)
 
@@ -118,10 +118,10 @@ class _Stub:
         self._zk = KazooClient(zookeeper, timeout=SESSION_SECONDS)
         self._zk.start(SESSION_SECONDS)
 
-    # ------------------------------------------------------------------------------------------------ its commands
+    # ------------------------------------------------------------------------------------------------ commands
 
     def register(self) -> float:
-        """Listen, and appear in ZooKeeper; when that began."""
+        """Listen, register in ZooKeeper, and return the time when the registration began."""
         self._listening = socket.create_server(("127.0.0.1", self._port), backlog=16, reuse_port=False)
         threading.Thread(target=self._accept, args=(self._listening,), daemon=True).start()
         registration = {
@@ -141,11 +141,11 @@ class _Stub:
         return began
 
     def vanish(self) -> float:
-        """Hang up, and disappear from ZooKeeper; when that began."""
+        """Close all connections, delete the registration in ZooKeeper, and return the time when the deletion began."""
         assert self._listening is not None
         for each in (self._listening, *self._connections):
-            with contextlib.suppress(OSError):  # the peer may have hung up before
-                each.shutdown(socket.SHUT_RDWR)  # who waits for it in another thread would keep it open
+            with contextlib.suppress(OSError):  # the peer may have closed the connection already
+                each.shutdown(socket.SHUT_RDWR)  # without it, a thread that waits at the socket keeps it open
             each.close()
         self._connections.clear()
         began = time.monotonic()
@@ -153,19 +153,23 @@ class _Stub:
         return began
 
     def forget(self) -> None:
-        """Forget what has arrived so far."""
+        """Clear the recorded arrivals."""
         self._arrivals.clear()
 
     def arrivals(self) -> list[Arrival]:
-        """What has arrived since then."""
+        """Return the arrivals since `forget`, or since the start."""
         return list(self._arrivals)
 
     def session(self) -> int:
-        """Our session's number."""
+        """Return the id of the stub's ZooKeeper session."""
         return int(self._zk.client_id[0])
 
     def shut_down(self, host: str, port: int) -> tuple[float, float, int]:
-        """Ask the controller there for a controlled shutdown: when, when it was answered, and what we still lead."""
+        """Request a controlled shutdown from the controller at this address.
+
+        Returns:
+            The times of the request and of the response, and the number of partitions that the stub still leads.
+        """
         with socket.create_connection((host, port), SESSION_SECONDS) as link:
             link.settimeout(300)
             began = time.monotonic()
@@ -195,7 +199,7 @@ class _Stub:
             return
 
     def _answer(self, connection: socket.socket, frame: bytes, at: float) -> None:
-        """Answer as a broker does where all goes well: every partition by name."""
+        """Respond without errors, as a broker that succeeds for every partition, and record the arrival."""
         key, version, correlation_id, client = _HEAD.unpack_from(frame)
         shape = _SHAPES.get(key)
         if shape is None or shape.version != version:
@@ -213,7 +217,7 @@ class _Stub:
                     self._take_in(state)
 
     def _take_in(self, state: LeaderAndIsrPartitionState) -> None:
-        """Those that are added are in sync at once, says their leader."""
+        """Expand the ISR to all replicas, as the leader of the partition."""
         topic, number = state.partition
         grown = {
             "controller_epoch": state.controller_epoch,
@@ -227,7 +231,7 @@ class _Stub:
 
 
 def _frame(connection: socket.socket) -> bytes | None:
-    """The next frame; None after the peer has closed the connection."""
+    """Return the next frame; None if the peer has closed the connection."""
     head = _read(connection, _SIZE.size)
     return None if head is None else _read(connection, *_SIZE.unpack(head))
 
@@ -244,7 +248,11 @@ def _read(connection: socket.socket, size: int) -> bytes | None:
 
 
 def _walk(frame: bytes, at: int, shape: _Shape) -> tuple[list[bytes], bool]:
-    """Over a request's topics: what an answer says of each partition, and whether one has adding replicas."""
+    """Skip over a request's topics.
+
+    Returns:
+        The bytes of each partition in the response, and whether a partition has adding replicas.
+    """
     said, adding = [], False
     topics, at = read_length(frame, at, compact=True)
     for _ in range(topics):

@@ -1,4 +1,4 @@
-"""Admin clients of several makes, and our own commands, against three real nodes: all that a broker of 2.6 serves."""
+"""librdkafka, kafka-python and our commands send the admin requests of Kafka 2.6 to three nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NODES = (0, 1, 2)
 
 @attrs.frozen
 class Cluster:
-    """Three nodes, and their ZooKeeper."""
+    """Three nodes and their ZooKeeper."""
 
     ports: list[int]
     zk: PatientZooKeeperClient
@@ -49,22 +49,25 @@ class Cluster:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def replicas(self, topic: str) -> dict[str, list[int]]:
-        """The topic's assignment as its znode says."""
+        """Return the topic's assignment from its znode."""
         return json.loads(self.zk.get(f"/brokers/topics/{topic}")[0])["partitions"]  # type: ignore[no-any-return]
 
     def state(self, topic: str, partition: int) -> dict[str, Any]:
-        """A partition's leadership as its znode says."""
+        """Return a partition's state from its znode."""
         return json.loads(self.zk.get(f"/brokers/topics/{topic}/partitions/{partition}/state")[0])  # type: ignore[no-any-return]
 
     def write(self, topic: str, count: int) -> None:
-        """Write this number of records to partition 0, acknowledged by all."""
+        """Write this number of records to partition 0 with acks=all."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for number in range(count):
             producer.produce(topic, b"%d" % number, partition=0)
         assert producer.flush(30) == 0
 
     def wait_for_partitions(self, topic: str, count: int) -> None:
-        """Until each node knows so many: the controller answers when it knows, others hear of it after that."""
+        """Wait until each node reports this number of partitions.
+
+        The controller responds to a change before the other nodes receive its UpdateMetadata requests.
+        """
         for port in self.ports:
             client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
             until(
@@ -75,7 +78,7 @@ class Cluster:
             )
 
     def config(self, topic: str) -> dict[str, str]:
-        """The topic's overrides as their znode says."""
+        """Return the topic's overrides from its config znode."""
         return json.loads(self.zk.get(f"/config/topics/{topic}")[0])["config"]  # type: ignore[no-any-return]
 
 
@@ -94,7 +97,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             nodes.append(OurNode(place / f"{node}", node, ports[node], connect))
         for node in NODES:
             until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
-        for port in ports:  # librdkafka waits for minutes where it hears first that there is no controller
+        for port in ports:  # librdkafka waits for minutes if its first metadata has no controller
             client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
             until(
                 lambda client=client: client.list_topics(timeout=20),
@@ -194,7 +197,7 @@ def test_librdkafka_asks_for_leaders_describes_and_deletes_records(cluster: Clus
     (earliest,) = admin.list_offsets({first: OffsetSpec.earliest()}).values()
     assert earliest.result(30).offset == 3
     replaced = ConfigResource(ConfigResource.Type.TOPIC, "more", set_config={"flush.ms": "7"})
-    (future,) = admin.alter_configs([replaced]).values()  # AlterConfigs, whose overrides are all there are then
+    (future,) = admin.alter_configs([replaced]).values()  # AlterConfigs replaces all overrides
     future.result(30)
     assert cluster.config("more") == {"flush.ms": "7"}
 
@@ -251,7 +254,7 @@ def test_kafka_python_moves_replicas_and_elects_their_preferred_leaders(cluster:
 
 
 def test_a_broker_receives_its_address(cluster: Cluster) -> None:
-    """Clients of the others hear of it, and go there."""
+    """Other brokers send clients a changed advertised.listeners, and clients connect to the new address."""
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{cluster.ports[0]}"})
 
     def advertise(operation: AlterConfigOpType, value: str | None = None) -> None:
@@ -284,7 +287,10 @@ def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: C
         return "--reassignment-json-file", str(tmp_path / "plan.json")
 
     def until_settled() -> None:
-        """The topic says what is wanted before the request for it goes, and beside a request no other is taken."""
+        """Wait until the request's znode is deleted.
+
+        The controller changes the topic's znode before that, and the request's znode accepts one plan at a time.
+        """
         until(lambda: not cluster.zk.exists("/admin/reassign_partitions"), what="the request is settled", timeout=30)
 
     run("topics", "--create", "--topic", "taken", "--replica-assignment", "0:1")

@@ -1,4 +1,4 @@
-"""Kafka's own tools, and requests of our making, at a node of ours and one of Apache's: the same answers."""
+"""Our broker and Apache's give the same responses to admin requests, and Kafka's tools print the same for both."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ SCRIPT: list[Any] = [
 
 def test_requests_are_answered_with_the_same_codes_words_and_settings(both: Both) -> None:
     for request in SCRIPT:
-        # A broker's settings are those that it has heard of, which is a moment after their change.
+        # A broker receives a changed setting a moment after the change.
         if isinstance(request, DescribeConfigsRequest):
             until(lambda r=request: both.answers(r), lambda answers: answers[0] == answers[1], f"equal: {request}")  # type: ignore[misc]
         else:
@@ -262,7 +262,7 @@ def test_kafkas_tools_say_the_same(both: Both) -> None:
 
 
 def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path: Path) -> None:
-    """Throttles are written to topic and broker, and taken back when it is verified that all is done."""
+    """--execute sets throttles on the topic and the broker, and --verify removes them after completion."""
     asked, wanted, elected = (tmp_path / name for name in ("topics.json", "plan.json", "elected.json"))
     asked.write_text('{"version":1,"topics":[{"topic":"r"}]}')
     wanted.write_text('{"version":1,"partitions":[{"topic":"r","partition":0,"replicas":[0],"log_dirs":["any"]}]}')
@@ -283,7 +283,10 @@ def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path
 
 
 def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> None:
-    """Kafka's tools about the topic `kafkas` at Apache's broker; our commands about `kafiot`, there and at ours."""
+    """Our commands print the same as Kafka's tools.
+
+    Kafka's tools use the topic `kafkas` of Apache's broker. Our commands use `kafiot` of Apache's broker and of ours.
+    """
     create_both = create(CreatableTopic("kafkas", 1, 1), CreatableTopic("kafiot", 1, 1))
     theirs, ours = both.answers(create_both)
     assert theirs == ours
@@ -324,9 +327,10 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
 
 
 def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_and_not_there(both: Both) -> None:
-    """The last test of this file: Apache's controller is of no use after it, until its process is another.
+    """Our controller deletes the topic after trap T4; Apache's never does.
 
-    An epoch raised from outside makes the controller's next write fail; it loses /controller, and gets it again.
+    A raised /controller_epoch makes the controller's next write fail; it resigns and is elected again. Apache's
+    controller is unusable afterwards until its process restarts, so this test is the last one of the file.
     """
     theirs, ours = (PatientZooKeeperClient(connect) for connect in both.zookeepers)
     for zk in (theirs, ours):
@@ -353,12 +357,15 @@ def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_an
 
 
 def _reported_output(code: int, output: str) -> tuple[int, list[str]]:
-    """What a tool tells, without the stack of what went wrong, which ours does not show."""
+    """Return the exit code and the lines, without those that our commands do not print to standard output.
+
+    These are stack traces and the summary of failed elections.
+    """
     lines = [line for line in output.splitlines() if not line.startswith(("\t", "org.apache."))]
     return code, [line for line in lines if "could not be elected" not in line]
 
 
 def _without_times(said: tuple[int, str]) -> tuple[int, list[str]]:
-    """Lines of the log, which begin with a time, have a moment in them and a stack behind."""
+    """Return the exit code and the lines, without log lines, which begin with a time, and without stack traces."""
     code, output = said
-    return code, [line for line in output.splitlines() if not line.startswith(("[20", "\t", " "))]
+    return code, [line for line in output.splitlines() if not line.startswith(("[20", "\tat "))]

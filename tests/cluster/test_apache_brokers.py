@@ -1,4 +1,4 @@
-"""Apache's own brokers obey our controller (apache.md): real processes, real ZooKeeper, a real client under load."""
+"""Our controller controls two Apache brokers under load (apache.md): real processes on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OUR_ID = 100
 
 
 class Load:
-    """A producer with acks=all that writes numbers until stopped; `acked` are those that were acknowledged."""
+    """A producer with acks=all that writes numbers until `stop`. `acked` has the acknowledged ones."""
 
     def __init__(self, bootstrap: str) -> None:
         self.acked: set[bytes] = set()
@@ -48,14 +48,14 @@ class Load:
             self.acked.add(message.value())  # type: ignore[attr-defined]
 
     def stop(self) -> None:
-        """Stop and wait until every message is answered."""
+        """Stop writing, and wait until each message is acknowledged or has failed."""
         self._going = False
         self._thread.join(30)
         assert self._producer.flush(60) == 0
 
 
 def read_all(bootstrap: str) -> list[bytes]:
-    """Every record of the topic, read by a consumer from the beginning of each partition."""
+    """Return the values of all records of the topic, read from the beginning of each partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0})
     try:
         ends = {p: consumer.get_watermark_offsets(TopicPartition(TOPIC, p), timeout=20)[1] for p in range(PARTITIONS)}
@@ -74,7 +74,7 @@ def read_all(bootstrap: str) -> list[bytes]:
 def test_two_apache_brokers_are_led_by_our_controller(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path
 ) -> None:
-    """A topic is created, led, replicated, and led again after a kill -9 under acks=all load; nothing is lost."""
+    """A topic gets leaders and replicas, and new leaders after a kill -9 under load; no acknowledged record is lost."""
     connect = f"127.0.0.1:{zookeeper.port}"
     ports = free_ports(3)
     children: list[Running] = []

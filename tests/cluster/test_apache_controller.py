@@ -1,4 +1,4 @@
-"""Apache's own controller leads our brokers: real processes, real ZooKeeper, the requests of 3.9.1 at IBP 2.6."""
+"""Apache's controller (3.9.1 at inter.broker.protocol.version 2.6) controls our brokers: processes, real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASSIGNMENT = {"0": [0, 1, 2], "1": [1, 2, 0], "2": [2, 0, 1], "3": [0]}
 
 @attrs.define
 class Cluster:
-    """Apache's controller, and three of our brokers."""
+    """Apache's controller and three of our brokers."""
 
     directory: Path
     connect: str
@@ -34,13 +34,13 @@ class Cluster:
     nodes: dict[int, OurNode] = attrs.field(factory=dict)
 
     def start(self, node: int) -> None:
-        """Start one of our brokers, and wait until it is registered."""
+        """Start one of our brokers, and wait until it is registered in ZooKeeper."""
         place = self.directory / f"ours-{node}"
         self.nodes[node] = OurNode(place, node, self.ports[node], self.connect, process__roles="broker")
         until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered")
 
     def states(self, topic: str) -> dict[str, dict[str, Any]]:
-        """Each partition's state in ZooKeeper."""
+        """Return each partition's state in ZooKeeper."""
         path = f"/brokers/topics/{topic}/partitions"
         return {
             number: json.loads(self.zk.get(f"{path}/{number}/state")[0])
@@ -48,18 +48,18 @@ class Cluster:
         }
 
     def leaders(self, topic: str) -> dict[str, int]:
-        """Each partition's leader in ZooKeeper."""
+        """Return each partition's leader in ZooKeeper."""
         return {number: state["leader"] for number, state in self.states(topic).items()}
 
     def in_sync(self, topic: str) -> dict[str, list[int]]:
-        """Each partition's ISR in ZooKeeper, in the assignment's order."""
+        """Return each partition's ISR in ZooKeeper, in the order of the assignment."""
         return {
             number: [replica for replica in ASSIGNMENT[number] if replica in state["isr"]]
             for number, state in self.states(topic).items()
         }
 
     def leaders_sent_by(self, node: int, topic: str) -> dict[str, int]:
-        """Each partition's leader as one of our brokers tells its clients."""
+        """Return each partition's leader in the metadata that one of our brokers sends to clients."""
         listing = ["kcat", "-L", "-J", "-b", f"127.0.0.1:{self.ports[node]}"]
         said = json.loads(subprocess.run(listing, capture_output=True, text=True, timeout=20, check=True).stdout)
         assert said["controllerid"] == APACHE
@@ -67,7 +67,7 @@ class Cluster:
         return {str(each["partition"]): each["leader"] for each in partitions}
 
     def directories(self, node: int) -> set[str]:
-        """The partitions' directories of one of our brokers."""
+        """Return the names of the partition directories of one of our brokers."""
         return {path.name for path in (self.directory / f"ours-{node}" / "data").iterdir() if path.is_dir()}
 
 
@@ -95,7 +95,7 @@ def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kca
 
 
 def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
-    """A topic is created, led, moved by a death and by a controlled shutdown, taken back, and deleted."""
+    """Our brokers follow Apache's controller through creation, a kill, a controlled shutdown and deletion."""
     data = {"version": 2, "partitions": ASSIGNMENT, "adding_replicas": {}, "removing_replicas": {}}
     cluster.zk.create("/config/topics/led", b'{"version":1,"config":{}}')
     cluster.zk.create("/brokers/topics/led", json.dumps(data).encode())

@@ -1,4 +1,4 @@
-"""Groups on a log that brokers of both kinds lead in turns: what one wrote, the other serves, members and offsets."""
+"""Our broker and Apache's coordinate a group in turn: each serves the members and offsets that the other wrote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORDS, STEP = 600, 100
 
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path) -> Iterator[Mixed]:
-    """One node of each kind, with groups on both."""
+    """Run one node of each kind, with the group metadata replicated on both."""
     settings = {
         "offsets__topic__replication__factor": 2,
         "offsets__topic__num__partitions": 1,
@@ -56,10 +56,10 @@ def consumer(cluster: Mixed, **settings: object) -> Consumer:
 
 
 def read_and_commit(member: Consumer, end: int) -> None:
-    """Read the next records, the last of them the one before this offset, and commit this offset and no other.
+    """Read the next records up to this offset, and commit exactly this offset.
 
-    The commit gets its offset, and nothing is polled for while it is tried again: a poll might bring a record,
-    and what a client stores as read by then is one more than was asked for.
+    The commit names the offset, and nothing is polled between its retries. A poll could return another record, and the
+    position that the client stores would then be one too high.
     """
     read = end - STEP
 
@@ -81,7 +81,7 @@ def read_and_commit(member: Consumer, end: int) -> None:
 
 
 def committed(cluster: Mixed) -> int:
-    """The committed offset of the group, as another client receives it."""
+    """Return the committed offset of the group, as another client receives it."""
     asking = consumer(cluster)
 
     def reported() -> int | None:

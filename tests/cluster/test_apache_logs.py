@@ -1,4 +1,4 @@
-"""The questions asked of the logs that Apache's own brokers write, as Kafka ships their log4j.properties."""
+"""Summarise the logs that Apache's brokers write with the log4j.properties that Kafka ships."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 APPENDERS = {"S": "server.log", "C": "controller.log", "X": "state-change.log"}
 LEVELS = ("INFO", "TRACE")
-"""Of state changes: INFO since Kafka 2.5."""
+"""Levels of the state change log. Kafka ships INFO since 2.5."""
 
 
 def _shipped(folder: Path, node: int) -> str:
-    """Kafka's log4j.properties as far as these files go, with the files of each level in a folder of its own."""
+    """Return Kafka's log4j.properties for these files. The files of each level are in their own folder."""
     text = ""
     for level in LEVELS:
         for name, file in APPENDERS.items():
@@ -49,20 +49,20 @@ def _shipped(folder: Path, node: int) -> str:
 
 @attrs.frozen
 class Life:
-    """What ZooKeeper held when broker 1 of three was killed."""
+    """The logs of three brokers, and ZooKeeper's state before and after broker 1 is killed."""
 
     logs: Path
     before: dict[int, int]
-    """The leaders of t's partitions before that."""
+    """The leader of each partition of t before the kill."""
     after: dict[tuple[str, int], dict[str, Any]]
-    """The states of partitions after it."""
+    """The state of each partition after the kill."""
     controller: int
     epoch: int
 
 
 @pytest.fixture(scope="module")
 def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
-    """A topic is deleted, broker 1 is killed, and its partitions get other leaders, where there are any."""
+    """Run three brokers, delete a topic, kill broker 1, and wait until its partitions have new leaders or none."""
     place = tmp_path_factory.mktemp("logs")
     brokers: dict[int, ApacheBroker] = {}
     with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:

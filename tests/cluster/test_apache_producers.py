@@ -1,5 +1,7 @@
-"""Batches of an idempotent producer that come again after a new start, at a broker of ours and at Apache's own, which
-take over each other's log directory."""
+"""An idempotent producer repeats its batches after the broker's restart.
+
+Our broker and Apache's take over each other's log directory.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,19 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 PLACE = TopicPartition("t", 0)
 KEPT = 5
-"""Batches of a producer that a broker remembers while it runs."""
+"""Number of batches of a producer that a running broker caches."""
 NOT_YET = (NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Life:
-    """One life of broker 0, of either make, on the same log directory and ZooKeeper."""
+    """Runs broker 0, ours or Apache's, on the same log directory and ZooKeeper."""
 
     def __init__(self, place: Path, zookeeper: EmbeddedZooKeeper, jars: Path) -> None:
         self._place, self._zookeeper, self._jars = place, zookeeper, jars
 
     @contextmanager
     def of(self, make: type[Running], ends: signal.Signals) -> Iterator[WireClient]:
-        """A client of the broker, which leads t-0 then; it `ends` by SIGTERM, or by SIGKILL."""
+        """Run the broker, yield a client once it leads t-0, and end it with the signal `ends` (SIGTERM or SIGKILL)."""
         (port,) = free_ports(1)
         connect = self._zookeeper.connect_string
         logs = self._place / "data"
@@ -53,7 +55,7 @@ class Life:
             if not zk.exists("/brokers/topics/t"):
                 options = ("--create", "--topic", "t", "--replica-assignment", "0")
                 assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
-            # Apache's registers before it listens
+            # Apache's broker registers before it listens
             with until(lambda: WireClient("127.0.0.1", port), what="it listens", ignore=(OSError,)) as client:
                 until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)
                 yield client
@@ -67,15 +69,15 @@ class Life:
 
 
 def produced(client: WireClient, data: bytes) -> int:
-    """The error code of a batch."""
+    """Produce a batch, and return its error code."""
     request = ProduceRequest(8, None, 1, 30_000, (ProducePartition(PLACE, read_records(data)),))
     [partition] = client.call(request).partitions  # type: ignore[attr-defined]
     return int(partition.error_code)
 
 
 def tried(client: WireClient, producer: int, first: int = 0) -> list[int]:
-    """The error codes of KEPT batches on end, of which it is the first time or not."""
-    now = int(time.time() * 1000)  # who wrote nothing for a day is forgotten at Apache's
+    """Produce KEPT consecutive batches, new or repeated, and return their error codes."""
+    now = int(time.time() * 1000)  # Apache's broker expires a producer after a day
     numbers = range(first, first + KEPT)
     return [
         produced(client, batch(b"a", b"b", timestamp=now, producer=producer, epoch=0, sequence=2 * n)) for n in numbers
@@ -89,14 +91,17 @@ KNOWN, LAST_ONLY = [NONE] * KEPT, [OUT_OF_ORDER_SEQUENCE] * (KEPT - 1) + [NONE]
 def test_the_next_leader_recognises_a_producers_batches(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, ends: signal.Signals
 ) -> None:
-    """Apache's broker knows the last alone, stopped or killed; ours all; and each reads what the other has left."""
+    """After a restart, Apache's broker recognises only the last batch of a producer; ours recognises the last five.
+
+    After a clean stop of Apache's broker, ours also recognises only the last batch, because the snapshot has no other.
+    """
     life = Life(tmp_path, zookeeper, apache_jars)
     with life.of(ApacheBroker, ends) as client:
         assert tried(client, 1) == tried(client, 1) == KNOWN
     with life.of(ApacheBroker, ends) as client:
         assert tried(client, 1) == LAST_ONLY
     with life.of(OurNode, ends) as client:
-        recovered = ends == signal.SIGKILL  # then the log is read, not a snapshot
+        recovered = ends == signal.SIGKILL  # after a kill, it reads the log, not Apache's snapshot
         assert tried(client, 1) == (KNOWN if recovered else LAST_ONLY)
         assert tried(client, 1, KEPT) == KNOWN
         assert tried(client, 2) == KNOWN

@@ -1,4 +1,4 @@
-"""Replicas of both kinds in one partition: ours follows Apache's, Apache's follows ours, and either dies under load."""
+"""Partitions with one replica of ours and one of Apache's: each leads, follows, and is killed under load."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOTH = {OURS, APACHE}
 def cluster(
     request: pytest.FixtureRequest, tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str
 ) -> Iterator[Mixed]:
-    """One node of each kind; the parameter's is the controller, as it was there first."""
+    """Run one node of each kind. The parameter names the controller, which starts first."""
     made = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars)
     try:
         made.connect()
@@ -66,7 +66,8 @@ def test_either_kind_follows_leads_dies_and_comes_back(cluster: Mixed) -> None:
 def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
     """Records with acks=1 that no follower has are lost with their leader, whichever kind it is.
 
-    A fetch that waits when its follower is frozen is answered once, and read when it thaws: what comes later is lost.
+    A delayed fetch of the frozen follower is answered once, and the follower reads that response when it resumes. Only
+    later records are lost.
     """
     cluster.create("d", {"0": [OURS, APACHE], "1": [APACHE, OURS]})
     until(lambda: cluster.in_sync("d", BOTH), what="both are in sync")
@@ -94,9 +95,9 @@ def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
 
 
 def test_an_unclean_election_loses_only_what_it_must(cluster: Mixed) -> None:
-    """What the last leader alone had is lost where the topic allows that, whichever kind it is, and nothing else.
+    """An unclean election loses only the records that the last leader alone has, whichever kind that leader is.
 
-    Otherwise there is no leader until the last leader is back, and nothing is lost.
+    If the topic does not allow unclean elections, it has no leader until the last leader returns, and loses nothing.
     """
     for leader, follower in ((OURS, APACHE), (APACHE, OURS)):
         topics = {f"lossy-{leader}": {"unclean__leader__election__enable": "true"}, f"safe-{leader}": {}}
@@ -141,7 +142,10 @@ def how(request: pytest.FixtureRequest) -> str:
 def test_a_data_directory_goes_from_one_to_the_other_and_back(
     how: str, tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kcat: str
 ) -> None:
-    """One broker id in four lives; after a kill the tail is torn and an index gone besides."""
+    """Broker 0 runs four times, as Apache's and as ours in turn, and keeps its records.
+
+    After each kill, the log's tail is also torn and an index is deleted.
+    """
     cluster = Mixed(tmp_path, f"127.0.0.1:{zookeeper.port}", apache_jars, same_directory=True)
     cluster.connect()
     folder = tmp_path / "data" / "t-0"

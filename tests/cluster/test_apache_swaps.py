@@ -1,4 +1,4 @@
-"""Swaps of segments that a kill interrupted: Apache's broker and ours complete the same ones (broker.md 5.6.4)."""
+"""After a kill during a swap of segments, Apache's broker and ours complete the same swaps (broker.md 5.6.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 def test_both_leave_the_same_segments_byte_for_byte(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Each broker opens a directory with a log in each state."""
+    """Each broker opens a directory with one log in each interrupted state."""
     ours, theirs = tmp_path / "ours", tmp_path / "apache" / "data"
     for number, state in enumerate(STATES):
         folder = left(tmp_path / state.__name__, state)

@@ -1,7 +1,7 @@
-"""Batches that are refused by their records, at a broker of ours and at Apache's own: the same error codes.
+"""Our broker and Apache's respond to bad batches with the same error codes, with two deliberate exceptions.
 
-Two differences are deliberate (`tests.storage.bad_batches`): a producer id of -2, and compressed records whose own
-lengths are wrong are refused with 87 here. A test shows what the last would do to consumers.
+Our broker refuses a producer id of -2 and compressed records with wrong lengths with error 87; Apache's accepts both
+(`tests.storage.bad_batches`). A test shows that such lengths stop Java consumers.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ TOPICS = (
 
 
 def produced(client: WireClient, topic: str, data: bytes) -> int:
-    """The error code of a batch."""
+    """Produce a batch, and return its error code."""
     part = ProducePartition(TopicPartition(topic, 0), read_records(data))
     [result] = client.call(ProduceRequest(8, None, 1, 30_000, (part,))).partitions  # type: ignore[attr-defined]
     return int(result.error_code)
 
 
 def end(client: WireClient, topic: str) -> int:
-    """The offset after the last record."""
+    """Return the offset after the last record."""
     query = OffsetQuery(TopicPartition(topic, 0), LATEST)
     [result] = client.call(ListOffsetsRequest(5, -1, (query,))).partitions  # type: ignore[attr-defined]
     return int(result.offset)
@@ -51,7 +51,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterato
 
 
 def test_every_bad_batch_gets_the_code_that_apache_gives_it(both: Both) -> None:
-    """The log of each grows by the records of the accepted batches."""
+    """Each broker's log grows by the records of the accepted batches."""
     table = list(bad_batches.table())
     good = next(bad for bad in table if bad.kind == "good").data
     found = []
@@ -77,7 +77,7 @@ def test_every_bad_batch_gets_the_code_that_apache_gives_it(both: Both) -> None:
 
 
 def test_java_stops_at_a_batch_whose_compressed_records_have_wrong_lengths(both: Both) -> None:
-    """Apache's broker stores such a batch; its consumer stops there, and reads nothing behind it."""
+    """Apache's broker stores such a batch. Kafka's consumer stops there, and does not read the records after it."""
     table = list(bad_batches.table())
     good = next(bad for bad in table if bad.kind == "good")
     for number, kind in enumerate(("good", *sorted(bad_batches.LENGTHS))):

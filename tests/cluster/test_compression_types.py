@@ -1,7 +1,7 @@
-"""Topics whose `compression.type` is another than the producer's codec, at a broker of ours and at Apache's own.
+"""Our broker and Apache's store the same batches for each pair of `compression.type` and producer codec.
 
-What each stores is compared, batch by batch, for each pair of codecs: all of the header but what depends on the
-compressed size, and the records. Levels of compressors differ, so the compressed bytes are not compared.
+The tests compare the records of each batch, and the fields of its header that do not depend on the compressed size.
+The compression levels differ, so the compressed bytes are not compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.waiting import until
 from tests.wire_client import WireClient
 
 SMALL = 700
-"""`max.message.bytes` of the topic where a batch becomes too large by being stored without compression."""
+"""`max.message.bytes` of a topic without compression, for which the decompressed batch is too large."""
 
 TOPICS = (
     *(CreatableTopic(name, 1, 1, configs=(CreatableConfig("compression.type", name),)) for name in COMPRESSION_TYPES),
@@ -51,20 +51,20 @@ THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k
 
 
 def batch(codec: int, **fields: int) -> bytes:
-    """THREE in a batch whose header has their largest time: ours takes that over, Apache finds it."""
+    """Return a batch of THREE whose header has their maximum timestamp: ours keeps it, Apache's computes it."""
     data = bad_batches.batch(compressed(THREE, codec), 3, codec, **fields)
     return with_header(data, max_timestamp=header_of(data).first_timestamp + 7)
 
 
 def produced(client: WireClient, topic: str, data: bytes) -> tuple[int, int]:
-    """(error code, base offset) of a batch."""
+    """Produce a batch, and return (error code, base offset)."""
     part = ProducePartition(TopicPartition(topic, 0), read_records(data))
     [result] = client.call(ProduceRequest(8, None, 1, 30_000, (part,))).partitions  # type: ignore[attr-defined]
     return result.error_code, result.base_offset
 
 
 def fetched(client: WireClient, topic: str, version: int = 11) -> tuple[int, list[tuple[BatchHeader, list[Record]]]]:
-    """The error code, and each batch's header and records; checksums are right."""
+    """Fetch from offset 0, and return the error code and each batch's header and records. Assert valid checksums."""
     part = FetchPartition(TopicPartition(topic, 0), 0, 1 << 20, -1)
     request = FetchRequest(version, -1, max_wait_ms=0, min_bytes=1, partitions=(part,))
     [result] = client.call(request).partitions  # type: ignore[attr-defined]
@@ -77,7 +77,7 @@ def fetched(client: WireClient, topic: str, version: int = 11) -> tuple[int, lis
 
 
 def facts(batch: tuple[BatchHeader, list[Record]], stamped: bool) -> tuple[object, ...]:
-    """What must be equal; not the times where the broker gives them."""
+    """Return the parts that must be equal, without the maximum timestamp if the broker sets it."""
     header, found = batch
     fields = header._replace(length=0, crc=0, max_timestamp=0 if stamped else header.max_timestamp)
     return CODECS[header.codec], tuple(fields), tuple(found)

@@ -1,4 +1,4 @@
-"""`dump-log` beside Kafka's own DumpLogSegments, on the same files: the same lines, and the same differences found."""
+"""`dump-log` prints the same lines, and finds the same differences, as Kafka's DumpLogSegments on the same files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ API = "org.apache.kafka.tools.api."
 
 
 def theirs(jars: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
-    """Exit code, lines and complaints of Kafka's tool, without what it says of its own logging and stack traces."""
+    """Return exit code, output lines and error lines of Kafka's tool, without stack traces and notes on its logging."""
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", DUMP, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     complaints = [line for line in done.stderr.splitlines() if not line.startswith(LOGGING)]
@@ -26,7 +26,7 @@ def theirs(jars: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
 
 
 def ours(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[str], list[str]]:
-    """The same of our command."""
+    """Return exit code, output lines and error lines of our command."""
     code = run(["dump-log", *arguments])
     said = capsys.readouterr()
     return code, said.out.splitlines(), said.err.splitlines()
@@ -58,7 +58,7 @@ def test_the_same_lines_and_differences(
 
 
 def test_a_log_with_transactions_of_ours(tmp_path: Path, apache_jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Markers, the index of aborted transactions and a snapshot with an open transaction, as our node writes them."""
+    """Both tools print our node's markers, transaction index and snapshot with an open transaction alike."""
     log = Partition(tmp_path)
     for producer, committed in ((6, True), (7, False)):
         log.send(producer, b"a", b"b")
@@ -85,7 +85,7 @@ def test_a_log_with_transactions_of_ours(tmp_path: Path, apache_jars: Path, caps
 def test_the_same_reason_where_a_file_is_damaged(
     tmp_path: Path, apache_jars: Path, capsys: pytest.CaptureFixture[str], name: str, options: tuple[str, ...]
 ) -> None:
-    """Kafka's tool ends with an exception, ours with its text."""
+    """Kafka's tool ends with an exception; ours prints the exception's text as its error."""
     arguments = ("--files", str(log_folder.file(log_folder.write(tmp_path / "t-0"), name)), *options)
     code, lines, [complaint] = ours(capsys, *arguments)
     their_code, their_lines, [exception] = theirs(apache_jars, *arguments)

@@ -1,4 +1,4 @@
-"""Kafka's exactly-once programs on three nodes, with a few kills; `make soak` has more."""
+"""Kafka's exactly-once programs on three nodes, with a few kills; `make soak` runs more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cluster.exactly_once import SETTINGS, copy_under_kills, count_under_k
 from tests.cluster.three import Three
 
 KINDS = {"ours": (), "ours and one of Apache's": (2,), "one of ours": (0, 1)}
-"""Which of the three nodes are Apache's, by what the nodes are."""
+"""Description of the three nodes -> ids of those that are Apache's."""
 
 
 @pytest.mark.parametrize("apaches", KINDS.values(), ids=KINDS)

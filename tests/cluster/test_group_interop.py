@@ -1,4 +1,4 @@
-"""Requests about groups, and Kafka's own tools, at a node of ours and one of Apache's: the same answers."""
+"""Our broker and Apache's give the same responses to group requests, and Kafka's tools print the same for both."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ OTHER = (JoinProtocol("other", b""),)
 
 
 class Talk:
-    """A conversation with one broker, and all that it said: ids of members by the order in which they turned up."""
+    """Sends requests to one broker and records the responses, with member ids numbered by their first occurrence."""
 
     def __init__(self, client: WireClient) -> None:
         self.said: list[Any] = []
@@ -66,7 +66,7 @@ class Talk:
         def name(found: re.Match[str]) -> str:
             return self._names.setdefault(found[0], f"member-{len(self._names)}")
 
-        # addresses differ by port; the order of a hash map is undefined
+        # ports differ between the brokers, and the order of a hash map is undefined
         reported = response
         if hasattr(reported, "port"):
             reported = attrs.evolve(reported, port=0, host="")
@@ -86,7 +86,7 @@ class Talk:
 
 
 def a_groups_life(talk: Talk) -> None:
-    """One member joins, commits, is described, leaves; then the group is deleted."""
+    """Let one member join, commit and leave, describe the group, and delete it."""
     group = "lone"
     for version in range(4):
         talk.call(FindCoordinatorRequest(version, group))
@@ -127,7 +127,7 @@ def a_groups_life(talk: Talk) -> None:
 
 
 def static_members(talk: Talk) -> None:
-    """A static member comes back, is fenced, and is removed by its instance."""
+    """Let a static member join again, be fenced, and be removed by its instance id."""
     group = "static"
     first = talk.join(group, group_instance_id="i", version=5).member_id
     talk.call(SyncGroupRequest(5, group, 1, first, (MemberAssignment(first, b"mine"),), "i", "consumer", "range"))
@@ -143,7 +143,7 @@ def static_members(talk: Talk) -> None:
 
 
 def what_is_refused(talk: Talk) -> None:
-    """Requests that come through no gate, or find nothing."""
+    """Send requests that the broker refuses, or that find no group."""
     for version in (0, 4, 7):
         talk.join("", version=version)
         talk.join("x", version=version, session_timeout_ms=1)
@@ -168,7 +168,7 @@ def what_is_refused(talk: Talk) -> None:
 
 @pytest.fixture(scope="module")
 def coordinated(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
-    """Both have the topics, and coordinate."""
+    """Run both brokers with the topics and loaded coordinators."""
     with both_running(tmp_path_factory.mktemp("groups"), apache_jars, **SETTINGS) as both:
         prepare(both)
         yield both
@@ -203,7 +203,7 @@ TOOLS = "org.apache.kafka.tools."
 
 
 def test_kafkas_own_tools_say_the_same(coordinated: Both, tmp_path: Path) -> None:
-    """Produce, consume in a group, look at offsets, delete records: each tool's output, without times and ids."""
+    """Kafka's tools produce, consume in a group, list offsets and delete records; times and addresses may differ."""
     deletion = tmp_path / "delete.json"
     deletion.write_text('{"version":1,"partitions":[{"topic":"tooled","partition":0,"offset":3}]}')
     verified = ("--topic", "tooled", "--max-messages", "20")
@@ -229,7 +229,7 @@ def same(both: Both, tool: str, *arguments: str) -> None:
 
 
 def _steady(said: str) -> list[str]:
-    """The lines, without what differs from run to run, in an order."""
+    """Return the sorted lines without times, throughputs, sizes, directories and addresses, which may differ."""
     said = re.sub(r'"(timestamp|avg_throughput|target_throughput|size)":[\d.]+', "", said)
     said = re.sub(r'"logDir":"[^"]*"', "", said)
     return sorted(re.sub(r"127.0.0.1:\d+", "", said).splitlines())

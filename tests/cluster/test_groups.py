@@ -1,4 +1,4 @@
-"""Consumer groups of three real nodes, by librdkafka and kafka-python: members, a kill -9, commit and resume."""
+"""Consumer groups of librdkafka and kafka-python on three nodes: rebalances, commits, and a killed coordinator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
 
 
 def read(member: Consumer, count: int) -> list[int]:
-    """The next `count` values."""
+    """Read the next `count` values and return them."""
     values: list[int] = []
 
     def more() -> bool:
@@ -48,7 +48,7 @@ def read(member: Consumer, count: int) -> list[int]:
 
 
 def committed(cluster: Three, group: str) -> int:
-    """The sum of what the group has committed, as another consumer hears it."""
+    """Return the sum of the group's committed offsets, as another consumer receives them."""
     asking = consumer(cluster, group)
     try:
         places = asking.committed([TopicPartition(TOPIC, number) for number in range(3)], timeout=30)
@@ -92,7 +92,7 @@ def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three, mak
 
 
 def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(cluster: Three) -> None:
-    """One kill here; twenty in the soak. What is committed is never less than before, nor more than what was read."""
+    """After a kill of the coordinator, the committed offsets are those of the last commit; the soak kills more."""
     group = "killed"
     member = consumer(cluster, group)
     member.subscribe([TOPIC])
@@ -120,7 +120,7 @@ def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(clu
 
 
 def left(cluster: Three, group: str, records: int, **settings: object) -> None:
-    """The group has read and committed this number of records, and its member has left."""
+    """Read and commit this number of records as the only member of the group, and leave it."""
     member = consumer(cluster, group, **settings)
     member.subscribe([TOPIC])
     read(member, records)
@@ -129,7 +129,7 @@ def left(cluster: Three, group: str, records: int, **settings: object) -> None:
 
 
 def ours(cluster: Three, *arguments: str) -> str:
-    """What consumer-groups says."""
+    """Run our consumer-groups command, and return its output."""
     done = run_ours("consumer-groups", "--bootstrap-server", cluster.bootstrap, *arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout

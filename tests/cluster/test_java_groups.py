@@ -1,7 +1,7 @@
-"""Groups of the Java client: coordinators that are killed, static members, members that give up what they must.
+"""Groups of the Java client: a killed coordinator, static members, and cooperative rebalances.
 
-Of two of our nodes and one of Apache's; the groups' topic and the records are replicated on all three. What members of
-other clients do among ours alone (`test_groups`), they do here.
+Two of the three nodes are ours, and one is Apache's. All three replicate the group metadata and the records. The
+scenarios of other clients in `test_groups`, which run on our nodes only, run here on both kinds.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def produce(cluster: Three, count: int = RECORDS) -> None:
 
 
 def together(offsets: list[dict[int, int]]) -> int:
-    """How far all members have come, in all partitions."""
+    """Return the sum over all partitions of the highest offset of any member."""
     return sum(max(each.get(number, 0) for each in offsets) for number in range(PARTITIONS))
 
 
 def continued(read: list[dict[str, int]]) -> Iterator[tuple[dict[str, int], int]]:
-    """What was read of a partition after something else of it, and where that ended."""
+    """Yield each range that was read from a partition, except the first, with the end of the range before."""
     upto: dict[int, int] = {}
     for part in read:
         if part["partition"] in upto:
@@ -63,7 +63,10 @@ def continued(read: list[dict[str, int]]) -> Iterator[tuple[dict[str, int], int]
 def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
     cluster: Three, apache_jars: Path, tmp_path: Path
 ) -> None:
-    """One of the two is static and moves on: it comes back under its name, and the other member does not notice."""
+    """After a kill of the coordinator, two static members read on without a gap or a repeated record.
+
+    Before that, one of them restarts with its instance id, which must not cause a rebalance.
+    """
 
     def member(place: str, instance: str) -> JavaMember:
         return JavaMember(
@@ -106,7 +109,7 @@ def test_members_go_on_from_what_is_committed_when_their_coordinator_is_killed(
 
 
 def test_a_joining_member_does_not_stop_the_others(cluster: Three, apache_jars: Path, tmp_path: Path) -> None:
-    """Cooperative: who has two partitions and is to have one gives up one, not both."""
+    """In a cooperative rebalance, a member with four partitions that keeps two revokes the other two only."""
 
     def member(place: str) -> JavaMember:
         return JavaMember(

@@ -1,4 +1,4 @@
-"""A broker loses one of its log directories while it runs (broker.md 2.3): real processes on a real ZooKeeper."""
+"""A running broker loses one of its log directories (broker.md 2.3): real processes on a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Cluster:
         return {path.name for path in (self.directory / f"{node}" / name).iterdir() if path.is_dir()}
 
     def create(self, topic: str, replicas: list[int]) -> None:
-        """Create a topic with these replicas of every partition, and wait for its leaders."""
+        """Create a topic with these replicas for each partition, and wait for its leaders."""
         assignment = {str(number): replicas for number in range(PARTITIONS)}
         topic_data = {"version": 2, "partitions": assignment, "adding_replicas": {}, "removing_replicas": {}}
         self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
@@ -38,7 +38,7 @@ class Cluster:
         until(lambda: len(self.states(topic)) == PARTITIONS, what=f"{topic} has leaders", ignore=(NoNodeError,))
 
     def states(self, topic: str) -> dict[str, dict[str, Any]]:
-        """State by partition."""
+        """Return the state of each partition."""
         path = f"/brokers/topics/{topic}/partitions"
         return {
             f"{topic}-{number}": json.loads(self.zk.get(f"{path}/{number}/state")[0])

@@ -1,5 +1,7 @@
-"""The main job on real processes and a real ZooKeeper: a cluster comes up, leads, fails over, forgets, and its record
-replays exactly and is summarised."""
+"""The main job on real processes and a real ZooKeeper: a cluster starts, fails over, deletes a topic, and stops.
+
+Its trace replays exactly and is summarised.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ from tests.zookeeper_client import PatientZooKeeperClient
 MADE = {f"made-{n}": None for n in range(6)}
 ADMIN_ASSIGNMENT = {0: [2, 0, 1], 1: [0, 1], 2: [1]}
 FLUSHED = 1.0
-"""What is written to a record this many seconds after a delivery holds it: it is flushed four times a second."""
+"""Seconds after which a trace file contains a delivery: it is flushed four times a second."""
 
 
 @attrs.define
 class Job:
-    """What was seen of one run of the main job."""
+    """The observations of one run of the main job."""
 
     directory: Path
     created: subprocess.CompletedProcess[str] | None = None
@@ -51,7 +53,7 @@ class Job:
 
 
 def states(zk: PatientZooKeeperClient) -> dict[str, bytes]:
-    """Every partition's state znode, by "topic-partition"."""
+    """Return the state znode of each partition by "topic-partition"."""
     found = {}
     for topic in zk.get_children("/brokers/topics"):
         for partition in sorted(zk.get_children(f"/brokers/topics/{topic}/partitions"), key=int):
@@ -64,7 +66,7 @@ def controller(zk: PatientZooKeeperClient) -> int:
 
 
 def live_has_leader(zk: PatientZooKeeperClient, dead: int) -> dict[str, bytes] | None:
-    """The states once every partition with a live replica in its ISR is led by a live one; None before."""
+    """Return the states if each partition with a live replica in its ISR has a live leader; else None."""
     seen = states(zk)
     for raw in seen.values():
         state = json.loads(raw)
@@ -75,7 +77,7 @@ def live_has_leader(zk: PatientZooKeeperClient, dead: int) -> dict[str, bytes] |
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory, kcat: str) -> Iterator[Job]:
-    """Up; two topics; kill -9 of the controller; it comes back; a topic is deleted; a clean stop."""
+    """Start a cluster, create two topics, kill and restart the controller, delete a topic, and stop cleanly."""
     place = tmp_path_factory.mktemp("job")
     seen = Job(place / "cluster")
     port = free_ports(3)[0]
@@ -150,7 +152,7 @@ def _work(seen: Job, place: Path, line: dict[str, Any], zk: PatientZooKeeperClie
 
 
 def golden(leader: int, isr: list[int], leader_epoch: int, controller_epoch: int) -> bytes:
-    """The bytes that Kafka 3.9.1 writes (controller.md 2.2)."""
+    """Return the bytes that Kafka 3.9.1 writes for this state (controller.md 2.2)."""
     replicas = ",".join(map(str, isr))
     text = '{{"controller_epoch":{},"leader":{},"version":1,"leader_epoch":{},"isr":[{}]}}'
     return text.format(controller_epoch, leader, leader_epoch, replicas).encode()
@@ -175,7 +177,7 @@ def test_clients_see_brokers_topics_leaders_and_isr(job: Job) -> None:
 
 
 def test_another_controller_leads_what_has_a_live_replica_in_its_isr(job: Job) -> None:
-    """How fast it is, tests/benchmarks/failover.py says."""
+    """Only partitions with the killed broker in their ISR change; tests/benchmarks/failover.py measures the time."""
     assert job.epochs == (1, 2)
     for name, raw in job.after.items():
         was, now = json.loads(job.before[name]), json.loads(raw)
@@ -213,7 +215,7 @@ def test_every_node_replays_without_divergence(job: Job, node: int) -> None:
 
 
 def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
-    """One watch event of the run is turned into another: the first thing sent otherwise is named, exit code 1."""
+    """After a change of one watch event, replay names the first message that differs and exits with 1."""
     run = next(run for run in find_runs(job.directory).runs if run.header.node == job.killed)
     rows = rows_of(run)
     row = next(

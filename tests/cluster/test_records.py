@@ -1,4 +1,4 @@
-"""Records on three real nodes: clients of several makes, a kill -9 under load, logs that Kafka's own tool reads."""
+"""Records on three real nodes: several clients, a kill under load, and logs that Kafka's DumpLogSegments reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Three]:
 
 
 def read_all(cluster: Three, topic: str, partitions: int) -> dict[int, list[tuple[int, bytes]]]:
-    """(offset, value) of every record, partition by partition, as librdkafka reads them."""
+    """Return (offset, value) of each record by partition, as librdkafka reads them."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "missing", "enable.auto.commit": False})
     found: dict[int, list[tuple[int, bytes]]] = {}
     try:
@@ -77,7 +77,7 @@ def test_kafka_python_writes_reads_and_seeks_by_time(cluster: Three) -> None:
 
 
 def kcat_reads(cluster: Three, kcat: str, topic: str) -> list[bytes]:
-    """The values of partition 0, from its beginning."""
+    """Return the values of partition 0 from its beginning, as kcat reads them."""
     command = [kcat, "-C", "-b", cluster.bootstrap, "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q"]
     return subprocess.run(command, capture_output=True, timeout=60, check=True).stdout.split(b"\n")[:-1]
 
@@ -89,7 +89,7 @@ def test_kcat_and_kafka_python_write_in_their_codecs_and_librdkafka_reads(cluste
         expected += [f"kcat {codec} {number}".encode() for number in range(5)]
         command = [kcat, "-P", "-b", cluster.bootstrap, "-t", "others", "-z", codec, "-X", "acks=all"]
         subprocess.run(command, input=b"\n".join(expected[-5:]), timeout=60, check=True)
-    for name in (None, "gzip", "zstd"):  # for the others it needs libraries of their own
+    for name in (None, "gzip", "zstd"):  # other codecs need additional libraries
         producer = KafkaProducer(
             bootstrap_servers=cluster.bootstrap.split(","), enable_idempotence=True, compression_type=name
         )
@@ -194,7 +194,7 @@ def test_the_record_of_all_this_replays(cluster: Three) -> None:
 
 
 def java(jars: Path, tool: str, *arguments: str, text: str = "") -> str:
-    """What one of Kafka's own tools prints."""
+    """Run one of Kafka's tools with `text` as its input, and return its output."""
     command = [*apache_java(jars), tool, *arguments]
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,7 @@
-"""`get-offsets`, `delete-records`, `log-dirs` and `dump-log` beside Kafka's own tools, on Apache's broker and ours."""
+"""Our commands for offsets, records, log directories and log files print the same as Kafka's tools.
+
+Each test runs against Apache's broker and ours.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from tests.waiting import until
 
 TOOLS = "org.apache.kafka.tools."
 TIME = int(time.time() * 1000) - 60_000
-"""Of the first record, in ms: retention must not delete it."""
+"""Timestamp of the first record in ms. It is recent, so that retention does not delete the record."""
 SUFFIXES = {".log", ".index", ".timeindex", ".snapshot"}
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
-    """Both have the same topics and records, and a group that has committed offsets."""
+    """Run both brokers with the same topics and records, and a group with committed offsets."""
     settings = {"offsets__topic__num__partitions": 1, "offsets__topic__replication__factor": 1}
     log = "transaction__state__log__"
     settings |= {f"{log}num__partitions": 1, f"{log}replication__factor": 1, f"{log}min__isr": 1}
@@ -105,7 +108,7 @@ def test_an_unknown_broker_and_deleted_records(both: Both, capsys: pytest.Captur
 
 
 def test_files_of_either_broker(both: Both, apache_jars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also while it runs: Apache's indexes end with zeros."""
+    """`dump-log` also reads the files of running brokers: the indexes of Apache's then end with zeros."""
     place = both.apaches_log.parents[1]
     for options, pattern in (
         (("--print-data-log",), "*/data/[ac]*-0/*"),
@@ -123,7 +126,7 @@ def test_files_of_either_broker(both: Both, apache_jars: Path, capsys: pytest.Ca
 
 @pytest.fixture(scope="module")
 def transactions(both: Both) -> Iterator[Both]:
-    """Both have a committed, an aborted and an open transaction, written in this order."""
+    """Write a committed, an aborted and an open transaction to both brokers, in this order."""
     producers = []
     for port in both.ports:
         for id, ending in (("done", "commit_transaction"), ("gone", "abort_transaction"), ("open", "")):
@@ -140,7 +143,7 @@ def transactions(both: Both) -> Iterator[Both]:
 
 
 CLOCK = re.compile(r"\b1[5-9]\d{11}\b(\s+\d+)?")
-"""A time in ms since 1970, and what has passed since then."""
+"""A time in ms since 1970, and the elapsed time after it."""
 
 
 @pytest.mark.parametrize(
@@ -158,7 +161,7 @@ CLOCK = re.compile(r"\b1[5-9]\d{11}\b(\s+\d+)?")
     ids=" ".join,
 )
 def test_transactions(transactions: Both, options: tuple[str, ...]) -> None:
-    """Kafka's tool prints the same for both, but for times."""
+    """Kafka's TransactionsCommand prints the same for both brokers, apart from times."""
     theirs, ours = (
         (code, sorted(" ".join(CLOCK.sub("T", line).split()) for line in output.splitlines()))
         for code, output in transactions.say(f"{TOOLS}TransactionsCommand", *options)

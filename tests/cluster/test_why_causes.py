@@ -1,7 +1,7 @@
-"""Scripted causes on real clusters: `kafka-actors why` ends at the act of the script, and says what is wrong.
+"""`kafka-actors why` explains scripted failures: it prints the right verdict, and its chain ends at the cause.
 
-One cluster with an in-memory ZooKeeper lives through all scripts of `causes`; each is explained at the moment of its
-end (`--at`). Another one, of processes with a real ZooKeeper, lives through what only such a one can.
+One cluster with an in-memory ZooKeeper runs all scripts of `causes`; each is explained at the time that it marks
+(`--at`). Another cluster, of processes with a real ZooKeeper, runs the scripts that need processes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ TIME = r"[\d-]+ [\d:.]+Z"
 
 
 class Cause(NamedTuple):
-    """An act, the subject that it concerns, the expected verdict and the last step of its chain: patterns, in which the
-    script's values are set."""
+    """A script, the subject that it concerns, the expected verdict, and the expected last step of the chain.
+
+    The verdict and the step are patterns, into which the test inserts the script's values.
+    """
 
     script: Callable[[Any], None]
     about: str
@@ -197,7 +199,7 @@ Moments = dict[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
-    """The trace of a cluster that lived through all scripts, and the values of each."""
+    """Run all scripts in one cluster, and return the folder of its traces and the values of each script."""
     folder, moments = tmp_path_factory.mktemp("causes"), dict[str, dict[str, Any]]()
     with KafkaCluster(
         3, directory=folder / "cluster", session_timeout=causes.SESSION_SECONDS, settings=causes.SETTINGS
@@ -214,7 +216,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
 
 
 def explained(folder: Path, about: str, at: float | None) -> dict[str, Any]:
-    """The explanation that the command prints as JSON."""
+    """Run the command, and return the explanation that it prints as JSON."""
     when = [] if at is None else ["--at", str(at)]
     result = CliRunner().invoke(why.command, [*about.split(), str(folder), *when, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -255,19 +257,19 @@ def test_json_and_text_have_the_same_content(lived: tuple[Path, Moments], cause:
 
 
 class Processes(NamedTuple):
-    """Three nodes, and a fourth one whose link to ZooKeeper can be cut."""
+    """Three nodes, and a fourth one whose link to ZooKeeper the test can cut."""
 
     three: Three
     link: Proxy
     fourth: OurNode
     port: int
-    """Of the fourth one."""
+    """Port of the fourth node."""
 
     def registered(self, node: int) -> bool:
         return self.three.zk.exists(f"/brokers/ids/{node}") is not None
 
     def seen(self) -> list[int]:
-        """The brokers that are alive for the controller; none while there is no controller."""
+        """Return the live brokers in the controller's metadata; none if the controller does not respond."""
         try:
             controller = json.loads(self.three.zk.get("/controller")[0])["brokerid"]
             port = self.three.ports[controller] if controller < len(self.three.ports) else self.port
@@ -277,11 +279,11 @@ class Processes(NamedTuple):
             return []
 
     def leaves(self, node: int) -> None:
-        """Wait until the controller has noticed that a node's session is over."""
+        """Wait until the controller's metadata no longer contains the node."""
         until(self.seen, good=lambda brokers: bool(brokers) and node not in brokers, what=f"{node} is gone")
 
     def returns(self, node: int) -> None:
-        """Wait until the controller has noticed that a node registered again."""
+        """Wait until the controller's metadata contains the node again."""
         until(self.seen, good=lambda brokers: node in brokers, what=f"node {node} is back")
 
 
@@ -350,7 +352,7 @@ WITH_ZOOKEEPER = (
 
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
-    """The trace of processes that lived through the scripts."""
+    """Run the scripts on processes, and return the folder of their traces and the end time of each script."""
     folder, moments = tmp_path_factory.mktemp("processes"), dict[str, dict[str, Any]]()
     with Three.running(folder, zookeeper__session__timeout__ms=SESSION_MS) as three:
         link = Proxy(int(three.connect.rpartition(":")[2]))
@@ -363,7 +365,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
                 cause.script(here)
                 moments[cause.script.__name__] = {"at": time.time()}
             for running in (here.fourth, *three.nodes.values()):
-                running.stop()  # what a killed node did last is in no trace
+                running.stop()  # a killed node does not write its last deliveries to its trace
         finally:
             here.fourth.kill()
             link.close()

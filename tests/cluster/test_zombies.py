@@ -1,6 +1,6 @@
-"""Who is not whom it was, on a real ZooKeeper: a controller that was paused, its late requests, a broker's double.
+"""Zombies on a real ZooKeeper: a paused controller, its late requests, and a second process with a broker's id.
 
-(controller.md 7.1-7.3, 2.5; what a frozen broker does is test_zookeeper_faults'.)
+(controller.md 7.1-7.3, 2.5; test_zookeeper_faults tests a frozen controller that returns as a broker.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 @attrs.define
 class Pair:
-    """Two nodes, each as a controller and a broker."""
+    """Two nodes, each of which is a broker and can be the controller."""
 
     place: Path
     connect: str
@@ -53,7 +53,7 @@ class Pair:
         return int(self.zk.exists(f"/brokers/ids/{node}").czxid)
 
     def state(self, topic: str) -> tuple[dict[str, Any], int]:
-        """The state of partition 0, and the version of its znode."""
+        """Return the state of partition 0 and the version of its znode."""
         data, stat = self.zk.get(f"/brokers/topics/{topic}/partitions/0/state")
         return json.loads(data), stat.version
 
@@ -110,7 +110,7 @@ def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pa
     assert pair.state("meanwhile") == before["meanwhile"], "it wrote nothing of what it had not seen"
     assert pair.state("old")[0]["leader"] == other
 
-    # What it might still have sent, under its old epoch; and to a broker that has registered again since.
+    # Late requests: with the old controller epoch, and with the broker epoch before a new registration.
     there = TopicPartition("old", 0)
     lead = LeaderAndIsrPartitionState(there, old_epoch, paused, 90, (paused,), 90, (paused, other))
     stop = StopReplicaPartitionState(there, 90, True)

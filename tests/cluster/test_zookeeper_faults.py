@@ -1,4 +1,4 @@
-"""A running cluster and the faults of a real ZooKeeper: it restarts, and a node is frozen past its session."""
+"""Faults of a real ZooKeeper: a restart, a node that is frozen past its session, and an invalid response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 @attrs.define
 class Cluster:
-    """Two nodes on a ZooKeeper that the test owns."""
+    """Two nodes on a ZooKeeper server that the test can stop."""
 
     directory: Path
     server: EmbeddedZooKeeper
@@ -32,7 +32,7 @@ class Cluster:
     """Node id -> process id."""
 
     def create(self, topic: str, replicas: list[int]) -> dict[str, Any]:
-        """Create a topic of one partition as Kafka's admin would; its first state."""
+        """Create a topic of one partition by its znodes, and return its first state."""
         assignment = {"version": 2, "partitions": {"0": replicas}, "adding_replicas": {}, "removing_replicas": {}}
         self.zk.create(f"/config/topics/{topic}", b'{"version":1,"config":{}}')
         self.zk.create(f"/brokers/topics/{topic}", json.dumps(assignment).encode())
@@ -43,7 +43,7 @@ class Cluster:
         return found
 
     def epochs(self) -> dict[int, int]:
-        """Broker epochs: the czxid of each registration."""
+        """Return the broker epochs: the czxid of each registration."""
         return {id: self.zk.exists(f"/brokers/ids/{id}").czxid for id in self.nodes}
 
     @property
@@ -108,7 +108,7 @@ from zk_bridge import kazoo_client
 kazoo_client._sense_expected = contextlib.nullcontext
 main()
 """
-"""A node that has no rule for nonsense from ZooKeeper: whatever `kazoo_client` does not foresee ends its thread so."""
+"""A node without the guard for invalid responses, which then end kazoo's thread, as any unexpected error does."""
 
 
 def test_a_node_whose_thread_for_zookeeper_died_ends(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
@@ -125,7 +125,7 @@ def test_a_node_whose_thread_for_zookeeper_died_ends(tmp_path: Path, zookeeper: 
     node = Running([sys.executable, "-c", UNGUARDED, "broker", str(file)], tmp_path / "out.log")
     try:
         until(lambda: "] started (" in node.output, what="the node serves", timeout=30)
-        link.alter_next(lambda frame: bytes(4), lambda xid: True)  # a frame of nothing
+        link.alter_next(lambda frame: bytes(4), lambda xid: True)  # a frame without content
         assert node.process.wait(10) == 1
         assert "the ZooKeeper client thread has ended: " in node.output.splitlines()[-1]
     finally:

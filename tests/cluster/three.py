@@ -1,6 +1,6 @@
-"""Three nodes as real processes on an embedded ZooKeeper, and what ZooKeeper and their disks say of them.
+"""Three nodes as real processes on an embedded ZooKeeper, with access to their ZooKeeper state and their logs.
 
-They are ours, but for those that a test wants to be Apache's.
+A test chooses which nodes are Apache's; the others are ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NODES = (0, 1, 2)
 
 @attrs.define
 class Three:
-    """Three nodes; `settings` are theirs, dots written as two underscores. `apache`: which run from what jars."""
+    """Three nodes with the same `settings` (`__` stands for a dot). `apache` maps each Apache node to its jars."""
 
     place: Path
     connect: str
@@ -37,7 +37,7 @@ class Three:
     @classmethod
     @contextlib.contextmanager
     def running(cls, place: Path, apache: Mapping[int, Path] | None = None, **settings: object) -> Iterator[Three]:
-        """Three nodes that run, with their ZooKeeper, as long as the context."""
+        """Run three nodes and their ZooKeeper while the context is open."""
         server = EmbeddedZooKeeper(place / "zookeeper", force_sync=False)
         server.start()
         connect = f"127.0.0.1:{server.port}"
@@ -60,7 +60,7 @@ class Three:
         return ",".join(f"127.0.0.1:{port}" for port in self.ports)
 
     def start(self, node: int) -> None:
-        """Start a node, and wait until it is registered."""
+        """Start a node, and wait until it is registered in ZooKeeper."""
         place = (self.place / f"{node}", node, self.ports[node], self.connect)
         if node in self.apache:
             self.nodes[node] = ApacheBroker(self.apache[node], *place, **self.settings)
@@ -84,7 +84,7 @@ class Three:
         return all(len(state["isr"]) == 3 and state["leader"] >= 0 for state in states)
 
     def logs(self, topic: str, partition: int) -> set[str]:
-        """Checksums of the partition's log on each node: one where they are equal."""
+        """Return the set of checksums of the partition's logs: one if the logs of all nodes are equal."""
         found = set()
         for node in NODES:
             files = sorted((self.place / f"{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
