@@ -1,11 +1,11 @@
-"""ZooKeeper through the bridge against one request per znode: reading and writing the states of 20,000 partitions.
+"""Read and write 20,000 partition states through the bridge, and compare with one request per znode.
 
     python -m tests.benchmarks.bridge [PARTITIONS]
 
-Ours is a question to ZkBridgeActor on a LocalBase, from Ask to Answer, over the kazoo store. The peer is kazoo's own
-asynchronous API with WINDOW requests under way, as Kafka does it: one getData per state; for a write, one transaction
-of the epoch check and the set. Both end with decoded states and with versions. Same server, same session length,
-best of ROUNDS rounds each, in turns.
+Ours is the time from an Ask to ZkBridgeActor until its Answer, on a LocalBase with the kazoo store. The peer is kazoo's
+asynchronous API with WINDOW requests in flight, as in Kafka. It sends one getData per state. A write is one transaction
+with the epoch check and the setData. Both decode the states that they read, and return the versions. Server and session
+timeout are the same. The two take turns, and the best of ROUNDS counts.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BROKERS = 5
 
 
 class Bridge:
-    """A ZkBridgeActor that is asked from outside."""
+    """A ZkBridgeActor on its own base, and a client that sends requests to it."""
 
     def __init__(self, hosts: str) -> None:
         base = LocalBase(clock=RealClock())
@@ -71,14 +71,14 @@ class Bridge:
         self.store.start(lambda news: base.inject(self.bridge, news, gateway))
 
     def ask(self, question: Any) -> Any:
-        """The answer to a question."""
+        """Send a request to the bridge, and return its result."""
         answer = self.loop.run_until_complete(self.base.request(self.bridge, Ask(1, question), 120))
         if isinstance(answer.result, Failure):
             raise RuntimeError(f"{type(question).__name__}: {answer}")
         return answer.result
 
     def close(self) -> None:
-        """End the session and the actors."""
+        """Close the session, and shut the actor system down."""
         self.store.stop()
         self.base.detach()
         self.system.shutdown()
@@ -86,7 +86,7 @@ class Bridge:
 
 
 def pipelined(send: Callable[[int], Any], count: int) -> list[Any]:
-    """Results of `send(0)` to `send(count - 1)`, asynchronous kazoo calls, WINDOW of them under way."""
+    """Call `send(0)` to `send(count - 1)`, with at most WINDOW kazoo requests in flight; return their results."""
     results: list[Any] = [None] * count
     window = threading.Semaphore(WINDOW)
 
@@ -103,14 +103,14 @@ def pipelined(send: Callable[[int], Any], count: int) -> list[Any]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds that `call` takes, and its result."""
+    """Return the seconds that `call` takes, and its result."""
     start = time.perf_counter()
     result = call()
     return time.perf_counter() - start, result
 
 
 def decided(partitions: list[TopicPartition], epoch: int, versions: list[int]) -> tuple[Leadership, ...]:
-    """An election's decisions: leaders spread over the brokers, leader epoch `epoch`."""
+    """Return new partition states with leader epoch `epoch`, whose leaders are spread over the brokers."""
     return tuple(
         Leadership(tp, LeaderIsrAndControllerEpoch(n % BROKERS, epoch, (n % BROKERS, (n + 1) % BROKERS), 1, version))
         for n, (tp, version) in enumerate(zip(partitions, versions, strict=True))
@@ -118,7 +118,7 @@ def decided(partitions: list[TopicPartition], epoch: int, versions: list[int]) -
 
 
 def measure(hosts: str, count: int) -> None:
-    """Set the stage, measure both, report."""
+    """Create the topics, measure the bridge and kazoo, and print the rows."""
     ours, peer = Bridge(hosts), KazooClient(hosts, timeout=10)
     peer.start()
     try:
@@ -185,7 +185,7 @@ def measure(hosts: str, count: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run on an embedded server in a temporary directory."""
+    """Measure on an embedded ZooKeeper in a temporary directory."""
     count = int(arguments[0]) if arguments else PARTITIONS
     with tempfile.TemporaryDirectory(prefix="kafka-actors-bridge-") as directory:
         with EmbeddedZooKeeper(Path(directory)) as server:

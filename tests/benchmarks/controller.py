@@ -1,15 +1,16 @@
-"""Our controller beside Apache Kafka 3.9.1's, on one real ZooKeeper, with brokers that only answer.
+"""Compare our controller with Apache Kafka 3.9.1's on a real ZooKeeper, with stub brokers.
 
-Two controllers of a kind (one active, one standing by) lead a cluster of stub brokers (`tests.cluster.stub_broker`)
-through what a controller has most to do for; then two of the other kind the same cluster. Time is from just before the
-write in ZooKeeper that causes it all until the last request had arrived at a stub; for a deleted topic, until its znode
-is gone. Medians of all repetitions but the first, where there are more: a JVM is slow at first.
+Two Apache candidates (one is the active controller) control a cluster of stub brokers (`tests.cluster.stub_broker`) in
+each scenario. Then two of our candidates control the same cluster. The measured time begins just before the write to
+ZooKeeper, or the ControlledShutdown request, that starts the scenario. It ends when the last request has arrived at a
+stub; for a deleted topic, when its znode is deleted. A figure is the median of all repetitions except the first, in
+which a JVM is slow. A single repetition counts.
 
-Partitions are reassigned where there are six stubs, so that all replicas can be new.
+The scenario `reassign` needs six stubs, so that all replicas can be new.
 
-Each scenario has rows for its time and for the requests that ZooKeeper got from the controllers; there is one for the
-peak memory of the process that was the controller longest, one for the longest turn of our loop (limit: 20 ms of CPU),
-and, with several sizes, one for how much faster than the cluster the time grows (limit: 1, that is, no faster).
+Each scenario has one row for its time and one for the requests that ZooKeeper received from the controllers. Other rows
+are the larger peak memory of the two candidates, and our longest turn (limit: 20 ms of CPU). If there are several
+sizes, a row compares the growth of the time with that of the cluster (limit: 1).
 
     python -m tests.benchmarks.controller [--partitions 10000,100000] [--brokers 3] [--reps 3] [--only loss,return]
 """
@@ -44,11 +45,11 @@ REPLICAS = 3
 OPERATIONS = 500
 CANDIDATES = (901, 902)
 GOES = 2
-"""The stub that is lost, returns and shuts down."""
+"""Broker id of the stub that is lost, registers again, and requests a controlled shutdown."""
 MANY = 10_000
-"""Partitions of the topic that is made, and of an election, at most."""
+"""Maximum number of partitions of the created topic, and of a preferred leader election."""
 MOVED = 1_000
-"""Partitions that are reassigned."""
+"""Number of partitions that are reassigned."""
 QUIET_SECONDS = 1.5
 TURN_LIMIT_MS = 20.0
 JAVA = ("java", "-server", "-Xms512m", "-Xmx4g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
@@ -61,11 +62,11 @@ PEER = "Apache Kafka 3.9.1"
 TMPFS = Path("/dev/shm")
 
 Figures = dict[str, list[float]]
-"""Case -> a figure of each repetition."""
+"""Figures by case, one for each repetition."""
 
 
 class Scene:
-    """ZooKeeper, the stubs, and a cluster of `partitions` on them."""
+    """ZooKeeper, the stub brokers, and a cluster of `partitions` on them."""
 
     def __init__(self, place: Path, partitions: int, brokers: int, zookeeper: EmbeddedZooKeeper) -> None:
         self.place, self.partitions, self.brokers, self.zookeeper = place, partitions, brokers, zookeeper
@@ -78,7 +79,7 @@ class Scene:
         self.stubs = [StubBroker(n + 1, port, zookeeper.connect_string) for n, port in enumerate(ports)]
 
     def close(self) -> None:
-        """End what was started."""
+        """Stop the stubs and the ZooKeeper client."""
         for stub in self.stubs:
             stub.stop()
         self.zk.stop()
@@ -87,23 +88,27 @@ class Scene:
     # ------------------------------------------------------------------------------------------------ znodes
 
     def assignment(self, count: int, shift: int = 0) -> dict[int, list[int]]:
-        """Replicas by partition, leaders and all spread evenly."""
+        """Return the replicas of each partition. Leaders and replicas are spread evenly over the brokers."""
         return {n: [1 + (n + shift + r) % self.brokers for r in range(REPLICAS)] for n in range(count)}
 
     def topics(self) -> Iterator[tuple[str, dict[int, list[int]]]]:
-        """The topics of the cluster."""
+        """Yield each topic with its replicas by partition, after the reassignments so far."""
         for number in range(-(-self.partitions // PER_TOPIC)):
             moves = self.moves if number < MOVED // PER_TOPIC else 0
             yield f"t{number:05d}", self.assignment(min(PER_TOPIC, self.partitions), number + moves * REPLICAS)
 
     def populate(self) -> None:
-        """Topics as a controller leaves them, before any was there."""
+        """Create the znodes of the topics, as a controller would have created them."""
         for path in ("/config/topics", "/brokers/ids", "/brokers/topics", "/admin/delete_topics"):
             self.zk.ensure_path(path)
         self._write(self._znodes("create", ""))
 
     def reset(self, leads: int = 0) -> None:
-        """The first replicas lead, or those at that place, all are in sync; the next controller reads it."""
+        """Write partition states with all replicas in the ISR, which the next controller loads.
+
+        Args:
+            leads: Index of the leader in the list of replicas.
+        """
         self.epoch += 1000
         self._write(self._znodes("set_data", "/state", leads))
 
@@ -135,23 +140,23 @@ class Scene:
     # ------------------------------------------------------------------------------------------------ measuring
 
     def arrivals(self) -> list[Arrival]:
-        """What has arrived at any stub."""
+        """Return the requests that have arrived at any stub since `forget`."""
         return [arrival for stub in self.stubs for arrival in stub.ask("arrivals")]  # type: ignore[attr-defined]
 
     def forget(self) -> None:
-        """What has arrived so far counts no more."""
+        """Clear the recorded arrivals of all stubs."""
         for stub in self.stubs:
             stub.ask("forget")
 
     def requests(self) -> int:
-        """Requests that ZooKeeper has had from the controllers."""
+        """Return the number of requests that ZooKeeper has received from the controllers."""
         own = {f"0x{stub.ask('session'):x}" for stub in self.stubs} | {f"0x{self.zk.client_id[0]:x}"}
         reported = four_letter("127.0.0.1", self.zookeeper.port, "cons", 5.0)
         found = re.findall(r"recved=(\d+).*?sid=(0x[0-9a-f]+)", reported)
         return sum(int(count) for count, session in found if session not in own)
 
     def settle(self, done: Callable[[list[Arrival]], bool] = lambda arrivals: True) -> list[Arrival]:
-        """Wait until it is done and nothing has arrived for a while; what has arrived."""
+        """Wait until `done` is true and nothing has arrived for QUIET_SECONDS; return what has arrived."""
         deadline = time.monotonic() + 600
         began = time.monotonic()
         while True:
@@ -166,7 +171,12 @@ class Scene:
     def measure(
         self, figures: Figures, case: str, begin: Callable[[], float], done: Callable[[list[Arrival]], bool]
     ) -> None:
-        """Cause something, and note how long it took until the last request and what ZooKeeper had to do."""
+        """Start a scenario, and record its time and its requests to ZooKeeper.
+
+        Args:
+            begin: Start the scenario, and return the time of its start.
+            done: Return whether the scenario's last request has arrived.
+        """
         self.settle()
         self.forget()
         before = self.requests()
@@ -180,16 +190,16 @@ class Scene:
 
     @property
     def hosted(self) -> int:
-        """Replicas on the stub that goes."""
+        """Return the number of replicas on the stub GOES."""
         return sum(ids.count(GOES) for _, replicas in self.topics() for ids in replicas.values())
 
     @property
     def goes(self) -> StubBroker:
-        """The stub that goes."""
+        """Return the stub GOES."""
         return self.stubs[GOES - 1]
 
     def failover(self, figures: Figures) -> None:
-        """/controller goes; the other candidate takes over."""
+        """Delete /controller, so that a candidate is elected and loads the cluster."""
 
         def begin() -> float:
             began = time.monotonic()
@@ -199,18 +209,18 @@ class Scene:
         self.measure(figures, "failover", begin, at_least("LeaderAndIsrRequest", REPLICAS * self.partitions))
 
     def loss(self, figures: Figures) -> None:
-        """A broker goes."""
+        """Delete the registration of a broker."""
         reported = at_least("LeaderAndIsrRequest", self.hosted * (REPLICAS - 1))
         self.measure(figures, "loss", lambda: self.goes.ask("vanish"), reported)  # type: ignore[arg-type,return-value]
 
     def back(self, figures: Figures) -> None:
-        """It returns."""
+        """Register the lost broker again."""
         reported = at_least("LeaderAndIsrRequest", self.hosted)
         self.measure(figures, "return", lambda: self.goes.ask("register"), reported)  # type: ignore[arg-type,return-value]
         self.restore()
 
     def shutdown(self, figures: Figures) -> None:
-        """A broker asks for its controlled shutdown, and goes and comes back."""
+        """Request a controlled shutdown, measure it, then delete the broker's registration and register it again."""
         controller = json.loads(self.zk.get("/controller")[0])["brokerid"]
         [endpoint] = json.loads(self.zk.get(f"/brokers/ids/{controller}")[0])["endpoints"]
         host, _, port = endpoint.rpartition("/")[2].partition(":")
@@ -240,7 +250,7 @@ class Scene:
         self.restore()
 
     def topic(self, figures: Figures) -> None:
-        """A topic is made, and deleted."""
+        """Create a topic, and delete it."""
         count = min(self.partitions, MANY)
         path = "/brokers/topics/made"
         self.zk.create("/config/topics/made", b'{"version":1,"config":{}}')
@@ -263,7 +273,7 @@ class Scene:
         print(f"  delete: {(gone[0] - began) * 1000:.0f} ms", file=sys.stderr, flush=True)
 
     def preferred(self, figures: Figures) -> None:
-        """Partitions that others lead are to be led by their preferred replicas."""
+        """Elect the preferred leaders of partitions that are led by their second replicas."""
         count = min(self.partitions, MANY)
         self.restore(leads=1)
         wanted = [{"topic": t, "partition": n} for t, replicas in self.topics() for n in replicas][:count]
@@ -274,7 +284,7 @@ class Scene:
         self.restore()
 
     def reassign(self, figures: Figures) -> None:
-        """The first topics move to brokers that had none of their replicas; leaders take these into the ISR at once."""
+        """Reassign the first topics to brokers without their replicas. Leaders expand the ISR at once."""
         if self.brokers < 2 * REPLICAS:
             return
         before = dict(self.topics())
@@ -290,7 +300,7 @@ class Scene:
         self.restore()
 
     def writing(self, path: str, what: dict[str, Any]) -> Callable[[], float]:
-        """A function that makes this znode, and says when that began."""
+        """Return a function that creates this znode and returns the time when it began."""
         data = json.dumps(what).encode()
 
         def begin() -> float:
@@ -301,10 +311,13 @@ class Scene:
         return begin
 
     def restore(self, leads: int = 0) -> None:
-        """Everything as at the beginning, and known to a controller; or other replicas lead.
+        """Reset the partition states, and delete /controller so that a new controller loads them.
 
-        Only when the controller has nothing to do any more: one of Apache's that is deposed in the middle of an event
-        does not lead again (trap T4).
+        This first waits until the controller is idle. An Apache controller that is deposed during an event does not
+        control the cluster again (trap T4).
+
+        Args:
+            leads: Index of the leader in the list of replicas.
         """
         self.settle()
         self.reset(leads)
@@ -322,23 +335,23 @@ SCENARIOS: dict[str, Callable[[Scene, Figures], None]] = {
     "preferred": Scene.preferred,
     "reassign": Scene.reassign,
 }
-"""In this order: a broker returns after it was lost."""
+"""Scenarios in the order of execution: "return" needs the loss before it."""
 
 
 def at_least(kind: str, partitions: int) -> Callable[[list[Arrival]], bool]:
-    """Whether requests of a kind for this number of partitions have arrived."""
+    """Return a condition: requests of this kind for at least this number of partitions have arrived."""
     return lambda arrivals: sum(each.partitions for each in arrivals if each.kind == kind) >= partitions
 
 
 def topic_json(replicas: dict[int, list[int]]) -> bytes:
-    """What /brokers/topics/T holds."""
+    """Return the data of a znode /brokers/topics/T."""
     partitions = {str(number): ids for number, ids in replicas.items()}
     return json.dumps({"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}).encode()
 
 
 @contextmanager
 def candidates(scene: Scene, place: Path, start: Callable[..., Running]) -> Iterator[dict[int, tuple[Running, int]]]:
-    """Two candidates of a kind, one of them controller; each with the port of its metrics."""
+    """Start two candidates; yield each process with its metrics port, by broker id. One is the controller."""
     with ExitStack() as stack:
         nodes, ports = {}, free_ports(2 * len(CANDIDATES))
         for node, port, metrics_port in zip(CANDIDATES, ports[::2], ports[1::2], strict=True):
@@ -352,12 +365,12 @@ def candidates(scene: Scene, place: Path, start: Callable[..., Running]) -> Iter
 
 
 def ours(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
-    """One of our nodes."""
+    """Start one of our nodes."""
     return OurNode(place, node, port, zookeeper, **SETTINGS, metrics__port=metrics_port)
 
 
 def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int) -> Running:
-    """One of Apache's."""
+    """Start an Apache broker. It has no metrics port."""
     place.mkdir(parents=True)
     jars = apache_jars()
     assert jars is not None
@@ -365,13 +378,13 @@ def apache(place: Path, node: int, port: int, zookeeper: str, metrics_port: int)
 
 
 def apache_jars() -> Path | None:
-    """Where Apache's jars are, if they are anywhere."""
+    """Return the folder of Apache's jars; None if it does not exist."""
     place = Path(os.environ.get("KAFKA_LIBS") or ROOT / ".cache" / "kafka-3.9.1")
     return place if place.is_dir() else None
 
 
 def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only: set[str]) -> Figures:
-    """All scenarios with the controllers of one kind."""
+    """Run the scenarios in `only` with candidates of one kind, and return the figures."""
     figures: Figures = {}
     place = scene.place / f"{name}-{scene.partitions}"
     with candidates(scene, place, start) as nodes:
@@ -390,7 +403,7 @@ def run(scene: Scene, name: str, start: Callable[..., Running], reps: int, only:
 
 
 def peak_megabytes(process: int) -> float:
-    """The most memory that it ever had."""
+    """Return the peak resident memory of a process in MB."""
     status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
     found = re.search(r"VmHWM:\s+(\d+)", status)
     assert found is not None
@@ -398,7 +411,7 @@ def peak_megabytes(process: int) -> float:
 
 
 def longest_turn(port: int) -> float:
-    """Milliseconds of CPU of the node's longest turn in the last minute."""
+    """Return the CPU milliseconds of the node's longest turn in the last minute."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         found = re.search(r"^kafka_actors_turn_seconds_max (\S+)", answer.read().decode(), re.MULTILINE)
     assert found is not None
@@ -406,7 +419,7 @@ def longest_turn(port: int) -> float:
 
 
 def median(figures: list[float]) -> float:
-    """Of all but the first, where there are more."""
+    """Return the median of all figures except the first, or the only figure."""
     return statistics.median(figures[1:] or figures)
 
 
@@ -422,7 +435,7 @@ def tell(size: int, mine: Figures, theirs: Figures) -> None:
 
 
 def main() -> int:
-    """Measure each size, and how time grows with it."""
+    """Measure each size, and the growth of the time from the smallest to the largest size."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", default="2000", help="sizes of the cluster, e.g. 1000,10000,100000")
     parser.add_argument("--brokers", type=int, default=3, help="stub brokers, at least 3")

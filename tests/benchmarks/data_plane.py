@@ -1,12 +1,13 @@
-"""Records in and out of a cluster, beside Apache Kafka 3.9.1 and librdkafka's own mock broker.
+"""Compare producing and fetching with Apache Kafka 3.9.1 and librdkafka's mock broker.
 
-Rule 1: the load is a C program on librdkafka (`load.c`; it needs cc and librdkafka's headers), for one in Python cannot
-        load a broker enough. Its ceiling is the mock's figure, which is reported beside ours.
-Rule 2: rounds are interleaved, and a ratio is the median of the rounds' ratios: what else the machine does meets all
-        peers alike. Apache's brokers run with the settings of its own start script, and are warmed first.
-Rule 3: ours are traced, as they always are.
+Rule 1: the load generator is a C program on librdkafka (`load.c`), because a Python program cannot load a broker
+        enough. It needs cc and librdkafka's headers. Two cases also measure the mock broker, the generator's maximum.
+Rule 2: the peers are measured in turns, and a ratio is the median of the rounds' ratios. So other load on the machine
+        affects all peers alike. Apache's brokers have the JVM options of Kafka's start scripts, and are warmed up.
+Rule 3: our nodes write traces, which is their default.
 
-`--cases big,one` takes some cases, `--rounds N` N rounds (5), `--warm N` N records for Apache first (10 M).
+`--cases a,b` selects cases, `--rounds N` sets the number of rounds (5), `--warm N` the records that warm Apache up
+(10 M).
 """
 
 from __future__ import annotations
@@ -37,15 +38,17 @@ APACHE_JVM = (
     *("java", "-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
 )
-"""As Kafka's own start script has it."""
+"""The JVM options of Kafka's start scripts."""
 
 OURS, APACHE, MOCK = "ours", "Apache", "mock"
 
 
 class Case(NamedTuple):
-    """What is sent or read: records, their bytes, acks, records a second (0: as fast as it goes), client settings.
+    """A load and its cluster.
 
-    `nodes` is also the replication factor. The bounds are what the project holds itself to: ours by the peer's.
+    `size` is in bytes, `rate` in records per second (0: unlimited), and `settings` are the client's. `nodes` is also
+    the replication factor. `mock` and `apache` are the minimum ratios to these peers; without `mock`, the mock broker
+    is not measured.
     """
 
     records: int
@@ -81,9 +84,9 @@ CASES = PRODUCE | FETCH
 
 
 class Cluster:
-    """Nodes of one kind on a ZooKeeper of their own. Topics have one partition, on all nodes.
+    """Nodes of one kind with their own ZooKeeper. Each partition has a replica on every node.
 
-    `settings` are of all nodes, dots written as two underscores.
+    `settings` apply to all nodes; two underscores in a name represent a dot.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class Cluster:
         return len(self._zk.get_children("/brokers/ids")) == len(self.nodes) and self._zk.exists("/controller")
 
     def topic(self, partitions: int = 1) -> str:
-        """A new topic, when all its replicas are in sync."""
+        """Create a topic, wait until its last partition has all replicas in the ISR, and return its name."""
         name = f"t{next(self._names)}"
         replicas = list(range(len(self.nodes)))
         assigned = {
@@ -135,7 +138,7 @@ class Cluster:
         return name
 
     def stop(self) -> None:
-        """Kill everything."""
+        """Kill the nodes, and stop ZooKeeper and its client."""
         for node in self.nodes:
             node.kill()
         self._zk.stop()
@@ -144,7 +147,11 @@ class Cluster:
 
 
 def compiled(place: Path) -> Path:
-    """The load program. RuntimeError says what is missing."""
+    """Compile the load program, and return its path.
+
+    Raises:
+        RuntimeError: The compilation failed, for example because librdkafka-dev is not installed.
+    """
     program = place / "load"
     source = Path(__file__).with_name("load.c")
     made = subprocess.run(
@@ -156,18 +163,18 @@ def compiled(place: Path) -> Path:
 
 
 class Load:
-    """The load program, and what it says."""
+    """The load program. Its methods return the JSON that it prints."""
 
     def __init__(self, place: Path) -> None:
         self._program = compiled(place)
 
     def produce(self, bootstrap: str, topic: str, case: Case) -> dict[str, float]:
-        """Write a case's records."""
+        """Produce the records of a case."""
         numbers = (case.records, case.size, case.acks, case.rate)
         return self._run("produce", bootstrap, topic, *map(str, numbers), *case.settings)
 
     def consume(self, bootstrap: str, topic: str, case: Case, *settings: str) -> dict[str, float]:
-        """Read them."""
+        """Consume the records of a case."""
         return self._run("consume", bootstrap, topic, str(case.records), *settings)
 
     def transact(self, bootstrap: str, topic: str, transactions: int, records: int, size: int = 100) -> float:
@@ -185,7 +192,7 @@ class Load:
 
     @contextlib.contextmanager
     def mock(self) -> Iterator[str]:
-        """A mock broker with a topic t; where it serves."""
+        """Run a mock broker with a topic t, and yield its address."""
         with subprocess.Popen([self._program, "mock", "t"], stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None
@@ -195,7 +202,14 @@ class Load:
 
 
 def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str, str]) -> dict[str, float]:
-    """One round of a case, peer by peer: records a second, or the 99th percentile in ms. `read`: what to fetch."""
+    """Measure one round of a case with each peer, including our nodes.
+
+    Args:
+        read: The topic that each peer's consumer reads, for fetch cases.
+
+    Returns:
+        Records per second by peer; for cases with a rate, the 99th percentile of latency in ms.
+    """
     case, found = CASES[name], {}
     for peer, cluster in clusters.items():
         if name in FETCH:
@@ -210,7 +224,7 @@ def measure(load: Load, name: str, clusters: dict[str, Cluster], read: dict[str,
 
 
 def run(place: Path, jars: Path, names: list[str], rounds: int, warm: int) -> None:
-    """All cases, one size of cluster after the other."""
+    """Run the named cases, first on one node and then on three nodes."""
     load = Load(place)
     for nodes in (1, 3):
         cases = [name for name in names if CASES[name].nodes == nodes]
@@ -234,7 +248,7 @@ def run(place: Path, jars: Path, names: list[str], rounds: int, warm: int) -> No
 
 
 def tell(name: str, rounds: list[dict[str, float]]) -> None:
-    """A row for each peer: medians, and the median of the rounds' ratios."""
+    """Print a row for each peer: the medians, and the median of the rounds' ratios."""
     less = bool(CASES[name].rate)
     for peer in rounds[0]:
         if peer != OURS:
@@ -246,7 +260,7 @@ def tell(name: str, rounds: list[dict[str, float]]) -> None:
 
 
 def apache_jars(bench: str) -> Path | None:
-    """Where Apache's jars are; None, and a line that says so, where a benchmark beside them cannot be run."""
+    """Return the folder of Apache's jars. If it or cc is missing, print what is needed, and return None."""
     jars = Path(os.environ.get("KAFKA_LIBS", ROOT / ".cache" / "kafka-3.9.1"))
     if jars.is_dir() and shutil.which("cc"):
         return jars
@@ -255,7 +269,7 @@ def apache_jars(bench: str) -> Path | None:
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Measure the cases of the command line."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks.data_plane")
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--rounds", type=int, default=5)

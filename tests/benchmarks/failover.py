@@ -1,6 +1,6 @@
-"""How long a cluster of three nodes is without leaders when the node that is controller and leader is killed.
+"""Measure how long partitions have no live leader after the controller of a cluster of three nodes is killed.
 
-The bound is what ZooKeeper alone takes - the dead session's timeout, rounded up to a tick - and two seconds.
+The limit is the session timeout, one tick to which ZooKeeper rounds it up, and two seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ PARTITIONS = 30
 
 
 def leaders(zk: KazooClient) -> list[int]:
-    """Who leads each partition."""
+    """Return the leader of each partition."""
     top = "/brokers/topics/t/partitions"
     return [json.loads(zk.get(f"{top}/{number}/state")[0])["leader"] for number in range(PARTITIONS)]
 
 
 def measure(place: Path) -> float:
-    """Seconds from kill -9 until a live node leads every partition."""
+    """Return the seconds from `kill -9` of the controller until live nodes lead all partitions."""
     cluster, line = start_up(place / "cluster", place / "up.log", "--port", "0")
     zk = KazooClient(line["zookeeper"])
     try:
@@ -51,7 +51,7 @@ def measure(place: Path) -> float:
 
 
 def main() -> None:
-    """Measure once, and report against the bound."""
+    """Measure once, and print the row."""
     with tempfile.TemporaryDirectory(prefix="kafka-actors-failover-") as place:
         taken = measure(Path(place))
     report("failover", "controller_killed", taken, SESSION_TIMEOUT + TICK + GRACE, "limit", "s", less_is_better=True)

@@ -1,4 +1,4 @@
-"""A cluster for each test: how long until three brokers are ready, and what a hundred tests with one each take."""
+"""Measure the start of a test cluster with three brokers, and a hundred tests with one cluster each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _once() -> None:
 
 
 def main() -> None:
-    """Print the rows."""
+    """Measure, and print the rows."""
     for case in ("ready_cold", "ready_warm"):
         cluster = KafkaCluster()
         report("fixture", case, seconds(cluster.start), 1.0, "limit", "s", less_is_better=True)

@@ -1,10 +1,10 @@
-"""What three nodes take: to come up, to stay in memory after a load, and to do nothing; beside three Apache brokers.
+"""Compare start time, memory and idle CPU of three nodes with those of three Apache brokers.
 
-Both kinds stand alone on the machine, one after the other, each on a ZooKeeper of its own that is up already. Ready is
-who is registered; our sources are compiled before, as pip leaves them. Memory is what is resident after a million
-records; idle is CPU with this number of partitions of three replicas each, whose followers poll.
+One kind runs after the other, each with its own ZooKeeper, which is started before. A cluster is ready when all brokers
+are registered and one is the controller; our sources are compiled before, as pip does. `memory` is the resident memory
+after a million records. `idle` is the CPU of a node with N partitions of three replicas each, whose followers fetch.
 
-`--partitions N` says how many (1,000); `--alone` measures ours only.
+`--partitions N` sets the number of partitions (1,000); `--alone` measures only our nodes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SOURCES = ("actors", "messages", "zk_bridge")
 NODES = 3
 IDLE_SECONDS = 20.0
 MOST_IDLE = {1_000: 0.01, 10_000: 0.02}
-"""Of a core, a node of ours, by partitions."""
+"""Maximum idle CPU of one of our nodes in cores, by number of partitions."""
 
 
 class Footprint(NamedTuple):
-    """Seconds to be ready; MB of all nodes; CPU seconds a second of one node."""
+    """Seconds until the cluster is ready, MB of all nodes, and CPU seconds per second of one node."""
 
     ready: float
     memory: float
@@ -38,7 +38,7 @@ class Footprint(NamedTuple):
 
 
 def measure(kind: str, place: Path, jars: Path, partitions: int) -> Footprint:
-    """Start, load, leave alone."""
+    """Start a cluster, load it, leave it idle, and return its footprint."""
     for folder in SOURCES if kind == OURS else ():
         compileall.compile_dir(ROOT / folder, quiet=1)
     cluster = Cluster(kind, place, NODES, jars)
@@ -47,7 +47,7 @@ def measure(kind: str, place: Path, jars: Path, partitions: int) -> Footprint:
         load.produce(cluster.bootstrap, cluster.topic(), PRODUCE["all_rf3_1mb"])
         memory = sum(_resident(node.process.pid) for node in cluster.nodes)
         cluster.topic(partitions)
-        _pass(IDLE_SECONDS / 2)  # followers have begun, and what was written is behind them
+        _pass(IDLE_SECONDS / 2)  # followers fetch, and the load before has no more effect
         began, before = time.monotonic(), _cpu(cluster)
         _pass(IDLE_SECONDS)
         idle = (_cpu(cluster) - before) / (time.monotonic() - began) / NODES
@@ -57,7 +57,7 @@ def measure(kind: str, place: Path, jars: Path, partitions: int) -> Footprint:
 
 
 def _pass(seconds: float) -> None:
-    """Let time go by: what is measured is that nothing happens."""
+    """Wait for this number of seconds. There is no condition to wait for: the cluster is idle."""
     end = time.monotonic() + seconds
     until(lambda: time.monotonic() >= end, what="time goes by", timeout=2 * seconds)
 
@@ -75,7 +75,7 @@ def _cpu(cluster: Cluster) -> float:
 
 
 def main() -> None:
-    """Measure what the command line asks for, once."""
+    """Measure once with the options of the command line."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks.footprint")
     parser.add_argument("--partitions", type=int, default=1_000)
     parser.add_argument("--alone", action="store_true")

@@ -1,7 +1,7 @@
-"""100,000 partitions on one broker: actors made and made leader by one LeaderAndIsr, against the design's limits.
+"""Make one broker the leader of 100,000 partitions by one LeaderAndIsr, and compare with the design's limits.
 
-The disk's share of the time (the opening of logs: one directory per partition, on tmpfs) is measured apart. Garbage is
-looked for as in a node.
+The time to open the logs (one directory per partition, on tmpfs) is a separate row. The garbage collector has a node's
+thresholds.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TMPFS = Path("/dev/shm")
 
 
 class TimedLogs(LogManager):
-    """The logs, with a stopwatch on their opening."""
+    """A log manager that sums the seconds in which it opens logs."""
 
     seconds = 0.0
 
@@ -42,7 +42,7 @@ class TimedLogs(LogManager):
 
 
 def main() -> None:
-    """Make the partitions, then announce them all again, and print the rows."""
+    """Send a LeaderAndIsr that creates the partitions, then one with a new leader epoch, and print the rows."""
     here = Path(tempfile.mkdtemp(prefix="partitions-", dir=TMPFS if TMPFS.is_dir() else None))
     logs = TimedLogs(TimeAdapter().wall_ms)
     try:
@@ -63,12 +63,12 @@ def main() -> None:
 
 
 def against_limit(case: str, ours: float, limit: float, unit: str) -> None:
-    """Print one row: Apache hosts no partitions as actors, so the row shows the design's limit instead."""
+    """Print one row. The peer is the design's limit, because Apache has no actors for partitions."""
     report("partitions", case, ours, limit, "limit", unit, less_is_better=True)
 
 
 def lead_all(broker: Broker, epoch: int) -> float:
-    """Seconds from the LeaderAndIsr to its answer."""
+    """Send a LeaderAndIsr for all partitions; return the seconds until its response."""
     orders = [
         order(
             f"t{number // PER_TOPIC}", number % PER_TOPIC, epoch=epoch, isr=(0, 1, 2), replicas=(0, 1, 2), is_new=True

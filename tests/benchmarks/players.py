@@ -1,4 +1,7 @@
-"""Two actors that send one small message to and fro. In a module of their own: a trace names actors by it."""
+"""Two actors that send a small message to each other.
+
+They have their own module, because a trace identifies an actor's class by its module.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from messages.events import BrokerModifications
 
 
 class Wall(Actor):
-    """Sends everything back."""
+    """An actor that returns each message to its sender."""
 
     def receiveMessage(self, message: object, sender: ActorAddress) -> None:
-        """One message."""
+        """Return a message to its sender."""
         self.send(sender, message)
 
 
 class Player(Actor):
-    """Plays against a wall until all messages are used up."""
+    """An actor that sends a message to a Wall until it has been returned a given number of times."""
 
     def __init__(self) -> None:
         self.left = 0
 
     def receiveMessage(self, message: object, sender: ActorAddress) -> None:
-        """The first message begins the game, and says how many returns it has."""
+        """Begin with the Continue message, whose id is the number of returns; then count each return."""
         if isinstance(message, Continue):
             self.left = message.id
             self.send(self.createActor(Wall), BrokerModifications(1, 2))

@@ -1,4 +1,4 @@
-"""How a benchmark says what it found: one JSON object per line."""
+"""Print the results of benchmarks: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ def report(
     ratio: float | None = None,
     bound: float | None = None,
 ) -> float:
-    """Print a row and return its ratio: how many times better than the peer we are (below 1: worse).
+    """Print a row, and return its ratio: how many times better than the peer kafka-actors is (below 1: worse).
 
-    `ratio` where it is not that of the two figures, but a median of rounds'. `bound`: the least ratio that is agreed.
+    Args:
+        ratio: For example the median of the rounds' ratios. None: the ratio of the two figures.
+        bound: The ratio that the project requires.
     """
     if ratio is None:
         ratio = peer / ours if less_is_better else ours / peer
@@ -40,12 +42,12 @@ def report(
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """How long `work` takes."""
+    """Return the seconds that `work` takes."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def _rounded(value: float) -> float:
-    """Four significant digits: more would be noise."""
+    """Round to four significant digits; the rest is noise."""
     return float(f"{value:.4g}")

@@ -1,13 +1,14 @@
-"""The runtime's speed beside its peers: `python -m tests.benchmarks.runtime`.
+"""Compare the speed of the runtime with its peers: `python -m tests.benchmarks.runtime`.
 
-Peers: Thespian's own in-process base (the same actors, untouched), Pykka (a thread per actor) and a queue and task of
-asyncio per actor. Figures are messages or actors per second, the best of a few rounds, ours and the peer's in turn.
-Every base is driven by `tell`, which returns when nothing is left to deliver.
+The peers are Thespian's in-process base (with the same actors), Pykka (one thread per actor), and asyncio (one queue
+and one task per actor). Figures are messages or actors per second: the best of ROUNDS, in which the peers take turns.
+asyncio's figures for `create` and `fan_out_100k` come from one round. Thespian bases are driven by `tell`, which
+returns when all messages are delivered.
 
-* ping_pong: two actors send one message to and fro.
-* fan_out_100k: one actor sends one message to each of 100,000 children, and counts their replies.
-* create: an actor creates children (fewer on Pykka, where each is a thread).
-* pending_timers: ping_pong while 100,000 timers are armed; the peer is ours without timers.
+* ping_pong: two actors send a message to each other.
+* fan_out_100k: one actor sends a message to each of 100,000 children, and counts their replies.
+* create: an actor creates children (fewer with Pykka, where each is a thread).
+* pending_timers: ping_pong while 100,000 timers are armed; the peer is our runtime without timers.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ROUNDS = 3
 
 @attrs.frozen
 class Parcel:
-    """The message: of the size that most of ours have."""
+    """The message that the actors send. It is as large as most messages of kafka-actors."""
 
     topic: str = "orders"
     partition: int = 7
@@ -43,7 +44,7 @@ class Parcel:
 
 @attrs.frozen
 class Play:
-    """Send a parcel to and fro `rounds` times."""
+    """Exchange a parcel with the partner `rounds` times."""
 
     partner: Any
     rounds: int
@@ -69,14 +70,14 @@ class Arm:
 
 
 class Echo(Actor):
-    """Sends everything back."""
+    """An actor that returns each message to its sender."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         self.send(sender, message)
 
 
 class Root(Actor):
-    """Plays the other part of every case."""
+    """The actor that runs each case: it sends to an Echo, creates children, or arms timers."""
 
     def __init__(self) -> None:
         self.left = 0
@@ -103,7 +104,7 @@ class Root(Actor):
 
 
 class OnThespian:
-    """The cases on a Thespian base."""
+    """The cases on a Thespian base: ours or Thespian's."""
 
     def __init__(self, make: Callable[[], ActorSystem]) -> None:
         self._system = make()
@@ -133,7 +134,7 @@ def simple() -> OnThespian:
 
 
 class OnAsyncio:
-    """The cases with a queue and a task per actor, on one loop."""
+    """The cases on asyncio, with one queue and one task per actor."""
 
     def ping_pong(self, rounds: int) -> float:
         async def main() -> None:
@@ -177,7 +178,11 @@ class OnAsyncio:
 
 
 class OnPykka:
-    """Ping-pong and creation with Pykka's threading actors. Raises ImportError where Pykka is not installed."""
+    """The cases `ping_pong` and `create` with Pykka's threading actors.
+
+    Raises:
+        ImportError: Pykka is not installed.
+    """
 
     def __init__(self) -> None:
         import pykka
@@ -217,7 +222,7 @@ class OnPykka:
 
 
 def best(*measures: Callable[[], float]) -> list[float]:
-    """The best of some rounds of each, taken in turn, so that what disturbs one disturbs the others too."""
+    """Return the best of ROUNDS results of each function. They take turns, so that other load affects all alike."""
     figures = [0.0] * len(measures)
     for _ in range(ROUNDS):
         for place, measure in enumerate(measures):
@@ -227,7 +232,7 @@ def best(*measures: Callable[[], float]) -> list[float]:
 
 
 def main() -> None:
-    """Run all cases and print a row for each and each peer."""
+    """Run all cases, and print a row for each case and peer."""
     pykka = OnPykka()
     asynchronous = OnAsyncio()
     base, peer = ours(), simple()

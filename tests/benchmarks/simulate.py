@@ -1,9 +1,9 @@
-"""A simulation: fifty brokers with a thousand partitions, ten thousand virtual seconds with faults, on one core.
+"""Measure a simulation of fifty brokers with a thousand partitions, for ten thousand virtual seconds with faults.
 
-Every hundred seconds, on the average, operators do something or something goes wrong, and every thousand seconds the
-cluster is left alone until it is as it should be. All invariants are looked at; that every actor looks at its own state
-after each event as well (`validated`) is left to small clusters. A run that breaks an invariant measures nothing: it
-ends with its violation, and exit code 1.
+An administrative action or a fault happens every 50, 100 or 200 seconds on average; the seed selects the interval.
+After each thousand seconds, the faults end and the cluster must become idle in its expected state. All invariants are
+checked, but actors do not validate their own state after each event (`validated`). If an invariant is violated, the run
+prints the violation and exits with code 1.
 
     python -m tests.benchmarks.simulate [--seed N]
 """
@@ -19,13 +19,13 @@ from actors.simulation.run import run
 from tests.benchmarks.report import report
 
 BROKERS, TOPICS, MOST_PARTITIONS = 50, 200, 19
-"""At the beginning there are half of the topics, of ten partitions each on the average."""
+"""Half of the topics exist at the beginning, with ten partitions on average."""
 
 SECONDS = 10_000.0
 
 
 def main() -> None:
-    """Print the row."""
+    """Run the simulation, and print the row."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=7)
     seed = parser.parse_args().seed

@@ -1,20 +1,21 @@
-"""Questions asked of large traces: `python -m tests.benchmarks.spark [--records N]... [--peer P]... [--rounds N]`.
+"""Measure queries on large traces: `python -m tests.benchmarks.spark [--records N]... [--peer P]... [--rounds N]`.
 
-A million records, both peers and three rounds where nothing is said. One round is the first time; of a hundred million
-records JSON lines take Spark hours, and DuckDB a quarter of one.
+The defaults are a million records, both peers and three rounds. With one round, the first execution counts. For a
+hundred million records, Spark needs hours to read JSON lines, and DuckDB needs minutes.
 
-The trace is an ordinary day of a node (tests/spark/working_day.py), again and again until there are N records. The same
-records are written as JSON lines, for those who have nothing else.
+The trace repeats an ordinary day of a node (tests/spark/working_day.py) until it has N records. The same records are
+also written as JSON lines, which the peers read.
 
-* pack: traces to Parquet, in rows per second of CPU; the peer is the bound.
-* json_lines: three questions from what is packed, by Spark; the peer is Spark reading the JSON lines.
-* duckdb_json_lines, duckdb_parquet: the same; the peer is DuckDB reading the JSON lines, and the same Parquet.
-  Answers are compared.
-* brief: what `summary` asks where nothing is chosen; the peer, from the second size on, is the size before: times as
-  many records should take at most times as long.
-* memory: the peak of the driver's JVM, beside the 2 GB that it may have.
+* pack: convert traces to Parquet, in rows per second of CPU; the peer is the bound.
+* json_lines: three queries by Spark on the packed trace; the peer is Spark on JSON lines.
+* duckdb_json_lines, duckdb_parquet: the same queries; the peer is DuckDB on JSON lines, and on the same Parquet. All
+  results must be equal.
+* brief: the default queries of `summary`, in rows per second. From the second size on, the peer is the previous size,
+  and the ratio should be at least 1.
+* memory: the peak memory of the driver's JVM; the peer is its limit of 2 GB.
 
-All but `pack` by the clock, medians of the rounds in turns, after a first time that does not count.
+Queries are measured in elapsed time. Each figure is the median of the rounds, in which the peers take turns. If there
+are several rounds, a first execution does not count.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ BENCH = "spark"
 MILLION = 1_000_000
 NODES = 2
 FRAME = 8000
-"""Records of a frame, about."""
+"""Approximate number of records of a frame."""
 PACKING = 60_000
-"""Rows a second of a core."""
+"""Required rows per second of CPU."""
 DRIVER_MB = 2048
 PEERS = {
     "json_lines": "Spark, JSON lines",
@@ -64,11 +65,11 @@ JSON_DDL = """run string, node int, n long, kind string, cause long, sender stri
 type string, queued_at double, taken_at double, finished_at double, payload string, effects string, error string"""
 JSON_COLUMNS = dict(re.findall(r"(\w+) (\w+)", JSON_DDL)) | {"payload": "JSON", "effects": "JSON"}
 _SECOND = 1_000_000.0
-"""Where a day's times begin; each day is moved on by its length."""
+"""Not used: the first day begins at 0, and each later day begins where the day before ends."""
 
 
 def generate(folder: Path, lines: Path, records: int) -> None:
-    """Write records, half of them of each node, as traces and, where there is a folder `lines`, as JSON lines."""
+    """Write traces, half of the records for each node, and JSON lines if the folder `lines` exists."""
     day = folder / "day"
     working_day.record(day)
     [run] = find_runs(day).runs
@@ -92,7 +93,7 @@ def generate(folder: Path, lines: Path, records: int) -> None:
 
 
 def _templates(rows: list[dict[str, Any]], begin: float, header: Header) -> tuple[bytes, bytes]:
-    """A day's records as lines of a trace and as JSON lines, with places for numbers and times."""
+    """Return a day's records as lines of a trace and as JSON lines, with placeholders for numbers and times."""
     moving = {"n": -1, "cause": -2, "queued_at": -3, "taken_at": -4, "finished_at": -5}
     array, whole = [], []
     for row in rows:
@@ -120,12 +121,12 @@ def _values(rows: list[dict[str, Any]], begin: float, length: float, days: range
 
 
 def from_parquet(session: SparkSession, packed: Path) -> list[DataFrame]:
-    """Messages by actor and type; requests by channel; deliveries and failures by node and minute."""
+    """Query Parquet: messages by actor and type, requests by channel, deliveries and failures by node and hour."""
     return _asked(session.read.schema(SCHEMA).parquet(str(packed)).withColumn("taken_at", f.col("at")))
 
 
 def from_lines(session: SparkSession, lines: Path) -> list[DataFrame]:
-    """The same of JSON lines: what `spark.columns` takes out of a payload is taken out here."""
+    """Return the same queries on JSON lines. They extract the columns that `spark.columns` extracts from payloads."""
     read = session.read.schema(JSON_DDL).json(str(lines))
     return _asked(
         read.withColumn("took", f.col("finished_at") - f.col("taken_at"))
@@ -151,7 +152,7 @@ _DUCK = (
 
 
 def duck_on_parquet(packed: Path) -> list[str]:
-    """The same in SQL."""
+    """Return the same queries on Parquet in SQL."""
     return [
         each.format(
             rows=f"'{packed}/*.parquet'", took="took", channel="channel", request="request", at='"at"', failed="failed"
@@ -161,7 +162,7 @@ def duck_on_parquet(packed: Path) -> list[str]:
 
 
 def duck_on_lines(lines: Path) -> list[str]:
-    """The same in SQL, of JSON lines."""
+    """Return the same queries on JSON lines in SQL."""
     types = {"string": "VARCHAR", "long": "BIGINT"}
     columns = {name: types.get(kind, kind.upper()) for name, kind in JSON_COLUMNS.items()}
     return [
@@ -178,13 +179,13 @@ def duck_on_lines(lines: Path) -> list[str]:
 
 
 def by_spark(frames: list[DataFrame]) -> list[list[tuple[Any, ...]]]:
-    """The answers."""
+    """Run the queries in Spark, and return the sorted rows of each."""
     return [sorted((tuple(row) for row in frame.collect()), key=repr) for frame in frames]
 
 
 def by_duck(questions: list[str]) -> list[list[tuple[Any, ...]]]:
-    """The answers."""
-    import duckdb  # not needed alone
+    """Run the queries in DuckDB, and return the sorted rows of each."""
+    import duckdb  # only this peer needs it
 
     with duckdb.connect() as duck:
         return [sorted(duck.execute(each).fetchall(), key=repr) for each in questions]
@@ -194,7 +195,7 @@ def by_duck(questions: list[str]) -> list[list[tuple[Any, ...]]]:
 
 
 def pack(traces: Path, packed: Path) -> tuple[int, float]:
-    """Pack in this process; (rows, CPU seconds)."""
+    """Pack the traces in this process; return (rows, CPU seconds)."""
     found = find_runs(traces)
     packed.mkdir()
     started = time.process_time()
@@ -205,7 +206,10 @@ def pack(traces: Path, packed: Path) -> tuple[int, float]:
 
 
 def turns(kinds: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median seconds of each, in turns, when all have been done once unless that is all; they must answer alike."""
+    """Call the functions in turns; return the median seconds of each, and assert that their results are equal.
+
+    If there are several rounds, a first round does not count.
+    """
     took: dict[str, list[float]] = {name: [] for name in kinds}
     for number in range(rounds + (rounds > 1)):
         answers = []
@@ -218,12 +222,12 @@ def turns(kinds: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
 
 
 def _close(answers: Any) -> Any:
-    """Sums of floats, as far as their order plays no part."""
+    """Round floats to six digits, because a sum depends on the order of its terms."""
     return [[tuple(float(f"{v:.6g}") if isinstance(v, float) else v for v in row) for row in rows] for rows in answers]
 
 
 def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str, peers: set[str], rounds: int) -> None:
-    """The three questions, asked by all; prints the rows."""
+    """Measure the three queries with ours and each peer, and print the rows."""
     kinds = {"ours": lambda: by_spark(from_parquet(session, packed))}
     if "spark" in peers:
         kinds["json_lines"] = lambda: by_spark(from_lines(session, lines))
@@ -239,7 +243,14 @@ def beside_peers(session: SparkSession, lines: Path, packed: Path, case: str, pe
 def measure(
     records: int, here: Path, before: tuple[int, float] | None, peers: set[str], rounds: int
 ) -> tuple[int, float]:
-    """All cases of one size; prints the rows. (rows, seconds of `brief`)."""
+    """Run all cases with one size, and print the rows.
+
+    Args:
+        before: The result for the previous size.
+
+    Returns:
+        The number of rows, and the seconds of `brief`.
+    """
     traces, lines, packed = here / "traces", here / "lines", here / "packed"
     if peers:
         lines.mkdir()
@@ -266,7 +277,10 @@ def measure(
 
 
 def main() -> None:
-    """All sizes, on the disk that temporary files are on (0.6 GB a million, and a tenth of that alone)."""
+    """Run all sizes in the directory for temporary files.
+
+    A million records need 0.6 GB, and a tenth of that without JSON lines (`--peer none`).
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, action="append", help="again for further sizes, the smallest first")
     parser.add_argument("--peer", action="append", choices=["spark", "duckdb", "none"], help="beside this one only")

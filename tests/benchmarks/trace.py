@@ -1,14 +1,16 @@
-"""What recording costs: `python -m tests.benchmarks.trace`. The peer is the same run without a trace.
+"""Measure the cost of recording and replaying traces: `python -m tests.benchmarks.trace`.
 
-* record_failover: a broker of three dies, and the controller moves 10,000 partitions: watch, reads, elections, writes,
-  requests, all on the in-memory ZooKeeper; in partitions per second, until everything is answered and on the disk.
-* record_ping_pong: two actors send one small message to and fro; in messages per second, likewise.
-* each in full, by its inputs, and by a flight recorder (trace.detail).
-* replay_failover: replaying that record; the peer is the recorded run's own time.
-* replay_million: a million deliveries of ping-pong replayed, from the beginning and from the last snapshot but one, in
-  a process of its own; in deliveries per second, and its peak memory beside that of a tenth of them.
+* record_failover: one of three brokers loses its session, and the controller elects leaders for 10,000 partitions. The
+  run includes the watch, reads, elections, writes and requests on the in-memory ZooKeeper. It ends when all responses
+  are handled and the trace is written. The unit is partitions per second; the peer is the same run without a trace.
+* record_ping_pong: two actors send a small message to each other; in messages per second, with the same peer.
+* Both are recorded with each `trace.detail`: full, inputs, and flight recorder.
+* replay_failover: replays a full trace of the failover; the peer is the time of the recorded run.
+* replay_million: replays a million deliveries of ping-pong in a new process, from the beginning and from a late
+  snapshot. The unit is deliveries per second. Peak memory is compared with that of a tenth of the deliveries.
 
-Rounds take turns, each measured in CPU time; the median of ROUNDS counts.
+All times are CPU times. Rounds of recording alternate between the details, and the median of ROUNDS counts. Replays are
+measured once.
 """
 
 from __future__ import annotations
@@ -46,12 +48,12 @@ MESSAGES = 100_000
 MILLION = 1_000_000
 ROUNDS = 9
 SEGMENT_BYTES = 2 << 20
-"""Small, so that there are snapshots."""
+"""Small segments, so that a trace contains snapshots."""
 DETAILS = (FULL, INPUTS, RING)
 
 
 def observer(detail: str, folder: Path, now: Callable[[], float]) -> Recorder | FlightRecorder | None:
-    """What records in this detail; PEER: nothing."""
+    """Return the recorder of this detail; None for PEER."""
     if detail == RING:
         return FlightRecorder(folder, node=0, now=now)
     if detail == PEER:
@@ -60,14 +62,17 @@ def observer(detail: str, folder: Path, now: Callable[[], float]) -> Recorder | 
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU that `work` takes."""
+    """Return the CPU seconds of this thread that `work` takes."""
     started = time.thread_time()
     work()
     return time.thread_time() - started
 
 
 def failover(detail: str, folder: Path) -> float:
-    """Seconds until 10,000 partitions have got over the death of a broker (and are recorded below `folder`)."""
+    """Return the CPU seconds of the failover of 10,000 partitions after a broker has lost its session.
+
+    The trace is written below `folder`.
+    """
     world = World()
     world.base.observer = recorder = observer(detail, folder, world.base.clock.now)
     world.admin.ask(EnsurePaths())
@@ -96,7 +101,7 @@ def failover(detail: str, folder: Path) -> float:
 
 
 def settle() -> None:
-    """As a node does after its start; what earlier rounds left behind is looked at once more."""
+    """Collect the garbage of earlier rounds, freeze the remaining objects, and set a node's thresholds."""
     gc.unfreeze()
     gc.collect()
     gc.freeze()
@@ -104,7 +109,7 @@ def settle() -> None:
 
 
 def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:
-    """Seconds for this number of messages (and their record below `folder`)."""
+    """Return the CPU seconds of this number of messages. The trace is written below `folder`."""
     recorder = observer(detail, folder, time.monotonic)
     base = LocalBase(observer=recorder)
     player = local_system(base).createActor(Player)
@@ -124,7 +129,7 @@ def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:
 
 
 def compare(case: str, run: Callable[[str, Path], float], amount: int, unit: str, here: Path) -> None:
-    """Each detail and none, in turns; prints the rows."""
+    """Measure each detail and the run without a trace in turns, and print the rows."""
     took: dict[str, list[float]] = {detail: [] for detail in (PEER, *DETAILS)}
     for number in range(ROUNDS):
         for detail, rounds in took.items():
@@ -137,14 +142,14 @@ def compare(case: str, run: Callable[[str, Path], float], amount: int, unit: str
 
 
 def replay_failover(here: Path) -> None:
-    """A failover's whole life recorded, and replayed."""
+    """Record a whole run with a failover, replay it, and print the row."""
     lived = seconds(lambda: failover(FULL, here / "replayed"))
     replayed = seconds(lambda: check(here / "replayed"))
     report(BENCH, "replay_failover", PARTITIONS / replayed, PARTITIONS / lived, "recorded", "partitions/s")
 
 
 def replay_million(here: Path) -> None:
-    """A million deliveries replayed: how fast, and in how much memory, beside a tenth of them."""
+    """Replay a million deliveries and a tenth of them, and print the rows of speed and peak memory."""
     lived = ping_pong(FULL, here / "million", MILLION)
     ping_pong(FULL, here / "tenth", MILLION // 10)
     tenth = apart(here / "tenth")
@@ -155,7 +160,7 @@ def replay_million(here: Path) -> None:
 
 
 def apart(folder: Path, begin: int | None = None) -> tuple[int, float, float]:
-    """(deliveries replayed, CPU seconds, peak memory in MB) of a replay in a fresh process."""
+    """Replay in a new process; return (number of deliveries, CPU seconds, peak memory in MB)."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_replayed, (folder, begin))
@@ -173,14 +178,14 @@ def _replayed(folder: Path, begin: int | None) -> tuple[int, float, float]:
 
 
 def check(folder: Path, begin: int | None = None) -> int:
-    """Replay without a difference; how many deliveries."""
+    """Replay a trace, assert that there is no difference, and return the number of deliveries."""
     report = replay_directory(folder, (NodeActor, Player, Wall), begin=begin)
     assert report.ok, report
     return report.runs[0].deliveries
 
 
 def main() -> None:
-    """All cases, on the disk that temporary files are on."""
+    """Run all cases. The traces are in the directory for temporary files."""
     here = Path(tempfile.mkdtemp(prefix="kafka-actors-trace-"))
     try:
         compare("record_failover", failover, PARTITIONS, "partitions/s of CPU", here)

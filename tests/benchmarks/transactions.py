@@ -1,11 +1,11 @@
-"""Transactions beside Apache Kafka 3.9.1: how many commit a second, and what read_committed costs.
+"""Compare transactions with Apache Kafka 3.9.1: commits per second, and the cost of read_committed.
 
-Rule 1: as in `data_plane`: the load is `load.c` on librdkafka, rounds are interleaved, and a ratio is the median of the
-        rounds' ratios.
-Rule 2: `commit_100` is one producer whose transactions have 100 records each; its peer is Apache. `read_committed`
-        reads a log of committed transactions; its peer is the same log of the same broker, read uncommitted.
+Rule 1: as in `data_plane`, the load generator is `load.c` on librdkafka. The peers are measured in turns, and a ratio
+        is the median of the rounds' ratios.
+Rule 2: in `commit_100`, one producer commits transactions of 100 records each; the peer is Apache. `read_committed`
+        reads a log of committed transactions; the peer is the same log on the same broker, read with read_uncommitted.
 
-Options: `--rounds N` (5), `--transactions N` in a round (200), `--records N` in the log that is read (1 M).
+Options: `--rounds N` (5), `--transactions N` per round (200), `--records N` in the log for `read_committed` (1 M).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tests.benchmarks.data_plane import APACHE, OURS, Case, Cluster, Load, apach
 from tests.benchmarks.report import report
 
 LARGE = 1000
-"""Records in each transaction of the log that is read."""
+"""Number of records in each transaction of the log for `read_committed`."""
 LEVELS = ("read_committed", "read_uncommitted")
 COMMIT_BOUND, READ_BOUND = 1.0, 0.97
 
 
 def run(place: Path, jars: Path, rounds: int, transactions: int, records: int) -> None:
-    """Both cases, on one node of each kind."""
+    """Run both cases on one node of each kind."""
     load = Load(place)
     clusters: dict[str, Cluster] = {}
     settings = {"transaction__state__log__replication__factor": 1, "transaction__state__log__min__isr": 1}
@@ -59,14 +59,14 @@ def run(place: Path, jars: Path, rounds: int, transactions: int, records: int) -
 
 
 def tell(case: str, rounds: list[dict[str, float]], one: str, other: str, unit: str, bound: float | None) -> None:
-    """A row: medians, and the median of the rounds' ratios."""
+    """Print a row with the medians, and the median of the rounds' ratios."""
     medians = [statistics.median(each[name] for each in rounds) for name in (one, other)]
     ratio = statistics.median(each[one] / each[other] for each in rounds)
     report("transactions", case, medians[0], medians[1], other, unit, ratio=ratio, bound=bound)
 
 
 def main() -> None:
-    """Measure what the command line asks for."""
+    """Measure with the options of the command line."""
     parser = argparse.ArgumentParser(prog="tests.benchmarks.transactions")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--transactions", type=int, default=200)

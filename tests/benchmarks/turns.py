@@ -1,13 +1,13 @@
-"""Nothing holds a node up: its longest turn, and how long clients wait while everything changes at once.
+"""Measure a node's longest turn, and the latency of clients while 100,000 partitions change at once.
 
-A node on a real ZooKeeper that holds 100,000 partitions of one replica each is controller and broker. It is watched
-while it takes them over for the first time (directories are made), and when /controller is deleted under it: the
-controller loads everything anew and announces it, and the broker obeys a LeaderAndIsr of 100,000 both times.
+A node on a real ZooKeeper is the controller and the only broker of 100,000 partitions with one replica each. The first
+phase is its start, in which it creates the directories. The second phase begins when /controller is deleted: the
+controller loads the cluster again. In both phases it sends a LeaderAndIsr for all partitions to the broker.
 
-A probe asks for the API versions over a socket, a question every 5 ms; those that would have been asked while it waited
-for an answer count as having waited for the rest of that time. The machine may be busy with others, so time is CPU time
-of the loop's thread: what the node itself did between a question and its answer, and within one turn of its loop. The
-waiting as the clock saw it is printed too, against the same limit.
+A probe sends an ApiVersions request every 5 ms. The probe cannot send while it waits for a response. The requests that
+it would have sent in that time count with the remaining time until the response. Other processes may use the machine.
+So times are CPU times of the loop's thread, between a request and its response or in one turn of the loop. The elapsed
+time until the response has a separate row with the same limit.
 
     python -m tests.benchmarks.turns [--partitions N]
 """
@@ -47,13 +47,16 @@ TURN_LIMIT_MS = 20.0
 PROBE_LIMIT_MS = 50.0
 NODE_ID = 1
 OPERATIONS = 500
-"""Znodes made by one transaction."""
+"""Number of znodes that one transaction creates."""
 TMPFS = Path("/dev/shm")
 PREFIX = "kafka_controller_kafkacontroller_"
 
 
 class MeteredLoop(asyncio.SelectorEventLoop):
-    """An event loop that notes each turn that did something: (when it ended, CPU seconds of the thread until then)."""
+    """An event loop that writes a line for each turn: its end, and the thread's CPU seconds until then.
+
+    Turns of at most 0.2 ms of CPU have no line. Their CPU time is added to that of the next line.
+    """
 
     def __init__(self, log: Path) -> None:
         super().__init__()
@@ -73,7 +76,7 @@ class MeteredLoop(asyncio.SelectorEventLoop):
 
 
 def run_metered(properties: str, log: str) -> int:
-    """The node's process: as `kafka-actors broker`, on a metered loop."""
+    """Run a node as `kafka-actors broker` does, but on a metered loop; return its exit code."""
 
     class Policy(asyncio.DefaultEventLoopPolicy):
         def new_event_loop(self) -> asyncio.AbstractEventLoop:
@@ -84,7 +87,7 @@ def run_metered(properties: str, log: str) -> int:
 
 
 class Turns:
-    """What the node's loop did: when turns ended, and how much CPU time had been spent by then."""
+    """The turns of the node's loop: the end of each, and the CPU seconds until then."""
 
     def __init__(self, log: Path) -> None:
         rows = [line.split() for line in log.read_text(encoding="ascii").splitlines()]
@@ -92,20 +95,20 @@ class Turns:
         self._spent = [float(spent) for _, spent in rows]
 
     def longest(self, begun: float, ended: float) -> float:
-        """CPU seconds of the longest turn that ended in this time."""
+        """Return the CPU seconds of the longest turn that ended between these times."""
         first, last = bisect.bisect(self._ends, begun), bisect.bisect(self._ends, ended)
         steps = zip(self._spent[max(first - 1, 0) :], self._spent[max(first, 1) : last], strict=False)
         return max((after - before for before, after in steps), default=0.0)
 
     def spent(self, begun: float, ended: float) -> float:
-        """CPU seconds of the turns that ended between a question and a little after its answer was here."""
+        """Return the CPU seconds of the turns that ended between a request and its response."""
         first, last = bisect.bisect(self._ends, begun), bisect.bisect(self._ends, ended)
         at = [0.0, *self._spent]
         return at[last] - at[first]
 
 
 class Probe:
-    """A client that asks every 5 ms, and notes when it asked and when it was answered."""
+    """A client that sends a request every 5 ms, and records the times of the request and its response."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -133,7 +136,10 @@ class Probe:
 
 
 def prepare(zk: KazooClient, partitions: int) -> None:
-    """Topics as `kafka-topics --create` and a controller leave them: one replica each, led by our node."""
+    """Create the znodes of topics and partition states, as `kafka-topics --create` and a controller do.
+
+    Each partition has one replica, and the node leads it.
+    """
     made: list[tuple[str, bytes]] = []
     for topic in (f"t{number}" for number in range(-(-partitions // PER_TOPIC))):
         replicas = {str(number): [NODE_ID] for number in range(PER_TOPIC)}
@@ -156,14 +162,14 @@ def prepare(zk: KazooClient, partitions: int) -> None:
 
 
 def gauges(port: int) -> dict[str, float]:
-    """The node's figures."""
+    """Return the values of the node's metrics by name and labels."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         lines = (line.rpartition(" ") for line in answer.read().decode().splitlines() if not line.startswith("#"))
         return {name: float(value) for name, _, value in lines}
 
 
 def is_settled(port: int, partitions: int) -> bool:
-    """Is the node controller, and has its broker responded to all requests?"""
+    """Return whether the node is the idle controller, leads all partitions, and has no queued requests to brokers."""
     seen = gauges(port)
     return (
         seen.get(f"{PREFIX}activecontrollercount") == 1.0
@@ -174,7 +180,7 @@ def is_settled(port: int, partitions: int) -> bool:
 
 
 def measure(place: Path, partitions: int) -> None:
-    """Start ZooKeeper and the node, watch both phases, and print the rows."""
+    """Start ZooKeeper and the node, measure both phases, and print the rows."""
     port, metrics_port = free_ports(2)
     properties, log = place / "server.properties", place / "turns.log"
     with EmbeddedZooKeeper(place / "zookeeper", force_sync=False, heap="1g") as zookeeper:
@@ -231,12 +237,12 @@ def tell(case: str, turns: Turns, probes: Sequence[tuple[float, float]], begun: 
 
 
 def percentile_99(values: Sequence[float]) -> float:
-    """The value that 99 % do not exceed."""
+    """Return the 99th percentile."""
     return sorted(values)[min(len(values) - 1, len(values) * 99 // 100)]
 
 
 def main() -> int:
-    """Measure, or be the node that is measured."""
+    """Measure; with `--node`, run the measured node instead."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--partitions", type=int, default=PARTITIONS)
     parser.add_argument("--node", nargs=2, metavar=("PROPERTIES", "LOG"), help=argparse.SUPPRESS)

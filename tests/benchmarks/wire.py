@@ -1,10 +1,10 @@
-"""The bytes of 100,000 partitions: `python -m tests.benchmarks.wire`. The peer is kio 0.5.0, an independent codec.
+"""Encode and decode 100,000 partitions: `python -m tests.benchmarks.wire`. The peer is kio 0.5.0, another codec.
 
-Encoding and decoding of each controller request in the version of 2.6, and of their answers, between messages and
-frames, in partitions per second of CPU time; the best of a few rounds counts. kio goes between bytes and its own
-classes, and leaves out frame and header.
+The messages are the controller requests in the versions of Kafka 2.6, and the responses that name partitions. They are
+encoded to a frame and decoded from it. The unit is partitions per second of CPU time; the best of a few rounds counts.
+kio converts between bytes and its own classes, without frame and header.
 
-* encode_*_again: the same states to a second broker, as a controller sends them to each of many.
+* encode_*_again: encode the same states for a second broker, as a controller does for each broker.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ PER_TOPIC = 100
 BROKERS = (1, 2, 3)
 ROUNDS = 5
 GC_THRESHOLDS = (50_000, 20, 100)
-"""Those that a node's process sets after its start."""
+"""Fixed thresholds of the garbage collector. A node has those of `actors.node.garbage`."""
 
 partitions = [TopicPartition(f"topic-{n // PER_TOPIC}", n % PER_TOPIC) for n in range(PARTITIONS)]
 
 
 def replicas(number: int) -> tuple[int, ...]:
-    """Three replicas, each list an object of its own as far as the interpreter leaves it so."""
+    """Return three replicas in a new tuple, so that partitions do not share the object."""
     return tuple(BROKERS[(number + place) % 3] for place in range(3))
 
 
 def requests() -> dict[str, Any]:
-    """The three requests of the controller."""
+    """Return the three controller requests by name."""
     lead = tuple(
         LeaderAndIsrPartitionState(p, 5, BROKERS[n % 3], n % 9, replicas(n), n, replicas(n), is_new=n % 2 == 0)
         for n, p in enumerate(partitions)
@@ -73,7 +73,7 @@ def requests() -> dict[str, Any]:
 
 
 def responses() -> dict[str, tuple[RequestHeader, Any]]:
-    """The answers that name partitions: no error anywhere, as it nearly always is."""
+    """Return the responses that name partitions, without errors, which is the usual case."""
     errors = tuple(PartitionError(partition, 0) for partition in partitions)
     return {
         "leader_and_isr_v4": (RequestHeader(4, 4, 1, ""), LeaderAndIsrResponse(0, errors)),
@@ -82,14 +82,14 @@ def responses() -> dict[str, tuple[RequestHeader, Any]]:
 
 
 def settle() -> None:
-    """As a node does after its start."""
+    """Collect garbage, freeze the remaining objects, and set GC_THRESHOLDS."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
 
 
 def rate(work: Callable[[], object], rounds: int = ROUNDS) -> float:
-    """Partitions per second of CPU time, the best of some rounds."""
+    """Return the partitions per second of CPU time in the best of some rounds."""
     best = float("inf")
     for _ in range(rounds):
         gc.collect()
@@ -101,12 +101,12 @@ def rate(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 
 
 def compare(case: str, ours: Callable[[], object], peer: float) -> None:
-    """Print one row."""
+    """Measure ours, and print the row."""
     report("wire", case, rate(ours), peer, "kio", "partitions/s")
 
 
 def kio(kind: type, body: dict[str, Any]) -> tuple[float, float]:
-    """kio's rates of encoding and decoding what `body` says."""
+    """Return kio's rates of encoding and decoding `body`."""
     filled = entity(kind, body)
     write, read = entity_writer(kind), entity_reader(kind)
     out = io.BytesIO()
@@ -116,12 +116,12 @@ def kio(kind: type, body: dict[str, Any]) -> tuple[float, float]:
 
 
 def anew(request: Any) -> Any:
-    """The request with states that are not encoded yet."""
+    """Return a copy of the request with new states, because states cache their encoded bytes."""
     return attrs.evolve(request, partition_states=tuple(attrs.evolve(state) for state in request.partition_states))
 
 
 def main() -> None:
-    """All cases."""
+    """Run all cases."""
     asked, answered = requests(), responses()
     settle()
     for name, request in asked.items():

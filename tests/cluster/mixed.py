@@ -78,7 +78,7 @@ class Mixed:
     def create(self, topic: str, partitions: dict[str, list[int]], **config: str) -> None:
         """Create a topic by its znodes, as kafka-topics --zookeeper did, and wait until each partition has a state.
 
-        `__` in a name of `config` stands for a dot.
+        `__` in a name of `config` represents a dot.
         """
         data = {"version": 2, "partitions": partitions, "adding_replicas": {}, "removing_replicas": {}}
         overrides = {name.replace("__", "."): value for name, value in config.items()}

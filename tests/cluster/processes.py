@@ -98,7 +98,7 @@ def start_up(directory: Path, log: Path, *arguments: str) -> tuple[Running, dict
 
 
 def properties(path: Path, **settings: object) -> Path:
-    """Write a properties file, and return its path. Two underscores in a setting's name stand for a dot."""
+    """Write a properties file, and return its path. Two underscores in a setting's name represent a dot."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{name.replace('__', '.')}={value}\n" for name, value in settings.items()))
     return path

@@ -24,7 +24,7 @@ NODES = (0, 1, 2)
 
 @attrs.define
 class Three:
-    """Three nodes with the same `settings` (`__` stands for a dot). `apache` maps each Apache node to its jars."""
+    """Three nodes with the same `settings` (`__` represents a dot). `apache` maps each Apache node to its jars."""
 
     place: Path
     connect: str

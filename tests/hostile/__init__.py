@@ -1,1 +1,4 @@
-"""Hostile frames: well-formed requests with extreme values, and mutated ones, over every API and version."""
+"""Generate hostile frames of every API and version, and send them to a node.
+
+Frames are well-formed requests with extreme values, and mutations of them.
+"""

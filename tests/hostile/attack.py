@@ -1,10 +1,10 @@
-"""An attack on a node: frames over many connections, and what became of each.
+"""Send hostile frames to a node over many connections, and record the outcome of each frame.
 
-Rule 1: a frame is answered, or its connection closes. Which reason the node's log has for each is counted in all, for
-        its log leaves lines out and says how many.
-Rule 2: what may rightly have no answer is known by decoding the frame as the node does: Produce with acks=0, requests
-        that wait for others (`WAITING`), and those that a mutation gave a long timeout. They are counted, and their
-        connections are left.
+Rule 1: the node responds to a frame, or closes its connection and logs the reason. Reasons are only counted, because
+        the log suppresses similar lines and contains their number.
+Rule 2: Produce with acks=0, requests that wait for other events (`WAITING`), and requests with a long timeout after a
+        mutation may have no response. The attack finds these requests by decoding each frame as the node does. It
+        counts them, and aborts their connections.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from messages.wire import WireError, decode_request
 from tests.hostile.frames import Frames
 
 SECONDS = 15.0
-"""In which every frame is answered that waits for nothing."""
+"""Maximum seconds until the node responds to a request that does not wait."""
 PATIENCE = 1.0
-"""For those that may wait."""
+"""Seconds until the attack stops waiting for the response to a request that may wait."""
 WAIT_MS = 100
 WAITING = (JoinGroupRequest, SyncGroupRequest, FetchRequest)
 
@@ -36,22 +36,22 @@ _LEFT_OUT = re.compile(r"(\d+) similar log lines were suppressed")
 
 @attrs.define
 class Outcome:
-    """What became of the frames."""
+    """The number of frames with each outcome."""
 
     sent: int = 0
     answered: int = 0
     closed: int = 0
     silent: int = 0
-    """Produce with acks=0."""
+    """Produce requests with acks=0, which get no response."""
     waiting: Counter[str] = attrs.field(factory=Counter)
-    """Requests that wait for others, by API."""
+    """Requests that may wait and got no response within `PATIENCE`, by class."""
     lost: list[tuple[int, int, str]] = attrs.field(factory=list)
-    """(API key, version, frame) of those that were neither answered nor refused."""
+    """(API key, version, frame) of each frame after which the node neither responded nor closed the connection."""
     apis: Counter[int] = attrs.field(factory=Counter)
 
 
 class _Link:
-    """A connection that is opened again when it is closed."""
+    """A connection to the node that is opened again after it was closed."""
 
     def __init__(self, host: str, port: int) -> None:
         self._place = host, port
@@ -59,7 +59,11 @@ class _Link:
         self._writer: asyncio.StreamWriter | None = None
 
     async def exchange(self, frame: bytes, seconds: float) -> bool:
-        """Send a frame; whether it was answered, or else the connection was closed. Raises TimeoutError."""
+        """Send a frame; return whether the node responded (True) or closed the connection (False).
+
+        Raises:
+            TimeoutError: The node did neither in this time. The connection is closed.
+        """
         if self._reader is None or self._writer is None:
             self._reader, self._writer = await asyncio.open_connection(*self._place)
         try:
@@ -76,14 +80,14 @@ class _Link:
         return True
 
     def close(self) -> None:
-        """Leave the connection."""
+        """Abort the connection."""
         if self._writer is not None:
             self._writer.transport.abort()
         self._reader = self._writer = None
 
 
 async def attack(host: str, port: int, seed: int, count: int, links: int = 16) -> Outcome:
-    """Send `count` frames over `links` connections at a time."""
+    """Send `count` frames over `links` concurrent connections, and return the outcome."""
     outcome, random = Outcome(), Random(seed)
 
     async def one(seed: int, share: int) -> None:
@@ -116,7 +120,7 @@ async def attack(host: str, port: int, seed: int, count: int, links: int = 16) -
 
 
 async def until_answered(host: str, port: int, frame: bytes) -> bool:
-    """Send one frame; whether it was answered, or else its connection closed."""
+    """Send one frame; return whether the node responded (True) or closed the connection (False)."""
     link = _Link(host, port)
     answered = await link.exchange(frame, SECONDS)
     link.close()
@@ -124,7 +128,7 @@ async def until_answered(host: str, port: int, frame: bytes) -> bool:
 
 
 def _read(frame: bytes) -> object:
-    """Return the request of a frame as the node reads it, None if the node refuses it."""
+    """Return the request of a frame as the node decodes it; None if it cannot be decoded."""
     try:
         return decode_request(frame[4:])[1]
     except WireError:
@@ -132,13 +136,13 @@ def _read(frame: bytes) -> object:
 
 
 def reasons(log: Path) -> int:
-    """How many connections a node's log gives a reason for, those lines included that it left out."""
+    """Return the number of closed connections in a node's log, including its suppressed lines."""
     text = log.read_text(errors="replace")
     return len(_CLOSED.findall(text)) + sum(map(int, _LEFT_OUT.findall(text)))
 
 
 def tracebacks(log: Path) -> list[str]:
-    """The tracebacks in a node's log: the line above each, and its text."""
+    """Return the tracebacks in a node's log, each with the line before it and at most 39 lines after its first."""
     lines = log.read_text(errors="replace").splitlines()
     found = []
     for number, line in enumerate(lines):

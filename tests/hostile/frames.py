@@ -1,6 +1,7 @@
-"""Request frames from the layouts of `messages.wire`: every API and version, extreme values, and mutations of them.
+"""Generate request frames of every API and version, with extreme values and mutations.
 
-Everything is drawn from one `random.Random`, so a seed names a sequence of frames.
+The layouts are those of `messages.wire`. All choices use one `random.Random`, so that a seed determines the sequence of
+frames.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ EVERY_VERSION = [(api, version) for api in APIS for version in range(api.min_ver
 SCHEMAS = {api.key: Schema(f"{api.name}Request") for api in APIS}
 
 TOPICS = ("t", "t", "t", "u", "__consumer_offsets")
-"""Names that the attacked node has, more often than others."""
+"""Topics of the attacked node. A repeated name is chosen more often."""
 DESTRUCTIVE = frozenset((4, 5, 6, 7, 20))
-"""Orders of controllers, and DeleteTopics: of these, well-formed ones name other topics, so that others meet some."""
+"""Controller requests, ControlledShutdown and DeleteTopics.
+
+Well-formed requests of these APIs do not name the node's topics, so that the topics continue to exist.
+"""
 TEXTS = (
     *(
         "",
@@ -45,7 +49,7 @@ FORMAT = struct.Struct
 
 
 def extremes(type: str) -> tuple[int, ...]:
-    """The smallest and largest values of an integer type, and their neighbours."""
+    """Return values at both ends and in the middle of an integer type's range; 0, 1 and -1 for float64."""
     if type == "float64":
         return (0, 1, -1)
     bits = 8 * struct.calcsize(WIDTHS[type]) - (not type.startswith("u"))
@@ -67,7 +71,7 @@ BATCHES = (
 
 
 class Frames:
-    """Frames, one after another. `next` gives the API key, its version, the correlation id and the frame."""
+    """A generator of random frames."""
 
     def __init__(self, random: Random, wait_ms: int | None = None) -> None:
         self._random = random
@@ -76,7 +80,10 @@ class Frames:
         self._correlation_id = self._key = 0
 
     def next(self, share_mutated: float = 0.5) -> tuple[int, int, int, bytes]:
-        """The next frame; a mutated one may be of another API, or none."""
+        """Return the API key, version, correlation id and bytes of the next frame.
+
+        A mutation may change the API key and version in the bytes, also to values of no API.
+        """
         random = self._random
         api, version = random.choice(EVERY_VERSION)
         self._correlation_id += 1
@@ -86,7 +93,7 @@ class Frames:
         return api.key, version, self._correlation_id, struct.pack(">i", len(frame)) + frame
 
     def request(self, key: int, version: int, correlation_id: int) -> bytes:
-        """A well-formed request, without its size."""
+        """Return a well-formed request, without its size."""
         schema, self._key = SCHEMAS[key], key
         head = struct.pack(">hhi", key, version, correlation_id)
         if (key, version) != (7, 0):
@@ -144,7 +151,7 @@ class Frames:
         return random.choice(names).encode()
 
     def mutated(self, frame: bytes) -> bytes:
-        """A frame with a few bytes that are other ones, more, or fewer."""
+        """Return a frame in which a few bytes are changed, inserted or deleted."""
         random, data = self._random, bytearray(frame)
         for _ in range(random.choice((1, 1, 1, 2, 4))):
             at = random.randrange(len(data) + 1)
@@ -188,14 +195,14 @@ USUAL: dict[str, int | str | None] = {
     "timeout_ms": 1_000,
     "transactional_id": None,
 }
-"""Values by field, or by array and field, that handlers accept: they refuse many of the schemas' defaults."""
+"""Valid values by field, or by array and field. Handlers reject many of the schemas' defaults."""
 ASSIGNED = frozenset((19, 37))
-"""CreateTopics and CreatePartitions: a request with `assignments` has no number of partitions. Both forms are tried."""
+"""CreateTopics and CreatePartitions: their requests are generated with and without `assignments`."""
 CREATE_TOPICS = 19
 
 
 class SingleExtremes(Frames):
-    """Requests of usual values in which one number is the smallest or the largest of its type."""
+    """A generator of requests with valid values, except one number: the smallest or largest of its type."""
 
     def __init__(self) -> None:
         super().__init__(Random(0))
@@ -207,9 +214,9 @@ class SingleExtremes(Frames):
         """Index of the numeric field with the extreme value, and that value."""
 
     def requests(self, key: int, version: int) -> Iterator[tuple[str, bytes]]:
-        """Yield the request of usual values, then two for each of its numbers: the number's name, and the frame.
+        """Yield a request with valid values, then two requests for each of its numbers.
 
-        Frames are without their sizes. The name of the first request is empty.
+        Each item is the name of the number's field (empty for the first request) and the frame without its size.
         """
         for self._assigned in (True, False) if key in ASSIGNED else (True,):
             yield "", self._single(key, version, None)
@@ -255,7 +262,10 @@ class SingleExtremes(Frames):
         return b"client"
 
     def _usual_text(self, name: str) -> str:
-        """A topic or group. Each request has a group of its own, since a member of one would refuse the others."""
+        """Return the value of a field for a topic or group; an empty string for other fields.
+
+        Each request has its own group: the member of one request would make the group reject the next requests.
+        """
         if name == "key" or name.startswith("group"):
             return f"g-{self._correlation_id}" if "instance" not in name else ""
         if "topic" not in name and (name != "name" or self._array in ("configs", "protocols")):

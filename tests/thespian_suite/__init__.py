@@ -1,1 +1,1 @@
-"""Thespian's own tests, run on our base: `python -m pytest -p tests.thespian_suite.plugin --pyargs thespian.test`."""
+"""Run Thespian's own tests on LocalBase: `python -m pytest -p tests.thespian_suite.plugin --pyargs thespian.test`."""

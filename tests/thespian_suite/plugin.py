@@ -1,7 +1,7 @@
-"""A pytest plugin that runs Thespian's own test-suite against LocalBase.
+"""A pytest plugin that runs Thespian's own test suite on LocalBase.
 
-The suite takes its system bases by module name and skips by the literal 'simpleSystemBase', so LocalBase is put where
-that module is looked for, and the bases with an OS process per actor are left out. Nothing else of the suite changes.
+The suite imports system bases by module name, and skips tests by the literal 'simpleSystemBase'. So the plugin replaces
+that module with LocalBase. It deselects the tests of the `multiproc` bases, and changes nothing else.
 """
 
 from __future__ import annotations
@@ -21,18 +21,25 @@ EXCEPTIONS: dict[str, str] = {
         " Thespian's simple base passes only because it ignores the timeout of ask(); with that mended it fails too."
     ),
 }
-"""Tests that cannot pass, by the end of their name, and why. Not strict: the order of 100 threads is undefined."""
+"""Tests that are expected to fail, by the end of their name, with the reason.
+
+The marker is not strict: the order of 100 threads is undefined, so the test may pass.
+"""
 
 
 class ActorSystemBase(LocalBase):
-    """LocalBase as the suite expects a base: made by ActorSystem itself, two attempts, a registry to look into."""
+    """LocalBase with the interface that the suite expects.
+
+    ActorSystem calls the constructor. A message whose handler raises is handled a second time. `actorRegistry` returns
+    actors.
+    """
 
     def __init__(self, system: Any, logDefs: Any = None) -> None:
         super().__init__(attempts=2, capabilities=system.capabilities)
 
     @property
     def actorRegistry(self) -> Any:
-        """What ActorSystemTestCase.actualActorObject looks into."""
+        """Return the registry in which ActorSystemTestCase.actualActorObject finds an actor."""
         return _Registry(self)
 
 
@@ -45,14 +52,14 @@ class _Registry:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Replace the module of Thespian's in-process base."""
+    """Replace the module of Thespian's in-process base by one with LocalBase."""
     module = ModuleType("thespian.system.simpleSystemBase")
     module.ActorSystemBase = ActorSystemBase  # type: ignore[attr-defined]
     sys.modules[module.__name__] = module
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out other bases; mark what cannot pass."""
+    """Deselect the tests of `multiproc` bases, and mark the tests in EXCEPTIONS as expected failures."""
     ours = [item for item in items if "multiproc" not in item.name]
     for item in ours:
         for name, reason in EXCEPTIONS.items():
