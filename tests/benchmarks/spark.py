@@ -64,8 +64,6 @@ PEERS = {
 JSON_DDL = """run string, node int, n long, kind string, cause long, sender string, receiver string, actor string,
 type string, queued_at double, taken_at double, finished_at double, payload string, effects string, error string"""
 JSON_COLUMNS = dict(re.findall(r"(\w+) (\w+)", JSON_DDL)) | {"payload": "JSON", "effects": "JSON"}
-_SECOND = 1_000_000.0
-"""Not used: the first day begins at 0, and each later day begins where the day before ends."""
 
 
 def generate(folder: Path, lines: Path, records: int) -> None:
