@@ -39,7 +39,7 @@ def controlled(law: Checker) -> list[int]:
 
 
 def can_commit(law: Checker, partition: TopicPartition) -> bool:
-    """Return whether no lasting fault keeps the leader of a partition from committing records."""
+    """Return whether the leader of a partition can commit records in spite of the lasting faults."""
     state, able = law.states.get(partition), controlled(law)
     return (
         state is not None

@@ -211,8 +211,8 @@ def verify(
     """Return an error code for each partition; NONE if the partition is in the open transaction.
 
     Args:
-        version: Version of the AddPartitionsToTxn that verifies. Before ABORTABLE_SINCE, partitions that are not in the
-            transaction get INVALID_TXN_STATE.
+        version: Version of the AddPartitionsToTxn requests that verify transactions. Before ABORTABLE_SINCE, partitions
+            that are not in the transaction get INVALID_TXN_STATE.
     """
     code = NONE
     if txn is None or txn.producer_id != producer_id:

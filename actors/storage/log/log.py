@@ -435,7 +435,7 @@ class Log:
             if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
-                    self.epochs.save()  # now: a recovery would not remove later epochs from the file
+                    self.epochs.save()  # now: after a crash, recovery would not remove later epochs
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))
