@@ -320,7 +320,7 @@ class ControllerActor(FlowActor):
 
 
 def _request_of(event: Message) -> Message:
-    """Return the client's request in a Forwarded, the payload of a timer, or the event itself."""
+    """Return the client's request if the event is a Forwarded, the payload if it is a timer, else the event."""
     if isinstance(event, Forwarded):
         return event.request.request
     return event.payload if isinstance(event, WakeupMessage) else event
