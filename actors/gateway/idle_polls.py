@@ -4,11 +4,12 @@ A reader (a consumer or follower) that is up to date polls about twice a second:
 and the broker's listener answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.
 
 Rule 1 (client side): if a poll changes nothing in the fetch session and its response is empty, the network gateway
-sends the session's next poll. This ends when a response has content, or when the sender interrupts the polls
-(`messages.network.Transmit`).
+        sends the session's next poll. This ends when a response has content, or when the sender interrupts the polls
+        (`messages.network.Transmit`).
 Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Each
-idle poll that has the next epoch of the session is held for its maximum wait, and then answered with an empty response.
-The idle state ends at any other request of the session, or when the actor that handles the session ends it.
+        idle poll that has the next epoch of the session is held for its maximum wait, and then answered with an empty
+        response. The idle state ends at any other request of the session, or when the actor that handles the session
+        ends it.
 Rule 3: a session's idle state ends SILENCE seconds after its last poll.
 Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
         last poll, and the held poll.

@@ -1,7 +1,7 @@
 """A stream consists of the batches that one producer id wrote to one partition, and of their acknowledgements.
 
 Rule 1: the values of a stream are numbered from 0 on, one record after the other; the number of a value is also the
-sequence number of its record. So the log is enough to see a duplicate, a gap or a wrong order.
+        sequence number of its record. So the log is enough to see a duplicate, a gap or a wrong order.
 """
 
 from __future__ import annotations

@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 from actors.simulation.actions import KINDS
-from tests.docs import architecture, catalogue, columns, files_on_path, paths, references, simulation, state_machines
+from tests.docs import (
+    architecture,
+    catalogue,
+    columns,
+    files_on_path,
+    paths,
+    prose,
+    references,
+    simulation,
+    state_machines,
+)
 from tests.docs.citations import Citation, citations, resolves
 from tests.docs.markdown import COLUMNS, without_code
 from tests.layering import ROOT, sources
@@ -142,6 +152,26 @@ def test_what_belongs_to_a_list_item_stays_inside_it() -> None:
     assert outside_their_list("1. One:\n    - a\n\n    More\n   of it\n\n2. Two\n") == []
     found = {page.name: lines for page in PAGES if (lines := outside_their_list(page.read_text(encoding="utf-8")))}
     assert found == {}, "indent it by four columns"
+
+
+def merged_rules(docstring: str) -> list[str]:
+    """Return the lines with a rule that does not begin the line, and the lines of a rule that are not indented."""
+    found, in_rule = [], False
+    for line in docstring.splitlines():
+        begins = re.match(r"Rule \d+( \([^)]*\))?: ", line)
+        in_rule = bool(begins or (in_rule and line))
+        if re.search(r"\S +Rule \d+( \([^)]*\))?: ", line) or (in_rule and not begins and not line.startswith("   ")):
+            found.append(line)
+    return found
+
+
+def test_each_rule_of_a_docstring_begins_a_line() -> None:
+    assert merged_rules("Rule 1: one\ntwo. Rule 2: three") == ["two. Rule 2: three"]
+    assert merged_rules("Rule 1: one\ntwo\n\nKafka: `X`.") == ["two"]
+    assert merged_rules("Rule 1 (order): one,\n        see rule 2.\nRule 2: three") == []
+    docstrings = [text.text for text in prose.docstrings() if "Rule 1" in text.text]
+    assert len(docstrings) > 100
+    assert {text.splitlines()[0]: lines for text in docstrings if (lines := merged_rules(text))} == {}
 
 
 def test_the_readme_has_fewer_than_120_lines() -> None:

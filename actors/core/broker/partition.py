@@ -1,14 +1,16 @@
 """Partition is this broker's replica of a partition, as leader or follower (like Kafka's class of this name).
 
 Rule 1: `handle` takes an event and the time, and yields effects (`partition_effects`). The result of an effect, such as
-an append, is sent back while the same message is handled. No method waits. A request that must wait is stored with its
-deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`. Rule 2: every request gets a
-response, even if the role changes meanwhile or the disk fails. Rule 3: after a disk error, the client's request or the
-controller's order fails with code 56. (An order is the part of a controller request for one partition.) The replica
-manager is notified, and takes the whole log directory offline. Rule 4: a response shows the state before the request.
-If a follower's fetch moves the high watermark, the follower receives the new high watermark with its next fetch
-(broker.md 3.5). Rule 5: a reader receives the log's state with the data, and one notification of each later change
-(`LogMoved`). An unchanged partition therefore needs no message.
+        an append, is sent back while the same message is handled. No method waits. A request that must wait is stored
+        with its deadline: a delayed produce in `leader`, a delayed DeleteRecords in `delayed_deletes`.
+Rule 2: every request gets a response, even if the role changes meanwhile or the disk fails.
+Rule 3: after a disk error, the client's request or the controller's order fails with code 56. (An order is the part of
+        a controller request for one partition.) The replica manager is notified, and takes the whole log directory
+        offline.
+Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
+        receives the new high watermark with its next fetch (broker.md 3.5).
+Rule 5: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
+        unchanged partition therefore needs no message.
 
 Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """

@@ -18,18 +18,20 @@ It handles one event at a time, and a flow can wait for replies of other actors.
   of `perform` is thrown into the flow.
 
 Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
-which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits. Rule 2 (no
-recursion): one loop runs flows, follow-ups (the flows that `event_failed` returns) and stashed events; it pauses after
-MOST_AT_ONCE stashed events. Rule 3 (failure): if a flow raises, the error is logged and stored in the delivery's
-record, and the event is dropped. The exception is not passed to the system. Otherwise the system could deliver the
-message again, and every send of the first attempt would be repeated. `event_failed` may return a flow, which runs
-before stashed events; if this flow raises too, the error is only logged. Rule 4 (preemption): a message for which
-`preempts` returns True is handled before all others: the suspended flow is closed, the stash is cleared, `preempted`
-gets the dropped events, and then the message is handled. Rule 5 (answers): each question has an id that is unique in
-this actor. Answers to other ids are dropped. If a question has no answer after `answer_deadline` seconds, LostAnswer is
-thrown into the flow. For a question sent by Begin this time starts when the flow yields its Await. Rule 6 (event ids):
-the messages that a flow sends have the event id that `event_id_of` returned when the flow's event was delivered, even
-if the event was stashed or the flow was suspended since then.
+        which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits.
+Rule 2 (no recursion): one loop runs flows, follow-ups (the flows that `event_failed` returns) and stashed events; it
+        pauses after MOST_AT_ONCE stashed events.
+Rule 3 (failure): if a flow raises, the error is logged and stored in the delivery's record, and the event is dropped.
+        The exception is not passed to the system. Otherwise the system could deliver the message again, and every send
+        of the first attempt would be repeated. `event_failed` may return a flow, which runs before stashed events; if
+        this flow raises too, the error is only logged.
+Rule 4 (preemption): a message for which `preempts` returns True is handled before all others: the suspended flow is
+        closed, the stash is cleared, `preempted` gets the dropped events, and then the message is handled.
+Rule 5 (answers): each question has an id that is unique in this actor. Answers to other ids are dropped. If a question
+        has no answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin
+        this time starts when the flow yields its Await.
+Rule 6 (event ids): the messages that a flow sends have the event id that `event_id_of` returned when the flow's event
+        was delivered, even if the event was stashed or the flow was suspended since then.
 """
 
 from __future__ import annotations

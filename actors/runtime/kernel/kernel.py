@@ -1,12 +1,13 @@
 """The core of the actor system: a message queue, timers, and the delivery of one message at a time.
 
 Rule 1 (order): one FIFO contains all messages. Before each delivery, due timers enter it in the order of their
-deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival. Rule 2
-(threads): handlers run on the driver's thread only. Any thread may call `inject`; each call notifies the driver once.
+        deadlines (equal deadlines: in the order of arming), then messages from outside, in the order of arrival.
+Rule 2 (threads): handlers run on the driver's thread only. Any thread may call `inject`; each call notifies the driver
+        once.
 Rule 3 (failure): after an exception of a handler the error is stored in the delivery's record, and the message is
-dropped. Messages are never formatted for the log. Rule 4 (time): `now` is the clock's time when the running delivery
-was taken from the queue. Rule 5 (addresses): an address is identified by its text. An external endpoint is
-"outside:name".
+        dropped. Messages are never formatted for the log.
+Rule 4 (time): `now` is the clock's time when the running delivery was taken from the queue.
+Rule 5 (addresses): an address is identified by its text. An external endpoint is "outside:name".
 
 Replay. A new system without a driver replays a recorded run. The replayer calls `deliver(envelope, now, effects)` for
 each recorded delivery. The kind of the delivery determines the source of the envelope:

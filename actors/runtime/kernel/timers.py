@@ -2,9 +2,10 @@
 
 Rule 1 (order): timers are ordered by due time. Timers with the same due time are in the order in which they were armed.
 Rule 2 (names): an actor has at most one timer of each name: arming a timer cancels the earlier timer of the same name.
-A timer can be cancelled until its message is delivered, even if the timer is due and the message is in the queue.
+        A timer can be cancelled until its message is delivered, even if the timer is due and the message is in the
+        queue.
 Rule 3 (cost): a cancelled timer stays in the heap without its message; the heap is rebuilt when most entries are
-cancelled.
+        cancelled.
 """
 
 from __future__ import annotations

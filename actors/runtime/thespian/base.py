@@ -4,12 +4,12 @@ It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay),
 that loads the sources of actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
-is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is dropped.
-SystemExit ends the actor.
+        is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is
+        dropped. SystemExit ends the actor.
 Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request was recursive, the actor's children
-also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to removed
-actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead letters. Timers of
-removed actors are dropped.
+        also get exit requests, CHILDREN_AT_ONCE at a time. The actor's parent receives ChildActorExited. Messages to
+        removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
+        letters. Timers of removed actors are dropped.
 
 Drivers: the threads that call tell/ask/listen (`actors.runtime.kernel.inline`); an asyncio loop after `attach(loop)`
 (`actors.runtime.kernel.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.

@@ -2,9 +2,10 @@
 
 Rule 1: a base (`LocalBase`) is one actor system. Only its scheduler drives it, that is, lets it deliver due messages.
 Rule 2 (virtual time): bases with due messages are driven in the order in which they were added, in rounds, until no
-base has due messages. Then the clock jumps to the next timer of any base, or the next call requested with `call_later`,
-whichever is first; at equal times calls come before timers. Runs that begin in the same state are identical. Rule 3
-(virtual time): a base without due messages costs no CPU time.
+        base has due messages. Then the clock jumps to the next timer of any base, or the next call requested with
+        `call_later`, whichever is first; at equal times calls come before timers. Runs that begin in the same state are
+        identical.
+Rule 3 (virtual time): a base without due messages costs no CPU time.
 """
 
 from __future__ import annotations

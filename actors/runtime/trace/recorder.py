@@ -1,15 +1,16 @@
 """The recorder writes each message that a node's actors handle to the node's trace.
 
 Rule 1: during a delivery the recorder only keeps a reference to the message. Messages are frozen, so they can be
-encoded later: in slices of SLICE_SECONDS on the loop, or at once if no loop is attached. A slice is postponed, but only
-once, if actors still have undelivered messages. Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), or earlier if
-it is large enough, and at the end. A kill only loses messages that are in no frame yet; the earlier trace stays
-readable. Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one
-critical log line; `failed` is set, and `reason` has the cause and the remedy. If possible, the trace's last record has
-the cause. A message that cannot be encoded is recorded with the reason in place of its payload. Rule 4: a snapshot of
-the whole system is written every `snapshot_segments` segments, so that a run can be replayed after its first segments
-were removed. A snapshot is taken between two deliveries while no event handler is suspended. A clean stop also writes a
-snapshot; a replay compares its final state with this snapshot.
+        encoded later: in slices of SLICE_SECONDS on the loop, or at once if no loop is attached. A slice is postponed,
+        but only once, if actors still have undelivered messages.
+Rule 2: a frame is written after FLUSH_SECONDS (0.25 s), or earlier if it is large enough, and at the end. A kill only
+        loses messages that are in no frame yet; the earlier trace stays readable.
+Rule 3: a failure of the trace does not affect the node. An error in writing ends the recording, with one critical log
+        line; `failed` is set, and `reason` has the cause and the remedy. If possible, the trace's last record has the
+        cause. A message that cannot be encoded is recorded with the reason in place of its payload.
+Rule 4: a snapshot of the whole system is written every `snapshot_segments` segments, so that a run can be replayed
+        after its first segments were removed. A snapshot is taken between two deliveries while no event handler is
+        suspended. A clean stop also writes a snapshot; a replay compares its final state with this snapshot.
 """
 
 from __future__ import annotations
