@@ -185,7 +185,7 @@ class ZooKeeperLink:
         self._carry(arrived, there=True)
 
     def _from_server(self, news: StoreNews) -> None:
-        """Process a message of the server; the end of a connection is no message: each side detects it (`_break`)."""
+        """Process a message of the server, except the end of a connection, which each side detects (`_break`)."""
         if isinstance(news, SessionState) and news.state == SUSPENDED:
             return
         connection = self._connection

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 COLUMNS = 100
 """Columns at which the pages are wrapped."""
-_FENCED = re.compile(r"(?ms)^ *```(\w*)\n(.*?)^ *```$")
+_FENCED = re.compile(r"(?ms)^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=indent)``` *$")
 
 
 class CodeBlock(NamedTuple):
@@ -20,13 +20,13 @@ class CodeBlock(NamedTuple):
 
 def code_blocks(text: str, *languages: str) -> list[CodeBlock]:
     """Return the fenced blocks of a page in order; only those in `languages`, if any are given."""
-    blocks = [CodeBlock(*found) for found in _FENCED.findall(text)]
+    blocks = [CodeBlock(found["language"], found["code"]) for found in _FENCED.finditer(text)]
     return [block for block in blocks if not languages or block.language in languages]
 
 
 def without_code(text: str, *languages: str) -> str:
     """Return a page without its fenced blocks; only without those in `languages`, if any are given."""
-    return _FENCED.sub(lambda found: "" if not languages or found[1] in languages else found[0], text)
+    return _FENCED.sub(lambda found: "" if not languages or found["language"] in languages else found[0], text)
 
 
 def wrap(text: str, indent: str = "") -> list[str]:
