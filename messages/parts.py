@@ -169,13 +169,13 @@ def tersely(parts: tuple[Part, ...], last: AnyMessage) -> tuple[tuple[Part, ...]
     """
     if not parts or not isinstance(parts[0], PartitionErrorsPart):
         return parts, last
-    said = entries_of(parts, last)
-    if any(error.error_code for errors in said for error in errors):
+    result = entries_of(parts, last)
+    if any(error.error_code for errors in result for error in errors):
         return parts, last
-    return (NoErrorsPart(sum(map(len, said))),), attrs.evolve(last, partition_errors=())
+    return (NoErrorsPart(sum(map(len, result))),), attrs.evolve(last, partition_errors=())
 
 
-def let_go(parts: list[Part]) -> Flow[None]:
+def free_parts(parts: list[Part]) -> Flow[None]:
     """Free parts one at a time, with a pause after each.
 
     Freeing the states of 100,000 partitions at once blocks the node.

@@ -39,9 +39,9 @@ class DeletingTopic(Message):
 class ResetDeletions(Question["DeletionPlan"]):
     """A request to TopicDeletionActor to replace its list of topics to be deleted; the reply is a DeletionPlan.
 
-    The plan has one DeletionSets. Topics in `ineligible` are ineligible for deletion. The controller sends the request
-    at failover, with an empty `started` (controller.md 6.1 init), and after an interrupted plan. At its resignation it
-    sends the request without topics.
+    The plan's only step is a DeletionSets. Topics in `ineligible` are ineligible for deletion. The controller sends the
+    request at failover, with an empty `started` (controller.md 6.1 init), and after an interrupted plan. At its
+    resignation it sends the request without topics.
     """
 
     asks: ClassVar[str] = DELETION
@@ -170,7 +170,7 @@ class ChangeReplicaStates(Message):
 
 @message
 class AnnounceDeletion(Message):
-    """A step of a deletion plan: tell all brokers by UpdateMetadata that these topics are being deleted.
+    """A step of a deletion plan: announce to all brokers, by UpdateMetadata, that these topics are being deleted.
 
     The request contains the partitions of the topics with the leader -2, Kafka's sign for a deletion.
     """

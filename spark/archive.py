@@ -81,6 +81,6 @@ def _smallest(folder: Path) -> None:
     """Write traces in the format of `spark.pack`: a broker dies, and another broker then leads its partition."""
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
-    rows = [blank | {"n": n, "at": float(n)} | said for n, said in enumerate(_SAID, 1)]
+    rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_SAID, 1)]
     pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
     keep(Manifest((PackedRun("none", 0, "stopped", (), "full", ()),), ()), folder)

@@ -44,7 +44,7 @@ class Facts:
         return grouped.select("*", ending, detail).orderBy("node", "first_at")
 
     @cached_property
-    def lives(self) -> DataFrame:
+    def node_runs(self) -> DataFrame:
         """The runs of brokers (`failovers.registered`); after `last_at`, nothing about a run's process is recorded."""
         return failovers.registered(self.runs, self.delivered)
 
@@ -66,7 +66,7 @@ class Facts:
     @cached_property
     def deaths(self) -> DataFrame:
         """The brokers that were gone, as `failovers.deaths` returns them; cached, because the rows are few."""
-        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.lives)))
+        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.node_runs)))
 
     @cached_property
     def outages(self) -> DataFrame:

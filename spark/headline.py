@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from spark.formatting import shown
-from spark.incidents import tell_story
+from spark.incidents import find_incidents
 from spark.results import Summary
 from spark.section_names import COMPARED
 
@@ -22,12 +22,12 @@ def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
     ]
     end = []
     if {"episodes", "unavailable"} <= summary.answers.keys() and len(summary["runs"]):
-        story = tell_story(summary, zone)
+        found_incidents = find_incidents(summary, zone)
         sentences += [
             (each.at, f"{each.what} at {when(each.at)}. {' '.join(answer for _, answer in each.facts)}")
-            for each in story.incidents
+            for each in found_incidents.incidents
         ]
-        end = [story.status.text]
+        end = [found_incidents.status.text]
     return [sentence for _, sentence in sorted(sentences)] + end + changed(summary)
 
 

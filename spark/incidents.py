@@ -61,7 +61,7 @@ class EndState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Story:
+class Incidents:
     """All incidents of a summary, in order of time, and the state at the end."""
 
     incidents: tuple[Incident, ...]
@@ -83,9 +83,9 @@ class _Group(NamedTuple):
     until: float | None
 
 
-def tell_story(summary: Summary, zone: tzinfo | None = UTC) -> Story:
+def find_incidents(summary: Summary, zone: tzinfo | None = UTC) -> Incidents:
     """Return the incidents of a summary. Their texts have times in the time zone `zone`."""
-    return _IncidentFinder(summary, zone).story()
+    return _IncidentFinder(summary, zone).find_all()
 
 
 class _IncidentFinder:
@@ -103,12 +103,12 @@ class _IncidentFinder:
         self.elections = list(summary["elections"])
         self.closing = self._closing()
 
-    def story(self) -> Story:
+    def find_all(self) -> Incidents:
         found = [self._of_broker(row) for row in self.gone if row not in self.closing]
         found += [*self._of_partitions(), *self._of_lag(), *self._of_controller()]
         if self.closing:
             found.append(self._of_closing())
-        return Story(tuple(sorted(found, key=lambda each: each.at)), self._status(bool(found)))
+        return Incidents(tuple(sorted(found, key=lambda each: each.at)), self._status(bool(found)))
 
     # ---------------------------------------------------------------------------------------------------- incidents
 
@@ -124,8 +124,8 @@ class _IncidentFinder:
         until = None if max(over) == NEVER else max(over)
         facts = [IncidentFact("Affected", self._affected(row, mine, out))]
         if row.partitions:
-            facts.append(IncidentFact("How long", self._how_long(row)))
-        facts.append(IncidentFact("Why", self._why(row, mine)))
+            facts.append(IncidentFact("How long", self._duration_text(row)))
+        facts.append(IncidentFact("Why", self._reason_text(row, mine)))
         facts.append(IncidentFact("Now", self._now(row, behind, back)))
         seconds = (row.partition_seconds or 0.0) + row.still_leaderless * (self.end - row.died_at)
         return Incident(row.died_at, until, what, tuple(facts), (row.still_leaderless, seconds, row.partitions))
@@ -152,7 +152,7 @@ class _IncidentFinder:
         named = f": {_named(row.partitions, mine)}" if mine else ""
         return f"{counted(row.partitions, 'partition')}{of} lost {_their(row.partitions)} leader{named}.{rest}"
 
-    def _how_long(self, row: SimpleNamespace) -> str:
+    def _duration_text(self, row: SimpleNamespace) -> str:
         still, led = row.still_leaderless, row.partitions - row.still_leaderless
         parts = []
         if row.led_again_s is not None and led:
@@ -164,7 +164,7 @@ class _IncidentFinder:
             parts.append(f"{still:,}{more} had none until the end, {duration(self.end - row.died_at)} later.")
         return " ".join(parts) or "Until the deletion of the topic."
 
-    def _why(self, row: SimpleNamespace, mine: Sequence[SimpleNamespace]) -> str:
+    def _reason_text(self, row: SimpleNamespace, mine: Sequence[SimpleNamespace]) -> str:
         elected = ", when it was elected" if row.after == "Elected" else ""
         after = f" after {duration(row.seen_s)}" if row.ending is not None else ""
         expiry = ": ZooKeeper first had to expire the broker's session" if row.ending not in (None, STOPPED) else ""

@@ -202,8 +202,8 @@ class Java:
         """
         while not self._port_file.exists():
             if self._process.poll() is not None:
-                said = (self._folder / "errors").read_text(errors="replace")
-                raise SparkUnavailable(f"Java ended with {self._process.returncode} before Spark began: {said}")
+                output = (self._folder / "errors").read_text(errors="replace")
+                raise SparkUnavailable(f"Java ended with {self._process.returncode} before Spark began: {output}")
             time.sleep(_LOOKS)
         content = self._port_file.read_bytes()
         (port,), (length,) = _INT.unpack_from(content), _INT.unpack_from(content, _INT.size)

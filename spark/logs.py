@@ -63,9 +63,9 @@ def _field(name: str) -> Take:
 
 
 def _numbers(take: Take) -> Take:
-    """Return an extractor of the numbers in the text that `take` extracts.
+    """Return an extractor of the numbers in a list; `take` extracts the list as text.
 
-    The text is a list in any form: 1,2 or List(1, 2), or a list of brokers with their epochs. Epochs are left out.
+    The list has any form: 1,2 or List(1, 2), or brokers with their epochs. Epochs are left out.
     """
     return lambda pattern: f.regexp_extract_all(
         f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")
@@ -294,14 +294,14 @@ class LogFacts(Facts):
         return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
 
     @cached_property
-    def lives(self) -> DataFrame:
+    def node_runs(self) -> DataFrame:
         """The `runs` that began to serve, with their end if it is logged.
 
         A broker that logs its start and never serves was refused, because another broker had its id.
         """
-        life = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
+        run = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
         served_at = f.max(f.when(f.col("type") == SERVING, f.col("at"))).alias("served_at")
-        begun = life.agg(f.min_by("type", "n").alias("first"), served_at)
+        begun = run.agg(f.min_by("type", "n").alias("first"), served_at)
         came = f.when(f.col("first") == STARTED, f.col("served_at")).otherwise(f.col("first_at"))
         ended_at = f.when(f.col("ending").isNotNull(), f.col("last_at"))
         found = self.runs.join(begun, "run", "left").withColumn("first_at", came).withColumn("last_at", ended_at)

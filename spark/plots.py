@@ -40,8 +40,8 @@ def _end(summary: Summary) -> float:
 def _spans(words: str, rows: Sequence[Span], legend: Iterable[tuple[str, str]]) -> Chart:
     """Draw a lane for each name, with its spans."""
     lanes: dict[str, list[Box]] = {}
-    for name, begin, end, kind, said in rows:
-        lanes.setdefault(name, []).append(Box(begin, end, kind, said, 0.1, 0.9))
+    for name, begin, end, kind, label in rows:
+        lanes.setdefault(name, []).append(Box(begin, end, kind, label, 0.1, 0.9))
     begin, end = min((row[1] for row in rows), default=0.0), max((row[2] for row in rows), default=0.0)
     drawn = [Lane(name, boxes) for name, boxes in lanes.items()]
     return Chart(words, drawn, time_axis(begin, end, UTC), list(dict.fromkeys(legend)), long_labels=True)
@@ -57,8 +57,8 @@ def _bars(
     lanes = []
     for name, parts in rows:
         boxes, at = [], 0.0
-        for size, kind, said in parts:
-            boxes.append(Box(at, at + size, kind, said, 0.1, 0.9))
+        for size, kind, label in parts:
+            boxes.append(Box(at, at + size, kind, label, 0.1, 0.9))
             at += size
         lanes.append(Lane(name, boxes))
     most = max((sum(size for size, *_ in parts) for _, parts in rows), default=0.0)
@@ -106,8 +106,8 @@ def leaders(summary: Summary) -> Chart:
                 continue  # the topic is being deleted
             lost, name = change.leader < 0, f"{topic}-{partition}"
             who, kind = ("no leader", "bad") if lost else (f"broker {change.leader}", colour(change.leader))
-            said = f"{name}: {who} from {_clock(change.at)}, epoch {change.leader_epoch}, controller {change.node}"
-            rows.append((name, change.at, until, kind, said))
+            label = f"{name}: {who} from {_clock(change.at)}, epoch {change.leader_epoch}, controller {change.node}"
+            rows.append((name, change.at, until, kind, label))
             legend.append((kind, who))
     return _spans("Leaders of partitions over time", rows, sorted(legend, key=lambda each: each[1]))
 

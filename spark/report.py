@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from spark.drawing import draw
 from spark.formatting import counted, heads, moment, rows
 from spark.headline import changed
-from spark.incidents import Incident, tell_story
+from spark.incidents import Incident, find_incidents
 from spark.plots import figures
 from spark.results import Summary, WhyAnswer
 from spark.section_names import COMPARED, TITLES
@@ -49,8 +49,8 @@ ORDER = (
 def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str:
     """Return the page; `answers` are those of `kafka-actors why`."""
     drawn = figures(summary)
-    story = tell_story(summary)
-    timeline = Timeline(summary, story.gravest_first[:MOST_INCIDENTS], UTC)
+    found_incidents = find_incidents(summary)
+    timeline = Timeline(summary, found_incidents.gravest_first[:MOST_INCIDENTS], UTC)
     names = [name for name in dict.fromkeys((*SHOWN, *ORDER, *summary.answers)) if len(summary[name])]
     sections = [
         {
@@ -72,7 +72,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
             "over": each.until is not None,
             "zoomed": _zoomed(timeline, each),
         }
-        for each in story.gravest_first[:MOST_INCIDENTS]
+        for each in found_incidents.gravest_first[:MOST_INCIDENTS]
     ]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(Path(__file__).with_name("report.html").read_text("utf-8"))
@@ -82,9 +82,9 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
         begin=_whole(timeline.begin),
         end=_whole(timeline.end),
         summary=summary,
-        status=story.status,
+        status=found_incidents.status,
         incidents=incidents,
-        more=len(story.incidents) - len(incidents),
+        more=len(found_incidents.incidents) - len(incidents),
         timeline=draw(timeline.chart()) if len(summary["runs"]) else None,
         changes=changed(summary),
         shown=[each for each in sections if each["name"] in SHOWN],

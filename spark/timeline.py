@@ -67,7 +67,11 @@ class Timeline:
         """Draw the lanes between two times (seconds since 1970); None: the start or the end of the traces."""
         begin = self.begin if begin is None else max(begin, self.begin)
         end = self.end if end is None else min(end, self.end)
-        lanes = [lane for lane in (self._story(), self._controllers(), self._without_leader(begin, end)) if lane.marks]
+        lanes = [
+            lane
+            for lane in (self._incident_lane(), self._controllers(), self._without_leader(begin, end))
+            if lane.marks
+        ]
         most = max((_most(changes) for changes in self._led.values()), default=0)
         lanes += [self._broker(broker, most, begin, end) for broker in self._brokers]
         lanes += self._faults()
@@ -82,7 +86,7 @@ class Timeline:
 
     # ------------------------------------------------------------------------------------------------------- lanes
 
-    def _story(self) -> Lane:
+    def _incident_lane(self) -> Lane:
         boxes = [
             Box(
                 each.at,

@@ -23,7 +23,7 @@ from zk_bridge.core import BridgeCore
 
 
 class ZkBridgeActor(Dispatcher):
-    """This actor gives the other actors of a node access to ZooKeeper; each node has one.
+    """This actor gives the other actors of its node access to ZooKeeper; each node has one ZkBridgeActor.
 
     Its first message is StartBridge.
     """
@@ -43,7 +43,7 @@ class ZkBridgeActor(Dispatcher):
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
         """Start a request of any actor."""
-        self._core.asked(sender, message.id, message.question, self.event_id)
+        self._core.start(sender, message.id, message.question, self.event_id)
 
     def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
         """Handle the store's reply to a request."""

@@ -94,7 +94,7 @@ def get_brokers(question: GetBrokers) -> Conversation:
 
 
 def watch_brokers(question: WatchBrokers) -> Conversation:
-    """Watch registrations without reading them. Absent registrations are watched too, as in Kafka."""
+    """Set a watch on each broker's registration, even if it is absent, as in Kafka. No registration is read."""
     if question.broker_ids:
         yield Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
     return Done()

@@ -82,7 +82,7 @@ class Client:
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         self._asked += 1
         self._answer = None
-        self._core.asked(_ASKER, self._asked, question)
+        self._core.start(_ASKER, self._asked, question)
         while self._answer is None:
             try:
                 news = self._news.get(timeout=max(0.0, deadline - time.monotonic()))

@@ -2,10 +2,10 @@
 
 Rule 1: several requests are in progress at once, each with at most one store request in flight.
 Rule 2: nothing is sent to the store while it is disconnected. Requests that had no answer when the connection was lost
-        are kept, in order. After the reconnect every watch is set again first. Then lost reads and arms are sent again,
-        and lost writes fail with code CONNECTION_LOSS (`conversations`, rule 2). Watches are set again with the zxid of
-        the newest transaction whose changes have all been reported. This zxid is taken from replies, but not from
-        replies that arrive before all watches are set again.
+        are kept, in order. After the reconnect every watch is set again first. Then the kept requests continue: a lost
+        Read or Arm is sent again, and a lost Write gets code CONNECTION_LOSS (`conversations`, rule 2). Watches are set
+        again with the zxid of the newest transaction whose changes have all been reported. This zxid is taken from
+        replies, but not from replies that arrive before all watches are set again.
 Rule 3: an expired session ends all its requests. SessionExpired is sent to the subscriber and to every watcher. Then
         each request is answered with Failure("SessionLost"), and all watches are dropped. Later requests wait for the
         new session, which has the next generation number and is announced by SessionEstablished.
@@ -119,7 +119,7 @@ class BridgeCore:
 
     # ------------------------------------------------------------------------------------------- what comes in
 
-    def asked(self, asker: Any, ask_id: int, question: Any, event_id: int = 0) -> None:
+    def start(self, asker: Any, ask_id: int, question: Any, event_id: int = 0) -> None:
         """Start a request that belongs to event `event_id`. An unknown request is answered with a Failure."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
@@ -147,7 +147,7 @@ class BridgeCore:
         if rearmed is not None and reply.code == OK:  # if this request was lost, the next connection arms all watches
             del self._rearming[reply.id]
             if reply.present:
-                self._tell(self._watches.interrupted(rearmed, reply.present, self.generation))
+                self._notify(self._watches.interrupted(rearmed, reply.present, self.generation))
         if self.connected and not self._rearming:
             self._seen = max(self._seen, reply.zxid)
         talk = self._talks.pop(reply.id, None)
@@ -163,7 +163,7 @@ class BridgeCore:
 
     def fired(self, event: WatchEvent) -> None:
         """Handle a watch that fired on the server."""
-        self._tell(self._watches.fired(event.path, event.kind, self.generation, bool(self._rearming)))
+        self._notify(self._watches.fired(event.path, event.kind, self.generation, bool(self._rearming)))
 
     def changed(self, state: SessionState) -> None:
         """Handle a change of the session's state."""
@@ -286,6 +286,6 @@ class BridgeCore:
         self._serve(talk.event_id)
         self._send(talk.asker, Answer(talk.ask_id, failure, self.generation, talk.requests))
 
-    def _tell(self, events: Iterable[Notification]) -> None:
+    def _notify(self, events: Iterable[Notification]) -> None:
         for watcher, event in events:
             self._send(watcher, event)

@@ -271,14 +271,14 @@ class EmbeddedZooKeeper:
     def _await_serving(self, port: int, silence: float) -> None:
         process = self._process
         assert process is not None
-        said, deadline = 0, time.monotonic() + silence
+        logged, deadline = 0, time.monotonic() + silence
         while not serves("127.0.0.1", port):
-            if (size := self.log_file.stat().st_size) > said:
-                said, deadline = size, time.monotonic() + silence
+            if (size := self.log_file.stat().st_size) > logged:
+                logged, deadline = size, time.monotonic() + silence
             if process.poll() is not None:
                 reason = f"ended with code {process.returncode}"
             elif time.monotonic() >= deadline:
-                reason = f"does not serve, and has said nothing for {silence:g} s"
+                reason = f"does not serve, and has logged nothing for {silence:g} s"
             else:
                 time.sleep(CHECK_INTERVAL)
                 continue

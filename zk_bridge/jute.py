@@ -179,7 +179,7 @@ class SetWatches:
         exists: Absent nodes whose creation is watched.
         children: Nodes whose children are watched.
         prefix: The chroot; the paths are relative to it.
-        since: The newest zxid whose changes are known; None means no watch fires for an earlier change.
+        since: The newest zxid whose changes are known. If None, earlier changes of data or children fire no watch.
     """
 
     type = _SET_WATCHES

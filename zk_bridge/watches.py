@@ -49,7 +49,7 @@ class WatchRow(NamedTuple):
     of_term: bool = True
 
     def key(self, path: str) -> tuple[Any, ...] | None:
-        """Return the keys: the parts of `path` that this row's `*` match.
+        """Return the parts of `path` at the positions of `*` in this row's path, converted by `keys`.
 
         None if the row does not match the path.
         """
@@ -169,7 +169,7 @@ class WatchTable:
             if event_class is None:
                 del self._watches[path, kind]
             else:
-                yield from self._tell(watch, event_class(*watch.key, generation))
+                yield from self._notifications(watch, event_class(*watch.key, generation))
 
     def armed(self) -> Arm:
         """Return the watches to set again after an interruption. Setting them reports what has changed meanwhile.
@@ -198,7 +198,7 @@ class WatchTable:
             events = watch.row.events if watch is not None else {}
             event_class = next((events[each] for each in changes if each in events), None)
             if watch is not None and event_class is not None:
-                yield from self._tell(watch, event_class(*watch.key, generation))
+                yield from self._notifications(watch, event_class(*watch.key, generation))
 
     def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
         """Drop the watches of `watcher` for these events and keys.
@@ -246,7 +246,7 @@ class WatchTable:
             f"znode {path} cannot be watched for {kind!r}: no controller event is declared for such changes"
         )
 
-    def _tell(self, watch: _Watch, event: Any) -> Iterator[Notification]:
+    def _notifications(self, watch: _Watch, event: Any) -> Iterator[Notification]:
         for index, watcher in enumerate(watch.watchers):
             if not watch.notified[index]:
                 watch.notified[index] = True

@@ -43,7 +43,7 @@ class AutoTopicCreationActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond to the client with UNKNOWN_SERVER_ERROR for each topic of a failed request."""
         if isinstance(event, CreateMissingTopics):
-            self._tell(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
+            self._send_result(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
 
     def _create_all(self, wanted: CreateMissingTopics) -> Flow[None]:
         brokers = (yield from ask(GetAliveBrokers())).ids
@@ -54,7 +54,7 @@ class AutoTopicCreationActor(FlowActor):
             made.append(Creation(topic, code))
             if code == LEADER_NOT_AVAILABLE:
                 existing.add(topic)
-        self._tell(wanted, made)
+        self._send_result(wanted, made)
 
     def _create(self, topic: str, existing: Collection[str], brokers: Sequence[int]) -> Flow[int]:
         """Create one topic (rules 2 and 3).
@@ -79,6 +79,6 @@ class AutoTopicCreationActor(FlowActor):
             return UNKNOWN_SERVER_ERROR
         return LEADER_NOT_AVAILABLE
 
-    def _tell(self, wanted: CreateMissingTopics, made: Sequence[Creation]) -> None:
+    def _send_result(self, wanted: CreateMissingTopics, made: Sequence[Creation]) -> None:
         if wanted.forwarded is not None:
             self.send(self.peers["metadata_cache"], MissingTopicsCreated(wanted.forwarded, tuple(made)))

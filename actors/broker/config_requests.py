@@ -107,8 +107,8 @@ class ConfigsActor(FlowActor):
             return
         responses = []
         for resource in request.resources:
-            said = yield from self._alter(resource, known, request)
-            responses.append(AlteredResource(*said, resource.resource_type, resource.resource_name))
+            result = yield from self._alter(resource, known, request)
+            responses.append(AlteredResource(*result, resource.resource_type, resource.resource_name))
         self.send(*forwarded.reply(AlterConfigsResponse(tuple(responses))))
 
     def _described(

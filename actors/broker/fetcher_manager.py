@@ -132,7 +132,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
         """Update the throttled replicas, here and in each fetcher (rule 3)."""
         self._quota.replicas.update(message.topics)
-        self._tell_all(message)
+        self._send_to_fetchers(message)
 
     def receiveMsg_ThrottleReplication(self, message: ThrottleReplication, sender: ActorAddress) -> None:
         """Set the quota in bytes per second."""
@@ -144,23 +144,23 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._quota.count(message.size, self.now)
         self._back_off()
         if not self._rate:
-            self._tell_rate()
+            self._publish_throttled_rate()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Publish the rate again, one second after the last time."""
-        self._tell_rate()
+        self._publish_throttled_rate()
 
     def _back_off(self) -> None:
         until = self._quota.free_at(self.now)
         if until > self.now or self._held_until > self.now:
             self._held_until = until
-            self._tell_all(BackOff(until))
+            self._send_to_fetchers(BackOff(until))
 
-    def _tell_all(self, message: Message) -> None:
+    def _send_to_fetchers(self, message: Message) -> None:
         for fetcher, _ in self._fetchers.values():
             self.send(fetcher, message)
 
-    def _tell_rate(self) -> None:
+    def _publish_throttled_rate(self) -> None:
         """Publish the fetch rate of throttled replicas, and again each second until it no longer changes."""
         rate = self._quota.moved(self.now)
         if self._metrics is not None and rate != self._rate:

@@ -128,7 +128,7 @@ class HostedPartitions:
             self._published = gauges
             self.send(self.start.metrics, Gauges(changed))
 
-    def drop_figures(self, followed: Sequence[TopicPartition]) -> None:
+    def drop_producer_counts(self, followed: Sequence[TopicPartition]) -> None:
         """Drop the producer counts of topics without a local leader."""
         dropped = outdated((partition.topic for partition in followed), self.counts.led)
         if dropped is not None:

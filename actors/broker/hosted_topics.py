@@ -82,7 +82,7 @@ class HostedTopics:
     def configured(self, topics: Sequence[TopicConfig]) -> Flow[None]:
         """Apply changed overrides of topics."""
         hosted = [topic for topic in topics if topic.topic in self._hosts]
-        self._keep([(topic, overrides) for topic, overrides, _ in hosted])
+        self._store([(topic, overrides) for topic, overrides, _ in hosted])
         return self._reconfigure(tuple(topic.topic for topic in hosted))
 
     def broker_configured(self, settings: NodeSettings) -> Flow[None]:
@@ -94,9 +94,9 @@ class HostedTopics:
         default = self._host_of("", ())
         for topic, overrides in topics:
             self._hosts[topic] = self._host_of(topic, overrides) if overrides else default
-        self._keep(topics)
+        self._store(topics)
 
-    def _keep(self, topics: Overrides) -> None:
+    def _store(self, topics: Overrides) -> None:
         for topic, overrides in topics:
             if overrides:
                 self._overrides[topic] = overrides

@@ -116,7 +116,7 @@ class IsrKeeperActor(FlowActor):
                 return self._remind(reminder)
             case WakeupMessage():
                 self._looking = False
-                return self._look()
+                return self._notify_if_due()
         return super().flow(message)
 
     def _drop(self, partitions: frozenset[TopicPartition]) -> None:
@@ -129,11 +129,11 @@ class IsrKeeperActor(FlowActor):
     def _remind(self, reminder: CheckFollowers) -> Flow[None]:
         """Send CheckFollowers to the leaders that are due at this time, in slices (rule 4)."""
 
-        def tell(leaders: Sequence[ActorAddress]) -> None:
+        def remind(leaders: Sequence[ActorAddress]) -> None:
             for leader in leaders:
                 self.send(leader, reminder)
 
-        yield from for_each(self._watching.pop(reminder.at), tell, LEADERS_AT_ONCE)
+        yield from for_each(self._watching.pop(reminder.at), remind, LEADERS_AT_ONCE)
 
     def _write(self) -> Flow[None]:
         """Write the queued changes in slices."""
@@ -171,10 +171,10 @@ class IsrKeeperActor(FlowActor):
             if result.code == OK:
                 self._changed[change.partition] = None
                 self._last_change = self.now
-        self._look_later()
+        self._schedule_check()
         return True
 
-    def _look(self) -> Flow[None]:
+    def _notify_if_due(self) -> Flow[None]:
         """Notify the controller of changed ISRs if it is time (rule 3)."""
         quiet = self._last_change + QUIET_SECONDS < self.now
         if self._changed and (quiet or self._last_notification + LONGEST_SECONDS < self.now):
@@ -185,9 +185,9 @@ class IsrKeeperActor(FlowActor):
             except AskFailed as error:
                 log.warning("Failed to notify the controller of ISR changes, retrying: %s", error)
                 self._changed = dict.fromkeys(partitions) | self._changed
-        self._look_later()
+        self._schedule_check()
 
-    def _look_later(self) -> None:
+    def _schedule_check(self) -> None:
         """Check again at the next multiple of 2.5 s, while there are changes to propagate."""
         if self._changed and not self._looking:
             self._looking = True

@@ -81,7 +81,7 @@ class LeaderAndIsrRequests:
         yield from self._lead(orders, errors)
         if orders.following:
             yield from self._follow(orders, errors)
-            yield from for_each(orders.following, self._hosted.drop_figures)
+            yield from for_each(orders.following, self._hosted.drop_producer_counts)
         orders.clear()
 
     def _lead(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:

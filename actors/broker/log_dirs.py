@@ -137,7 +137,10 @@ class LogDirs:
             self._hosted.send(self._node, ReplicaManagerFailed(reason))
 
     def log_failed(self, path: str | None, storage_error: str) -> Flow[None]:
-        """Handle a disk error outside a controller's request; do nothing if the directory is already offline."""
+        """Handle a disk error that a partition or the listener reported for the log at `path`.
+
+        Do nothing if `path` is None or its log directory is already offline.
+        """
         if path is not None and directory_of(path) in self.directories.live:
             yield from self.fail(directory_of(path), storage_error)
             self.notify()

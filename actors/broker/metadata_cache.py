@@ -23,8 +23,8 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker.metadata_cache import (
     ClusterView,
     MetadataCache,
-    asks_for_all,
     is_as_expected,
+    requests_all_topics,
     shares_metadata,
     timed_out,
 )
@@ -114,9 +114,9 @@ class MetadataCacheActor(FlowActor, Answerer):
                 deleted = self._cache.merge(request, begins)
                 if self._validates:
                     check(view_disagreements(self._cache.view))
-                self._tell_alive()
+                self._publish_live_brokers()
                 for number in tuple(self._waiting):
-                    self._look(number)
+                    self._respond_if_complete(number)
                 return MetadataMerged(deleted, self._cache.drop_old())
             case DropOldTopics():
                 return OldTopics(self._cache.drop_old())
@@ -141,7 +141,7 @@ class MetadataCacheActor(FlowActor, Answerer):
             tuple(broker.rack for broker in view.brokers.values()),
         )
 
-    def _tell_alive(self) -> None:
+    def _publish_live_brokers(self) -> None:
         """Send PartitionRequestsActor a changed set of live brokers; only a live broker may join an ISR."""
         alive = self._alive()
         if self._partition_requests is not None and alive != self._sent_alive:
@@ -158,7 +158,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Delay the response to a client of the controller until the client's topics are as expected (rule 3)."""
         self._waits += 1
         self._waiting[self._waits] = message
-        self._look(self._waits)
+        self._respond_if_complete(self._waits)
         if self._waits in self._waiting:
             seconds = max(0, message.timeout_ms) / 1000
             self.set_timer(_timer(self._waits), seconds, AwaitTopicsTimeout(self._waits))
@@ -169,7 +169,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         if waiting is not None:
             self.send(*waiting.forwarded.reply(timed_out(waiting.response, waiting.expected)))
 
-    def _look(self, number: int) -> None:
+    def _respond_if_complete(self, number: int) -> None:
         """Respond to a waiting client if all its topics are as expected."""
         waiting = self._waiting[number]
         view = self._cache.view
@@ -186,7 +186,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         match message:
             case Forwarded(request=request):
                 wanted = request.request
-                missing = () if asks_for_all(wanted) else self._cache.view.missing(wanted)
+                missing = () if requests_all_topics(wanted) else self._cache.view.missing(wanted)
                 if missing and self._topic_creation is not None and wanted.allow_auto_topic_creation:
                     self.send(self._topic_creation, CreateMissingTopics(missing, message))
                     return None
@@ -204,7 +204,7 @@ class MetadataCacheActor(FlowActor, Answerer):
 
     def _serve(self, forwarded: Forwarded, created: tuple[Creation, ...] = ()) -> Flow[None]:
         request = forwarded.request
-        if asks_for_all(request.request):
+        if requests_all_topics(request.request):
             prepared = yield from self._about_all(forwarded)
         else:
             prepared = yield from self._prepare(forwarded, self._cache.view, created)

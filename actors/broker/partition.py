@@ -51,10 +51,11 @@ class PartitionActor(Answerer):
         self._carry_out(self.partition.expire(self.now))
 
     def _carry_out(self, effects: Effects[None]) -> Any:
-        """Carry out each effect, and send its result to the generator; return the reply to an order, None for an event.
+        """Carry out the effects that a generator yields; return the reply to an order, None for an event.
 
-        A `for` loop ends without a StopIteration, unlike a loop of `send` calls. This saves 0.5 us of 28 us in each
-        append.
+        `send` is called only after an I/O call, to pass its result to the generator. After other effects the `for` loop
+        continues the generator, because the loop raises no StopIteration at the end of the generator. This saves 0.5 us
+        of 28 us in each append.
         """
         reply = None
         try:

@@ -159,7 +159,7 @@ class PartitionRequestsActor(Dispatcher):
             self._refuse(number, pending, unanswered)
 
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
-        """Set the live brokers, which the metadata cache sends; only a live broker may join an ISR."""
+        """Store the live brokers from the metadata cache; only a live broker may join an ISR."""
         self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -314,7 +314,7 @@ class PartitionRequestsActor(Dispatcher):
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
                 code = NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
-                self._not_here(message.request, partition, code)
+                self._refuse_fetch(message.request, partition, code)
             self._carry_out()
             return
         somewhere = dict(zip(message.partitions, message.known, strict=True))
@@ -387,7 +387,7 @@ class PartitionRequestsActor(Dispatcher):
         """Count the produced records, and the produce requests that were refused."""
         parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
         self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
-        self._tell_figures_later()
+        self._schedule_metrics()
 
     def _response(self, pending: PendingRequest) -> ClientResponse | None:
         """Return the response to a request; None if its connection is closed instead (rule 4)."""
@@ -397,7 +397,7 @@ class PartitionRequestsActor(Dispatcher):
             return None
         return response
 
-    def _tell_figures_later(self) -> None:
+    def _schedule_metrics(self) -> None:
         """Publish counts after a second, if there are any (rule 7)."""
         news = self._figures or self._fetches.quota.replicas or self._rate
         if news and self._metrics is not None and not self._telling:
@@ -450,14 +450,14 @@ class PartitionRequestsActor(Dispatcher):
         """Publish counts, or respond with the records found so far to fetches that have timed out."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
-            self._tell_figures()
+            self._publish_metrics()
             return
         self._deadline = None
         self._fetches.expire(self.now)
         self._carry_out()
 
-    def _tell_figures(self) -> None:
-        """Publish counts and the rate of throttled replicas (rule 7)."""
+    def _publish_metrics(self) -> None:
+        """Publish the counts, and the bytes per second of throttled replicas (rule 7)."""
         assert self._metrics is not None
         if self._figures:
             self.send(self._metrics, Counts(self._figures.take()))
@@ -465,7 +465,7 @@ class PartitionRequestsActor(Dispatcher):
         if rate != self._rate:
             self._rate = rate
             self.send(self._metrics, Gauges((Gauge(metric(LEADER), rate),)))
-            self._tell_figures_later()
+            self._schedule_metrics()
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
         """Update the partitions whose followers are throttled."""
@@ -488,7 +488,7 @@ class PartitionRequestsActor(Dispatcher):
                         if rest:
                             self._listener = forwarded.client
                         self.send(*forwarded.reply(response, rest))
-                        self._tell_figures_later()
+                        self._schedule_metrics()
                     case WakeSession(session_id):
                         assert self._listener is not None
                         self.send(self._listener, WakeFetchSession(session_id))
@@ -497,7 +497,7 @@ class PartitionRequestsActor(Dispatcher):
                         if actor is not None:
                             self.send(actor, question)
                         elif partition in self._hosted:
-                            self._not_here(question.request, partition, KAFKA_STORAGE_ERROR)
+                            self._refuse_fetch(question.request, partition, KAFKA_STORAGE_ERROR)
                         else:
                             unknown.setdefault(question.request, []).append(partition)
             for number, partitions in unknown.items():
@@ -507,7 +507,7 @@ class PartitionRequestsActor(Dispatcher):
             self._deadline = deadline
             self.wake_at(deadline, name="deadline")
 
-    def _not_here(self, number: int, partition: TopicPartition, error_code: int) -> None:
+    def _refuse_fetch(self, number: int, partition: TopicPartition, error_code: int) -> None:
         self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)
 
 

@@ -75,7 +75,7 @@ class ReplicaFetcherActor(Dispatcher):
             self._actors[partition] = actor
             self._fetcher.follow(partition, leader_epoch, log_end_offset, high_watermark, epoch, adding)
         self._interrupt()
-        self._go_on()
+        self._send_next()
 
     def receiveMsg_Unfollow(self, message: Unfollow, sender: ActorAddress) -> None:
         """Stop fetching these partitions."""
@@ -83,7 +83,7 @@ class ReplicaFetcherActor(Dispatcher):
         for partition in message.partitions:
             self._actors.pop(partition, None)
         self._interrupt()
-        self._go_on()  # the next request may have waited only for these partitions to store their records
+        self._send_next()  # the next request may have waited only for these partitions to store their records
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:
         """Process the leader's response."""
@@ -104,7 +104,7 @@ class ReplicaFetcherActor(Dispatcher):
                 self._send(fetcher.offsets_listed(partitions, self.now))
             case _:
                 fetcher.unanswered(self.now)
-        self._go_on()
+        self._send_next()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """Back off after a request without a response."""
@@ -117,12 +117,12 @@ class ReplicaFetcherActor(Dispatcher):
                 message.reason,
             )
             self._fetcher.unanswered(self.now)
-            self._go_on()
+            self._send_next()
 
     def receiveMsg_Replicated(self, message: Replicated, sender: ActorAddress) -> None:
         """Continue with a partition that has appended its records."""
         self._fetcher.replicated(message, self.now)
-        self._go_on()
+        self._send_next()
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
         """Update the throttled replicas."""
@@ -132,19 +132,19 @@ class ReplicaFetcherActor(Dispatcher):
         """Do not fetch throttled replicas until the given time."""
         self._fetcher.back_off(message.until)
         self._interrupt()
-        self._go_on()
+        self._send_next()
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Continue after a back-off, or publish counts."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
-            self._tell_figures()
+            self._publish_metrics()
         else:
-            self._go_on()
+            self._send_next()
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Publish the last counts, and close the connection."""
-        self._tell_figures()
+        self._publish_metrics()
         if self._lag >= 0 and self._start.metrics is not None:
             self.send(self._start.metrics, DropMetric(MAX_LAG, self._labels))
         self.send(self._start.network, CloseConnection(self._start.channel))
@@ -164,7 +164,7 @@ class ReplicaFetcherActor(Dispatcher):
     def _labels(self) -> tuple[tuple[str, str], ...]:
         return (("leader", str(self._start.leader_id)), ("fetcher", str(self._start.fetcher_id)))
 
-    def _tell_figures(self) -> None:
+    def _publish_metrics(self) -> None:
         if self._figures and self._start.metrics is not None:
             self.send(self._start.metrics, Counts(self._figures.take()))
             lag = self._fetcher.max_lag()
@@ -195,7 +195,7 @@ class ReplicaFetcherActor(Dispatcher):
             if actor is not None:
                 self.send(actor, message)
 
-    def _go_on(self) -> None:
+    def _send_next(self) -> None:
         """Send the next request, if none is in flight."""
         fetcher, start = self._fetcher, self._start
         if self._awaited is not None or not fetcher.settled:

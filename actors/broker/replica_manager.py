@@ -51,7 +51,7 @@ from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsRes
 from messages.network import ClientPart
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, MaintainLogs
-from messages.parts import PartitionErrorsPart, all_entries, let_go
+from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, UpdateMetadataRequest
 from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import GetControllerEpoch
@@ -212,7 +212,7 @@ class ReplicaManagerActor(FlowActor):
         self._hosted.notify()
         yield from self._answer(forwarded, NONE, errors)
         log_dirs.publish()
-        yield from let_go(self._parts)
+        yield from free_parts(self._parts)
 
     def _look_up_controller_epoch(self) -> Flow[None]:
         """Lower the known controller epoch to ZooKeeper's, if no controller with the known epoch was elected.
@@ -239,7 +239,7 @@ class ReplicaManagerActor(FlowActor):
             entries = all_entries(self._parts, request)
             yield from for_each(entries, lambda orders: errors.extend(refused(orders, error_code)))
         yield from self._answer(forwarded, error_code, errors)
-        yield from let_go(self._parts)
+        yield from free_parts(self._parts)
 
     def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
         """Respond to a controller's request, in parts if there are many errors."""

@@ -125,26 +125,26 @@ def _act(admin: GroupAdmin, action: str, target: Target | None, options: dict[st
         click.echo("WARN: No action was performed: --execute is missing.", err=True)
 
 
-def _given(names: Sequence[str], options: dict[str, Any]) -> list[str]:
+def _set_options(names: Sequence[str], options: dict[str, Any]) -> list[str]:
     return [name for name in names if options[name] is not None and options[name] is not False]
 
 
-def _said(name: str) -> str:
+def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
 def _one_of(names: Sequence[str], options: dict[str, Any], what: str) -> str:
-    given = _given(names, options)
+    given = _set_options(names, options)
     if len(given) != 1:
-        raise click.UsageError(f"{what}: {', '.join(map(_said, names))}")
+        raise click.UsageError(f"{what}: {', '.join(map(_option, names))}")
     return given[0]
 
 
 def _check_use(action: str, options: dict[str, Any]) -> None:
     """Check the combination of options; raise click.UsageError for an invalid combination."""
     if action != "list" and bool(options["group"]) == options["all_groups"]:
-        raise click.UsageError(f"Option {_said(action)} takes one of these options: --group, --all-groups")
-    if action == "describe" and len(_given(VIEWS, options)) > 1:
+        raise click.UsageError(f"Option {_option(action)} takes one of these options: --group, --all-groups")
+    if action == "describe" and len(_set_options(VIEWS, options)) > 1:
         raise click.UsageError("Option --describe takes at most one of these options: --members, --offsets, --state")
     if action == "reset_offsets":
         whole = options["all_topics"] or options["from_file"] is not None
@@ -176,7 +176,7 @@ def _target(options: dict[str, Any]) -> Target:
                 options["topic"] = [f"{topic}:{number}" for topic, number in wanted]
                 return to_offsets(wanted)
     except (ValueError, OverflowError) as error:
-        raise click.UsageError(f"{_said(scenario)} {value}: {error}") from error
+        raise click.UsageError(f"{_option(scenario)} {value}: {error}") from error
     return {"to_earliest": to_earliest, "to_latest": to_latest, "to_current": to_current}[scenario]
 
 

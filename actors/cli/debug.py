@@ -102,7 +102,7 @@ class DebugPrompt:
         debugger.to_end()
         self._notes()
         click.echo(f"node {debugger.run.node}, run {debugger.run.name}: {debugger.n} deliveries, {debugger.run.ending}")
-        self._here()
+        self._print_position()
 
     def do(self, line: str) -> bool:
         """Execute a line; return False for `quit`.
@@ -130,12 +130,12 @@ class DebugPrompt:
         steps = _number(argument, 1)
         if not self.debugger.go(self.debugger.n + steps):
             click.echo("the end of the run")
-        self._here()
+        self._print_position()
 
     def back(self, argument: str) -> None:
         """Go backwards by this number of deliveries; without an argument, by one."""
         self.debugger.go(max(self.debugger.n - _number(argument, 1), 0))
-        self._here()
+        self._print_position()
 
     def goto(self, argument: str) -> None:
         """Go to the delivery with this number, to the start or to the end of the run."""
@@ -143,7 +143,7 @@ class DebugPrompt:
             self.debugger.to_end()
         elif not self.debugger.go(0 if argument == "start" else _number(argument)):
             click.echo("the end of the run")
-        self._here()
+        self._print_position()
 
     def until(self, argument: str) -> None:
         """Go to the next delivery whose message or receiver has this class; without an argument, to the next break."""
@@ -159,7 +159,7 @@ class DebugPrompt:
             click.echo(f"the end of the run: no {' or '.join(wanted)}")
         else:
             self.debugger.go(found.seq)
-        self._here()
+        self._print_position()
 
     def break_at(self, argument: str) -> None:
         """Add a break (a class of messages or actors at which `until` stops), or clear all; then print all breaks."""
@@ -189,7 +189,7 @@ class DebugPrompt:
             return
         click.echo(f"{path}: {value_text(change.before)} -> {value_text(change.after)}")
         self.debugger.go(change.record.n)
-        self._here()
+        self._print_position()
 
     def causes(self, argument: str) -> None:
         """Print the chain of causes of a delivery."""
@@ -226,7 +226,7 @@ class DebugPrompt:
     def _place(self, argument: str) -> DeliveryId:
         return DeliveryId(self._trace.runs.index(self.debugger.run), _number(argument, self.debugger.n))
 
-    def _here(self) -> None:
+    def _print_position(self) -> None:
         here = self.debugger.delivery(self.debugger.n)
         if here is None:
             click.echo("before the first delivery")

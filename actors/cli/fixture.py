@@ -123,15 +123,15 @@ class FixtureCluster:
         except BaseException:
             await self.stop()
             raise
-        return self._where(self._running)
+        return self._addresses(self._running)
 
     @staticmethod
-    def _where(cluster: MemoryCluster) -> dict[str, object]:
+    def _addresses(cluster: MemoryCluster) -> dict[str, object]:
         return {"host": cluster.host, "ports": cluster.ports, "trace_dir": str(cluster.trace_dir)}
 
     async def add_broker(self) -> dict[str, object]:
         """Start one more broker; return its id and the cluster's addresses."""
-        return {"broker_id": await self.cluster.add_broker(), **self._where(self.cluster)}
+        return {"broker_id": await self.cluster.add_broker(), **self._addresses(self.cluster)}
 
     async def faults_never_met(self) -> list[str]:
         """Return descriptions of the injected faults that have not affected any request or operation."""

@@ -136,7 +136,15 @@ class GroupAdmin:
         self._table(
             columns,
             [
-                (name, row.partition.topic, str(row.partition.partition), row.current, row.end, row.lag, *_who(row))
+                (
+                    name,
+                    row.partition.topic,
+                    str(row.partition.partition),
+                    row.current,
+                    row.end,
+                    row.lag,
+                    *_member_columns(row),
+                )
                 for row in rows
             ],
         )
@@ -149,7 +157,7 @@ class GroupAdmin:
         for tp in partitions:
             at, end = committed.get(tp), ends.get(tp)
             lag = NONE_TEXT if at is None or end is None else str(end - at)
-            rows.append(GroupPartition(tp, _said(at), _said(end), lag, owners.get(tp)))
+            rows.append(GroupPartition(tp, _offset_text(at), _offset_text(end), lag, owners.get(tp)))
         return rows
 
     def describe_members(self, name: str, verbose: bool) -> None:
@@ -277,11 +285,11 @@ class GroupAdmin:
             self._print_line(" ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)))
 
 
-def _said(offset: int | None) -> str:
+def _offset_text(offset: int | None) -> str:
     return NONE_TEXT if offset is None else str(offset)
 
 
-def _who(row: GroupPartition) -> tuple[str, str, str]:
+def _member_columns(row: GroupPartition) -> tuple[str, str, str]:
     member = row.member
     return (NONE_TEXT,) * 3 if member is None else (member.member_id, member.client_host, member.client_id)
 

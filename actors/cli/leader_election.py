@@ -16,7 +16,7 @@ import click
 from actors.cli.admin_client import AdminClient, brokers, places_of
 from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
-from actors.cli.usage_errors import exit_codes, given, wrong_use
+from actors.cli.usage_errors import exit_codes, given_options, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, places_in, zookeeper
 from actors.core.admin.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
@@ -75,18 +75,18 @@ def command(**parameters: Any) -> int:
 
 def _wanted(options: dict[str, Any]) -> list[TopicPartition] | None:
     """Return the selected partitions, None for all; raise click.UsageError or CommandFailed with Kafka's text."""
-    said = given(options)
-    if "election-type" not in said:
+    given = given_options(options)
+    if "election-type" not in given:
         raise wrong_use("Missing required option(s): election-type")
-    if len(said & set(WHICH)) != 1:
+    if len(given & set(WHICH)) != 1:
         raise wrong_use(f"One and only one of the following options is required: {', '.join(WHICH)}")
-    if "topic" in said and "partition" not in said:
+    if "topic" in given and "partition" not in given:
         raise wrong_use("Missing required option(s): partition")
-    if "partition" in said and "topic" not in said:
+    if "partition" in given and "topic" not in given:
         raise wrong_use("Option partition is only allowed if topic is used")
-    if "topic" in said:
+    if "topic" in given:
         return [TopicPartition(options["topic"], options["partition"])]
-    if "all-topic-partitions" in said:
+    if "all-topic-partitions" in given:
         return None
     try:
         return parse_partitions(text_of(options["path-to-json-file"]))

@@ -89,14 +89,14 @@ class BrokerProcess:
         """Write server.properties. An earlier file's settings are kept, except for addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
-        said = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
+        present = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
         ours = {
             "broker.id": str(self.id),
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
-        file.write_text(format_properties({**defaults, **said, **overrides, **ours}), encoding="iso-8859-1")
+        file.write_text(format_properties({**defaults, **present, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
         """Start the process. The calling thread must outlive the started process."""
@@ -320,7 +320,7 @@ def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
     return None
 
 
-def how_it_ended(code: int) -> str:
+def exit_reason(code: int) -> str:
     """Return the description of an exit code."""
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 

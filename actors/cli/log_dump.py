@@ -136,7 +136,10 @@ class LogDump:
             self._print_line(f"Found {rest} invalid bytes at the end of {file.name}")
 
     def _records(self, file: Path, batch: DefaultRecordBatch | LegacyRecordBatch, last: int) -> int:
-        """Print the records of a batch; `last` is the offset before the batch. Return the batch's last offset."""
+        """Print the records of a batch, and return the offset of its last record.
+
+        `last` is the offset of the record before the batch, -1 if there is none.
+        """
         lines = _record_lines(batch) if isinstance(batch, DefaultRecordBatch) else _message_lines(batch)
         is_control = isinstance(batch, DefaultRecordBatch) and batch.header.is_control
         for record, line in lines:

@@ -68,7 +68,8 @@ Answer = Callable[[Message], Any]
 class ReassignmentAdmin:
     """The actions of `kafka-actors reassign-partitions`.
 
-    They raise CommandFailed, and Refused if a rule of `actors.core` is violated.
+    An action raises Refused if a rule of `actors.core` is violated. It raises CommandFailed if another check fails, or
+    if the controller returns errors.
 
     Args:
         ask: Function that sends a request to ZooKeeper and returns the reply.

@@ -93,7 +93,7 @@ def command(
             raise CommandFailed(
                 f"{directory} holds {len(runs)} runs: select one with --run or --node. The runs are {names}"
             )
-        return _look(runs[0], begin, until, break_at, actor)
+        return _replay(runs[0], begin, until, break_at, actor)
     except TraceError as error:
         raise CommandFailed(str(error)) from error
 
@@ -109,7 +109,7 @@ def demand(runs: object, unreadable: tuple[str, ...], directory: Path, node: int
         raise CommandFailed(f"{directory} contains no {what}" + (f" of node {node}" if node is not None else ""))
 
 
-def _look(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
+def _replay(run: Run, begin: int | None, until: int | None, break_at: str | None, actor: str | None) -> int:
     """Replay a run up to the requested point, and return the exit code.
 
     The state is printed on standard output, everything else on standard error.

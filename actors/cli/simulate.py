@@ -315,7 +315,7 @@ def command(
             seen = ", ".join(map(str, group["seeds"]))
             out.print(f"{group['status']}: {group['invariant']} ({group['shape']}): seeds {seen}", highlight=False)
     elif broken:
-        _keep(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
+        _report_violation(min(broken, key=lambda each: each.schedule.seed), shrink and schedule is None, keep)
     if not checks.get("canary", FOUND).startswith(FOUND):
         return NOT_FOUND
     return FAILED if broken or uncovered or checks.get("determinism", EQUAL) != EQUAL else 0
@@ -401,7 +401,7 @@ def _read(path: Path) -> Schedule:
     return read
 
 
-def _keep(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
+def _report_violation(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
     """Shorten the schedule that violates an invariant, run it again with traces, and print how to reproduce it."""
     out = console()
     smallest = broken

@@ -171,7 +171,7 @@ def command(
     """
     with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
         while True:
-            status = look(ask)
+            status = read_status(ask)
             if as_json:
                 click.echo(json.dumps(status.as_dict()))
             else:
@@ -183,7 +183,7 @@ def command(
             time.sleep(watch)
 
 
-def look(ask: Callable[[Question[Any]], Any]) -> Status:
+def read_status(ask: Callable[[Question[Any]], Any]) -> Status:
     """Read the state from ZooKeeper, and the metrics from the nodes.
 
     The result can be inconsistent if the cluster changes between the reads.
@@ -246,7 +246,7 @@ def _partitions(
 
 def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
     """Return the metrics of a node."""
-    if not may_be_asked(node, brokers):
+    if not may_fetch_metrics(node, brokers):
         return NodeMetrics(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
     try:
         with closing(http.client.HTTPConnection(node.metrics_host, node.metrics_port, SCRAPE_SECONDS)) as link:
@@ -265,7 +265,7 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
     )
 
 
-def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
+def may_fetch_metrics(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
     """Return whether metrics may be fetched from this node: its metrics host must be a registered broker's host.
 
     A loopback address is also accepted if the broker of the same node is registered with an address of this machine.
@@ -273,10 +273,10 @@ def may_be_asked(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
     if node.metrics_host in {endpoint.host for broker in brokers for endpoint in broker.endpoints}:
         return True
     own = [endpoint.host for broker in brokers if broker.id == node.id for endpoint in broker.endpoints]
-    return node.metrics_host in LOOPBACK and any(_is_here(host) for host in own)
+    return node.metrics_host in LOOPBACK and any(_is_local(host) for host in own)
 
 
-def _is_here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     """Return whether a host is an address of this machine, to which a socket can be bound."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]

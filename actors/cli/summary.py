@@ -128,7 +128,7 @@ def command(
     try:
         if follow:
             apart(partial(_follow, directory, keep, publish, asked, master))
-        own = {"zone": _known(zone)} if logs else {"partial": in_part, "against": against}
+        own = {"zone": _time_zone(zone)} if logs else {"partial": in_part, "against": against}
         summary = apart(partial(_read, logs, directory, print_line=_print_line, only=asked, master=master, **own))
     except Incomplete as error:
         raise CommandFailed(
@@ -145,7 +145,7 @@ def command(
     return FAILED if summary.damage or summary.unreadable else 0
 
 
-def _known(zone: str) -> str:
+def _time_zone(zone: str) -> str:
     try:
         return ZoneInfo(zone).key
     except (ValueError, ZoneInfoNotFoundError) as error:
@@ -206,11 +206,11 @@ def _publish(
         from spark.report import page  # needs jinja2
 
         title = f"What happened in {directory.resolve().name}"
-        write_whole(html_file, page(summary, title, _answers_of_why(directory, summary)))
+        write_whole(html_file, page(summary, title, _explanations(directory, summary)))
     _show(summary, chosen)
 
 
-def _answers_of_why(directory: Path, summary: Summary) -> list[WhyAnswer]:
+def _explanations(directory: Path, summary: Summary) -> list[WhyAnswer]:
     """Return the explanations of `why` for the partition that was longest without a leader, and for the cluster.
 
     The list is empty for logs, for packed traces, for traces without payloads, and for large traces.

@@ -15,7 +15,7 @@ import click
 from actors.cli.app import FAILED
 from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
-from actors.cli.usage_errors import exit_codes, given, wrong_use
+from actors.cli.usage_errors import exit_codes, given_options, wrong_use
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -79,24 +79,24 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     if len(actions) != 1:
         raise wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     action = actions[0]
-    said = given(options)
+    given = given_options(options)
     address = address_of(options["address"], options["directory"], options["bootstrap-server"])
-    if action == "describe" and "if-exists" in said and "topic" not in said:
+    if action == "describe" and "if-exists" in given and "topic" not in given:
         raise wrong_use("--topic is required to describe a topic")
-    if action not in ("list", "describe") and "topic" not in said:
+    if action not in ("list", "describe") and "topic" not in given:
         raise wrong_use('Missing required argument "[topic]"')
-    if action == "alter" and "config" in said:
+    if action == "alter" and "config" in given:
         raise wrong_use(
             'Option combination "[[zookeeper], [config]]" can\'t be used with option "[alter]"'
             " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
         )
-    if action == "alter" and "partitions" not in said:
+    if action == "alter" and "partitions" not in given:
         raise wrong_use('Missing required argument "[partitions]"')
     for option, with_actions in USED_WITH.items():
-        if option in said and action not in with_actions:
+        if option in given and action not in with_actions:
             raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{action}]"')
     for option, other, under in EXCLUDES:
-        if action == under and {option, other} <= said:
+        if action == under and {option, other} <= given:
             raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
     return action, address
 

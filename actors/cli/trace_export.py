@@ -92,11 +92,11 @@ def command(
             return 0
         if node is not None or name is not None:
             trace = trace.select(node, name)
-        said = _written(trace, target, form, no_facts)
+        result = _written(trace, target, form, no_facts)
     except TraceError as error:
         raise CommandFailed(str(error)) from error
     if target != STANDARD_OUTPUT:
-        click.echo(f"{said} written to {target}")
+        click.echo(f"{result} written to {target}")
     if trace.unreadable:
         raise CommandFailed("; ".join(trace.unreadable))
     return 0

@@ -23,7 +23,7 @@ from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.cli.local_cluster import COMMAND, OWN_SETTINGS, LocalCluster, how_it_ended
+from actors.cli.local_cluster import COMMAND, OWN_SETTINGS, LocalCluster, exit_reason
 from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
 from actors.node.free_ports import HOST, free_ports, refusal
@@ -31,7 +31,7 @@ from actors.node.settings import settings_of, zookeeper_places
 from messages.ask import AskFailed
 
 WATCH_SECONDS = 0.2
-LOOKS_PER_TRACE = 25
+CHECKS_PER_TRACE = 25
 """Number of process checks between two checks of the recordings."""
 COLUMNS = ("node", "address", "process", "log")
 WITHOUT_JARS = (
@@ -154,8 +154,8 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
     """Report dead nodes and ended recordings until a signal; return the exit code."""
     dead: set[int] = set()
     not_recording: dict[int, str] = {}
-    for look in itertools.count():
-        if stopping.wait(WATCH_SECONDS if look else 0):
+    for check in itertools.count():
+        if stopping.wait(WATCH_SECONDS if check else 0):
             return 0
         if cluster.server is not None and cluster.server.pid is None:
             _complain(f"ZooKeeper died; its log is {cluster.server.log_file}. Stopping.")
@@ -165,14 +165,14 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
             if code is not None and node.id not in dead:
                 dead.add(node.id)
                 cluster.write_down(os.getpid())
-                _complain(f"node {node.id} died ({how_it_ended(code)}); its log is {node.log}")
+                _complain(f"node {node.id} died ({exit_reason(code)}); its log is {node.log}")
             wanted = code is not None and (restart or node.request.exists())
-            if wanted and _gone(lambda node=node: cluster.registered(node)):  # type: ignore[misc]
+            if wanted and _can_restart(lambda node=node: cluster.registered(node)):  # type: ignore[misc]
                 node.start()
                 dead.discard(node.id)
                 cluster.write_down(os.getpid())
                 _complain(f"node {node.id} started again, process {node.pid}")
-        if look % LOOKS_PER_TRACE == 0:
+        if check % CHECKS_PER_TRACE == 0:
             for id, reason in (found := cluster.not_recording()).items():
                 if id not in not_recording:
                     _complain(f"node {id}: {reason}")
@@ -180,7 +180,7 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
     return 0
 
 
-def _gone(registered: Callable[[], bool]) -> bool:
+def _can_restart(registered: Callable[[], bool]) -> bool:
     """Return whether a dead node can start again: its registration must have expired with its session."""
     try:
         return not registered()

@@ -24,7 +24,7 @@ def wrong_use(text: str) -> click.UsageError:
     return click.UsageError(text, click.get_current_context(silent=True))
 
 
-def given(options: Mapping[str, Any]) -> set[str]:
+def given_options(options: Mapping[str, Any]) -> set[str]:
     """Return the names of the options that were given."""
     return {name for name, value in options.items() if value is not None and value is not False and value != ()}
 
@@ -50,10 +50,10 @@ def check_options(
     Raises:
         click.UsageError: A needed option is missing, or an option in `others` was given but is not in `allowed`.
     """
-    said = given(options)
+    given = given_options(options)
     for name in needed:
-        if name not in said:
+        if name not in given:
             raise wrong_use(f'Missing required argument "[{name}]"')
     for name in others:
-        if name in said and name not in allowed:
+        if name in given and name not in allowed:
             raise wrong_use(f'Option "[{name}]" can\'t be used with action "[{action}]"')

@@ -43,7 +43,7 @@ from messages.parts import (
     StopReplicaPart,
     UpdateMetadataPart,
     all_entries,
-    let_go,
+    free_parts,
 )
 from messages.probes import probe
 from messages.requests import (
@@ -269,7 +269,9 @@ class BrokerChannelActor(FlowActor):
             case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
                 asked = all_entries(ahead, request) if self._unserved else ()
                 news: list[PartitionError] = []
-                yield from for_each(_errors(answered, response, asked), lambda errors: news.extend(self._news(errors)))
+                yield from for_each(
+                    _errors(answered, response, asked), lambda errors: news.extend(self._new_errors(errors))
+                )
                 result = LeaderAndIsrResponse(error_code, tuple(news))
                 self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, result))
             case UpdateMetadataRequest(), UpdateMetadataResponse():
@@ -287,10 +289,10 @@ class BrokerChannelActor(FlowActor):
             case _:
                 names = type(request).__name__, type(response).__name__
                 log.error("Broker %d responded to a %s with an unexpected %s", broker_id, *names)
-        yield from let_go(ahead)
-        yield from let_go(answered)
+        yield from free_parts(ahead)
+        yield from free_parts(answered)
 
-    def _news(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
+    def _new_errors(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Return the error codes that are new to the controller (rule 3).
 
         A partition that became unavailable has an error; a partition that became available again has NONE.

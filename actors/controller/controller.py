@@ -109,7 +109,7 @@ class ControllerActor(FlowActor):
         if isinstance(message, WakeupMessage):
             message = message.payload
             if isinstance(message, Reelect):
-                self.context.hold_back(False)
+                self.context.set_backing_off(False)
         if isinstance(message, Forwarded):
             return self._serve(message)
         if self._stopped or self._is_late(message):
@@ -140,7 +140,9 @@ class ControllerActor(FlowActor):
             case Consequence.DEPOSED:
                 return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
             case Consequence.GIVEN_UP:
-                return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.give_up(self.context))
+                return self._observed(
+                    event, ControllerState.CONTROLLER_CHANGE, failover.trigger_controller_move(self.context)
+                )
             case Consequence.RELOADED if self.context.active:
                 return self._unforeseen(event, error)
         return None

@@ -69,7 +69,10 @@ class MarkerSenderActor(RequestSender[Marker]):
         self.send(self._parent, RetryMarkers(tuple(entries)))
 
     def _carry_out(self, outcome: Outcome) -> list[Marker]:
-        """Send a marker's results to the TransactionsActor that owns it. Return the markers that must be sent again."""
+        """Send the result of a marker to the marker's owner, a TransactionsActor.
+
+        Return a list with the marker for the partitions to try again, or an empty list.
+        """
         marker, start = outcome.marker, self._start
         who = marker.transactional_id, marker.producer_id, marker.producer_epoch
         for partition, code in outcome.failed:

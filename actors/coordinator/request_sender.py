@@ -50,15 +50,15 @@ class RequestSender(Dispatcher, Generic[_T]):
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
         """Fail the entries, because the request got no response (rule 2)."""
         if self._is_awaited(message.correlation_id):
-            self._give_up(message.reason)
+            self._fail_all(message.reason)
 
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Fail the entries and exit, because the broker has another endpoint (rule 2)."""
         self.send(self._start.network, CloseConnection(self._start.channel))
         if self._in_flight or self._queue:
-            self._give_up("the broker has another endpoint")
+            self._fail_all("the broker has another endpoint")
 
-    def _give_up(self, reason: str) -> None:
+    def _fail_all(self, reason: str) -> None:
         """Fail the entries in flight and in the queue (rule 2)."""
         sent = len(self._in_flight)
         entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False

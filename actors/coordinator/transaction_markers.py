@@ -140,7 +140,7 @@ class TransactionMarkersActor(BrokerSenders):
         elif message.id in self._missing:
             markers = self._missing.pop(message.id)
             if isinstance(message.result, Assignments):
-                self._tell_deleted(markers, message.result)
+                self._complete_deleted(markers, message.result)
             else:
                 self._unknown += markers
         self._wait()
@@ -180,7 +180,7 @@ class TransactionMarkersActor(BrokerSenders):
         topics = tuple(sorted({each.topic for marker in markers for each in marker.partitions}))
         self.send(self._start.bridge, Ask(self._questions, GetAssignments(topics, watch=False)))
 
-    def _tell_deleted(self, markers: list[Marker], found: Assignments) -> None:
+    def _complete_deleted(self, markers: list[Marker], found: Assignments) -> None:
         """Report deleted partitions as marked. Markers of other partitions wait."""
         existing = {topic.topic for topic in found.topics} | set(found.unreadable)
         for marker in markers:

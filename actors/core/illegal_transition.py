@@ -12,17 +12,17 @@ State = TypeVar("State", bound=enum.Enum)
 class IllegalTransition(Exception):
     """`subject` cannot move from the state `previous` to `target`.
 
-    `story` is a text with the reason, or with the last state changes of the subject.
+    `details` is a text with the reason, or with the last state changes of the subject.
 
     All fields are arguments of the exception, so that pickling keeps them.
     """
 
-    def __init__(self, subject: str, previous: enum.Enum, target: enum.Enum, story: str) -> None:
-        super().__init__(subject, previous, target, story)
-        self.subject, self.previous, self.target, self.story = subject, previous, target, story
+    def __init__(self, subject: str, previous: enum.Enum, target: enum.Enum, details: str) -> None:
+        super().__init__(subject, previous, target, details)
+        self.subject, self.previous, self.target, self.details = subject, previous, target, details
 
     def __str__(self) -> str:
-        return f"{self.subject} cannot move from {self.previous.value} to {self.target.value}: {self.story}"
+        return f"{self.subject} cannot move from {self.previous.value} to {self.target.value}: {self.details}"
 
 
 def enter(subject: str, state: State, target: State, table: Mapping[State, Collection[State]]) -> State:

@@ -56,8 +56,8 @@ def _id_taken(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
-    lives: list[NodeRun] = [each for each in facts.lives if each.place.run == place.run]
-    return any(at > place.at for life in lives for _, at in life.registered)
+    node_runs: list[NodeRun] = [each for each in facts.node_runs if each.place.run == place.run]
+    return any(at > place.at for node_run in node_runs for _, at in node_run.registered)
 
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:

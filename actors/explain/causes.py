@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import assignment_of, end_of_record, registered_life, state_history, target_of
+from actors.explain.histories import assignment_of, end_of_record, registered_run, state_history, target_of
 from messages.cluster import NO_LEADER, TopicPartition, partition_named
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
@@ -176,15 +176,15 @@ def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerG
 def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
     """Return why the broker disappeared: it failed, it was killed or stopped, or its session ended while it ran."""
     noticed = gone.noticed
-    life = registered_life(facts, gone.broker, noticed)
-    if life is None:
+    node_run = registered_run(facts, gone.broker, noticed)
+    if node_run is None:
         return None
-    run = life.place.run
-    if life.end <= noticed.at + AT_ONCE and life.ending in (KILLED, STOPPED):
-        failed = last_before(facts.failed_nodes, life.place, run)
-        asked = last_before(facts.stops, life.place, run)
-        if life.end <= noticed.at or failed is not None or asked is not None:
-            return failed or life
+    run = node_run.place.run
+    if node_run.end <= noticed.at + AT_ONCE and node_run.ending in (KILLED, STOPPED):
+        failed = last_before(facts.failed_nodes, node_run.place, run)
+        asked = last_before(facts.stops, node_run.place, run)
+        if node_run.end <= noticed.at or failed is not None or asked is not None:
+            return failed or node_run
     stopping = last_before(facts.stops, noticed, run)
     if stopping is not None:
         return stopping
@@ -192,7 +192,7 @@ def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
     near = [each for each in expired if each.place.at > noticed.at - AT_ONCE]
     if near:
         return near[0]
-    return RecordingGap(life.place, noticed.at - life.place.at)
+    return RecordingGap(node_run.place, noticed.at - node_run.place.at)
 
 
 def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap | None:
@@ -207,8 +207,8 @@ def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, 
     Of the node's runs that began before `end`, only the last is considered, because the removal of a fault is not
     recorded while its node is dead.
     """
-    lives = [life for life in facts.lives if life.place.node == node and life.began <= end]
-    run = max(lives, key=lambda life: life.began).place.run if lives else ""
+    node_runs = [node_run for node_run in facts.node_runs if node_run.place.node == node and node_run.began <= end]
+    run = max(node_runs, key=lambda node_run: node_run.began).place.run if node_runs else ""
     active: dict[str, NodeFaultChange] = {}
     for each in facts.node_faults:
         if each.place.run != run or each.fault not in kinds or each.place.at > end:
@@ -220,8 +220,8 @@ def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, 
     return max(active.values(), key=lambda each: each.place, default=None)
 
 
-def _of_life(facts: TraceFacts, life: NodeRun) -> StopRequested | None:
-    return last_before(facts.stops, life.place, life.place.run) if life.ending == STOPPED else None
+def _stop_of_run(facts: TraceFacts, node_run: NodeRun) -> StopRequested | None:
+    return last_before(facts.stops, node_run.place, node_run.place.run) if node_run.ending == STOPPED else None
 
 
 def _of_failure(facts: TraceFacts, failure: NodeFailure) -> Fact | None:
@@ -305,7 +305,7 @@ def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
             if disk is not None and event is not None and event.kind in _DISK_EVENTS:
                 return disk
         if before.leader == NO_LEADER:
-            came = _came(facts, state)
+            came = _registration_of_leader(facts, state)
             if came is not None:
                 return came
     return event
@@ -314,7 +314,7 @@ def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
 _DISK_EVENTS = ("LogDirEventNotification", "LeaderAndIsrResponseReceived")
 
 
-def _came(facts: TraceFacts, state: StateWrite) -> BrokerCame | None:
+def _registration_of_leader(facts: TraceFacts, state: StateWrite) -> BrokerCame | None:
     """Return the registration by which the new leader became electable."""
     before: BrokersRead | None = None
     came = None
@@ -331,8 +331,8 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
     """Return why a follower was behind: its process ended, was suspended or slow, or could not reach its leader."""
     place, broker, leader = lagged.place, lagged.broker, lagged.leader
     begin = place.at - max(lagged.lag, lagged.caught_up_ago, 0.0) - AT_ONCE
-    lives = [each for each in facts.lives if each.place.node == broker and each.began <= place.at]
-    last = max(lives, key=lambda each: each.began, default=None)
+    node_runs = [each for each in facts.node_runs if each.place.node == broker and each.began <= place.at]
+    last = max(node_runs, key=lambda each: each.began, default=None)
     if last is not None and last.end <= place.at:
         return last_before(facts.failed_nodes, last.place, last.place.run) or last
     fault = _injected(facts, broker, FOLLOWER_FAULTS, begin, place.at) or _injected(
@@ -439,14 +439,14 @@ def _of_election(facts: TraceFacts, elected: ControllerElected) -> ControllerRes
 def _of_resignation(facts: TraceFacts, term: ControllerResigned) -> Fact | None:
     """Return why a controller's term ended."""
     run, place = term.place.run, term.place
-    life = next((each for each in facts.lives if each.place.run == run), None)
+    node_run = next((each for each in facts.node_runs if each.place.run == run), None)
     deleted = last_before(facts.deleted_controllers, place, run)
     kind = term.event.kind if term.event is not None else ""
     if "killed" in term.why:
-        return life
+        return node_run
     if kind == "ControllerShutdown" or "stopped" in term.why:
         failure = last_before(facts.failed_nodes, place, run)
-        return failure or last_before(facts.stops, place, run) or life
+        return failure or last_before(facts.stops, place, run) or node_run
     if kind == "SessionExpired" or "session" in term.why:
         return last_before([each for each in facts.sessions if each.state == "expired"], place, run)
     if kind == "Reelect" and deleted is not None:
@@ -618,7 +618,7 @@ def _of_transaction_request(facts: TraceFacts, request: TransactionRequest) -> F
 
 CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     BrokerGone: _end_of_broker,
-    NodeRun: _of_life,
+    NodeRun: _stop_of_run,
     NodeFailure: _of_failure,
     LogDirectoryFailed: _of_disk,
     SessionChanged: _of_session,

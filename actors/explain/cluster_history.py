@@ -68,13 +68,13 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
 
 def _processes(facts: TraceFacts) -> Iterator[Sentence]:
     began: set[int] = set()
-    for life in sorted(facts.lives, key=lambda life: life.began):
-        node = life.place.node
+    for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began):
+        node = node_run.place.node
         if node in began:
-            yield Sentence(f"broker {node} was started again", life.place._replace(at=life.began, n=1))
+            yield Sentence(f"broker {node} was started again", node_run.place._replace(at=node_run.began, n=1))
         began.add(node)
-        if life.ending in ENDED:
-            yield Sentence(f"broker {node} {ENDED[life.ending]}", life.place)
+        if node_run.ending in ENDED:
+            yield Sentence(f"broker {node} {ENDED[node_run.ending]}", node_run.place)
 
 
 def _faults(facts: TraceFacts) -> Iterator[Sentence]:

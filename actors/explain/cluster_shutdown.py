@@ -22,19 +22,21 @@ def shutdown_of(facts: TraceFacts) -> float | None:
     Returns:
         None if a node still runs, or if a node was killed after that time.
     """
-    last = {life.place.node: life for life in sorted(facts.lives, key=lambda life: life.began)}
-    if any(life.ending not in (STOPPED, KILLED) for life in last.values()):
+    last = {node_run.place.node: node_run for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began)}
+    if any(node_run.ending not in (STOPPED, KILLED) for node_run in last.values()):
         return None
     began = None
-    for at in sorted((_stopped(facts, life) for life in last.values() if life.ending == STOPPED), reverse=True):
+    for at in sorted(
+        (_stopped(facts, node_run) for node_run in last.values() if node_run.ending == STOPPED), reverse=True
+    ):
         if began is not None and began - at > TOGETHER:
             break
         began = at
-    killed = [life.end for life in last.values() if life.ending == KILLED]
+    killed = [node_run.end for node_run in last.values() if node_run.ending == KILLED]
     return None if began is None or max(killed, default=began) > began else began
 
 
-def _stopped(facts: TraceFacts, life: NodeRun) -> float:
+def _stopped(facts: TraceFacts, node_run: NodeRun) -> float:
     """Return when a broker began to stop, in seconds since 1970."""
-    asked = last_before(facts.stops, life.place, life.place.run)
-    return life.end if asked is None else asked.place.at
+    asked = last_before(facts.stops, node_run.place, node_run.place.run)
+    return node_run.end if asked is None else asked.place.at

@@ -19,7 +19,7 @@ from actors.explain.histories import (
     ids,
     latest_assignments,
     pending_deletion,
-    registered_life,
+    registered_run,
     replicas_of,
     since_when,
     state_history,
@@ -228,7 +228,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
             lines += _outage(facts, before, gap, state)
         before, gap = state, []
     if before is not None and gap and not pending_deletion(facts, partition.topic):
-        last = max((each.place for each in facts.lives), default=gap[-1].place)
+        last = max((each.place for each in facts.node_runs), default=gap[-1].place)
         began, since = _lost_at(facts, before, gap[0])
         words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
         lines.append(Sentence(words, gap[0].place))
@@ -288,9 +288,9 @@ def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> st
 
     If the leader was killed, the text names the timeout of its ZooKeeper session.
     """
-    life = registered_life(facts, before.leader, first.place)
+    node_run = registered_run(facts, before.leader, first.place)
     received = f"the controller received {first.words} ({first.kind})"
-    if life is not None and life.ending == KILLED and life.end <= first.place.at:
+    if node_run is not None and node_run.ending == KILLED and node_run.end <= first.place.at:
         return f"until the ZooKeeper session of broker {before.leader} timed out and {received}"
     return f"until {received}"
 
@@ -305,9 +305,9 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     """Return when the leader of `led` was lost, in seconds since 1970, and the evidence; `after` is the next state."""
     event = after.event
     noticed = event.place if event is not None else after.place
-    life = registered_life(facts, led.leader, noticed)
-    if life is not None and life.end <= after.taken:
-        return min(life.end, noticed.at), f"the last record of broker {led.leader}"
+    node_run = registered_run(facts, led.leader, noticed)
+    if node_run is not None and node_run.end <= after.taken:
+        return min(node_run.end, noticed.at), f"the last record of broker {led.leader}"
     return (
         noticed.at,
         f"the controller received {f'{event.words} ({event.kind})' if event is not None else 'the event'}",
@@ -325,9 +325,9 @@ def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """
     times: list[Interval] = []
     for broker in brokers:
-        lives = [each for each in facts.lives if each.place.node == broker]
-        times += [(each.registered[0][1], each.end) for each in lives if each.registered]
-        if not lives:
+        node_runs = [each for each in facts.node_runs if each.place.node == broker]
+        times += [(each.registered[0][1], each.end) for each in node_runs if each.registered]
+        if not node_runs:
             ends = [*(each.place.at for each in facts.seen[1:]), math.inf]
             times += [
                 (each.place.at, end) for each, end in zip(facts.seen, ends, strict=False) if broker in each.brokers

@@ -94,7 +94,7 @@ class TraceFacts:
     hosted: list[GroupHosted] = dataclasses.field(default_factory=list)
     group_states: list[GroupStateChanged] = dataclasses.field(default_factory=list)
     member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
-    lives: list[NodeRun] = dataclasses.field(default_factory=list)
+    node_runs: list[NodeRun] = dataclasses.field(default_factory=list)
     undecodable: list[Undecodable] = dataclasses.field(default_factory=list)
 
     def terms(self) -> list[ControllerElected | ControllerResigned]:
@@ -170,8 +170,10 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
     for field in dataclasses.fields(facts):
         kept = [fact for fact in getattr(facts, field.name) if fact.place.at < at or isinstance(fact, NodeRun)]
         setattr(earlier, field.name, kept)
-    earlier.lives = [
-        life if life.place.at < at else life._replace(ending=RUNNING) for life in facts.lives if life.began < at
+    earlier.node_runs = [
+        node_run if node_run.place.at < at else node_run._replace(ending=RUNNING)
+        for node_run in facts.node_runs
+        if node_run.began < at
     ]
     return earlier
 

@@ -73,18 +73,18 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
     return since
 
 
-def registered_life(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
+def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
     """Find the broker's last registration that a controller read before `noticed`. Return the run that made it.
 
     If that registration is not recorded, return the broker's last run that registered before `noticed`; None if there
     is no such run.
     """
-    lives = [each for each in facts.lives if each.place.node == broker and each.registered]
+    node_runs = [each for each in facts.node_runs if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]
-    for life in lives:
-        if epochs and epochs[-1] in dict(life.registered):
-            return life
-    registered = [each for each in lives if each.registered[0][1] <= noticed.at]
+    for node_run in node_runs:
+        if epochs and epochs[-1] in dict(node_run.registered):
+            return node_run
+    registered = [each for each in node_runs if each.registered[0][1] <= noticed.at]
     return max(registered, key=lambda each: each.registered[0][1], default=None)
 
 
@@ -100,4 +100,4 @@ def ids(brokers: Sequence[int]) -> str:
 
 def end_of_record(facts: TraceFacts) -> TracePosition:
     """Return the last recorded position of the trace."""
-    return max((life.place for life in facts.lives), default=TracePosition(0.0, 0, "", 0))
+    return max((node_run.place for node_run in facts.node_runs), default=TracePosition(0.0, 0, "", 0))

@@ -29,7 +29,7 @@ from actors.explain.histories import (
     ids,
     latest_assignments,
     pending_deletion,
-    registered_life,
+    registered_run,
     since_when,
     state_history,
     target_of,
@@ -234,8 +234,8 @@ def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
     """
     before = before_of(facts, state)
     noticed = state.event.place if state.event is not None else state.place
-    life = registered_life(facts, before.leader, noticed) if before is not None else None
-    return min(life.end, noticed.at) if life is not None else noticed.at
+    node_run = registered_run(facts, before.leader, noticed) if before is not None else None
+    return min(node_run.end, noticed.at) if node_run is not None else noticed.at
 
 
 def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:

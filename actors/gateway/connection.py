@@ -35,7 +35,7 @@ from actors.gateway.request_faults import (
     RequestFaults,
     throttled,
 )
-from actors.gateway.sliced_tasks import SlicedTaskQueue, letting_go
+from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages.apis import API_BY_REQUEST, APIS
@@ -182,12 +182,12 @@ class Connection:
         for timer in filter(None, self._holds.values()):
             timer.cancel()
         self._gateway.closed(self)
-        self._give_memory_back()
+        self._release_memory()
 
     def received(self, count: int) -> None:
         """Handle bytes that the client sent."""
         self._gateway.active(self)
-        self._go_on()
+        self._begin_next()
 
     def pause_writing(self) -> None:
         """Stop beginning requests: the client does not read its responses."""
@@ -200,11 +200,11 @@ class Connection:
 
     def pace(self) -> None:
         """Stop or resume new requests and the reading of the socket, after the gateway was paused or resumed."""
-        self._go_on()
+        self._begin_next()
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def _go_on(self) -> None:
+    def _begin_next(self) -> None:
         """Begin the requests whose turn it is."""
         self._going_on = False
         if self._beginning:
@@ -237,14 +237,14 @@ class Connection:
             return False
         if not self._under_way:
             return True
-        if not self._takes_more():
+        if not self._can_start_produce():
             return False
         key = self._stream.frames.next_key()
         if key is None:
             self._receive_more()
         return key == _PRODUCE
 
-    def _takes_more(self) -> bool:
+    def _can_start_produce(self) -> bool:
         """Return whether the connection may start another Produce request while earlier ones are in progress."""
         return self._only_produce and len(self._under_way) < UNDER_WAY and self._bytes_under_way < UNDER_WAY_BYTES
 
@@ -266,9 +266,9 @@ class Connection:
     def _release(self, hold: Hold) -> None:
         """Remove this hold, and begin requests if no other hold is left."""
         self._holds.pop(hold, None)
-        self._go_on()
+        self._begin_next()
 
-    def _give_memory_back(self) -> None:
+    def _release_memory(self) -> None:
         taken, self._taken = self._taken, 0
         self._gateway.memory.give_back(taken)
 
@@ -286,7 +286,7 @@ class Connection:
         self._throttle_if_due()
 
     def _throttle_if_due(self) -> None:
-        """Begin no request while the connection exceeds its rate limit for trace data."""
+        """Throttle the connection if it exceeds its rate limit for trace data."""
         delay = self._allowance.delay(asyncio.get_running_loop().time())
         if delay:
             self._mute(delay)
@@ -299,7 +299,7 @@ class Connection:
     def _unthrottle(self) -> None:
         self._holds.pop(Hold.THROTTLED, None)
         self._throttle_if_due()  # the client may have used more of its quota meanwhile
-        self._go_on()
+        self._begin_next()
 
     def _begin(self, frame: Data) -> None:
         size, key = len(frame), int.from_bytes(frame[:2], "big")
@@ -331,7 +331,7 @@ class Connection:
                 then(result)
 
         self._steps[id(steps)] = steps
-        self._gateway.bench.go_on_with(steps, finished, long)
+        self._gateway.bench.continue_steps(steps, finished, long)
 
     def _check(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Check the records of a Produce request, and pass the request on."""
@@ -346,7 +346,7 @@ class Connection:
     def _submit(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Pass on a decoded request, refuse it, or inject a fault into it."""
         if self._taken:
-            self._give_memory_back()
+            self._release_memory()
         self._state = enter(self._peer, self._state, READY, PREVIOUS)
         header, parts, request = read
         under_way = _PendingResponse(header, self._size)
@@ -450,7 +450,7 @@ class Connection:
         """Store the encoded response with its request, and send all responses whose turn it is."""
         answered.pieces = pieces
         if parts:
-            self._gateway.bench.begin(letting_go(parts), lambda _: None)
+            self._gateway.bench.begin(free_parts(parts), lambda _: None)
         if not self._answering:
             self._send_answers()
 
@@ -470,10 +470,10 @@ class Connection:
         if self._state is REFUSING:
             self._refuse_in_turn(self._refusal)
         if not self._under_way:
-            self._go_on()
+            self._begin_next()
         elif not self._going_on:
             self._going_on = True  # wait for the end of this loop turn: the other responses usually arrive by then
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._begin_next)
 
     def _refuse_in_turn(self, reason: str) -> None:
         """As soon as no request is in progress, log the reason and close the connection (rule 2)."""
@@ -512,7 +512,7 @@ class Connection:
         if self._holds or self._gateway.paused or self._state is REFUSING:
             useful = False
         elif frames.is_large:
-            useful = not (whole or self._state is DECODING) and (not self._under_way or self._takes_more())
+            useful = not (whole or self._state is DECODING) and (not self._under_way or self._can_start_produce())
         else:
             useful = frames.held < READ_AHEAD or not (whole or frames.is_refused)
         (self._stream.resume_reading if useful else self._stream.pause_reading)()

@@ -74,7 +74,7 @@ class IdleFetchSessions:
         call_later: Calls a function after a number of seconds; its result can be cancelled.
         now: Returns the time of the node's clock in seconds.
         answer: Called with each response to a client.
-        tell: Called with each message to the actor that handles fetches.
+        send: Called with each message to the actor that handles fetches.
     """
 
     def __init__(
@@ -82,12 +82,12 @@ class IdleFetchSessions:
         call_later: Callable[[float, Callable[[], None]], Any],
         now: Callable[[], float],
         answer: Callable[[ClientResponse], None],
-        tell: Callable[[Message], None],
+        send: Callable[[Message], None],
     ) -> None:
         self._call_later = call_later
         self._now = now
         self._answer = answer
-        self._tell = tell
+        self._send = send
         self._resting: dict[int, _IdleFetchSession] = {}
 
     def rest(self, answer: ClientResponse) -> None:
@@ -96,7 +96,7 @@ class IdleFetchSessions:
         self._resting[session_id] = rest = _IdleFetchSession(answer.rest, self._now())
         self._await(session_id, rest)
 
-    def takes(self, request: ClientRequest) -> bool:
+    def hold_if_idle(self, request: ClientRequest) -> bool:
         """Hold the request if it is an idle poll of an idle session (rule 2); return whether it is held.
 
         Any other request of an idle session ends the session's idle state.
@@ -136,7 +136,7 @@ class IdleFetchSessions:
     def stop_representing(self, session_id: int) -> None:
         """Let the held poll no longer represent others; it is answered when its own maximum wait ends."""
         rest = self._resting[session_id]
-        self._come_to_date(rest)
+        self._end_representation(rest)
         left = rest.used_at + rest.wait - self._now()
         rest.timer = self._call_later(left, partial(self._time_is_up, session_id, rest))
 
@@ -146,11 +146,11 @@ class IdleFetchSessions:
         if rest is None:
             return
         rest.timer.cancel()
-        self._come_to_date(rest)
-        self._tell(FetchSessionWoken(session_id, rest.epoch, rest.used_at))
+        self._end_representation(rest)
+        self._send(FetchSessionWoken(session_id, rest.epoch, rest.used_at))
         if rest.held is not None:
             left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
-            self._tell(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
+            self._send(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
 
     def wake_all(self) -> None:
         """End the idle state of every session."""
@@ -168,10 +168,10 @@ class IdleFetchSessions:
         """Stop answering polls."""
         for rest in self._resting.values():
             rest.timer.cancel()
-            self._come_to_date(rest)
+            self._end_representation(rest)
         self._resting.clear()
 
-    def _come_to_date(self, rest: _IdleFetchSession) -> None:
+    def _end_representation(self, rest: _IdleFetchSession) -> None:
         """If the held poll represents others, end this: set the time of the session's last poll, and call `ended`."""
         ended, rest.ended = rest.ended, None
         if ended is not None:

@@ -101,9 +101,9 @@ class ListenerGateway:
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
         self._logs: ActorAddress | None = None
-        self.figures: RequestMetrics | None = None
+        self.request_metrics: RequestMetrics | None = None
         """The request metrics; None if requests are not counted."""
-        self._idle = IdleFetchSessions(_call_later, base.clock.now, self._respond, self._tell)
+        self._idle = IdleFetchSessions(_call_later, base.clock.now, self._respond, self._send_to_fetches)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     @property
@@ -205,8 +205,8 @@ class ListenerGateway:
 
     def _respond_all(self, id: int, responses: Sequence[ClientResponse]) -> None:
         """Pass on the responses to requests of one connection."""
-        if self.figures is not None:
-            self.figures.answered(id, [response.correlation_id for response in responses])
+        if self.request_metrics is not None:
+            self.request_metrics.answered(id, [response.correlation_id for response in responses])
         if id in self._connections:
             self._connections[id].respond(responses)
 
@@ -285,9 +285,9 @@ class ListenerGateway:
         self._connections.pop(connection.id, None)
         if connection.waits_for_records:
             self._idle.gone(connection.id)
-            self._tell(ClientGone(connection.id))
-        if self.figures is not None:
-            self.figures.closed(connection.id)
+            self._send_to_fetches(ClientGone(connection.id))
+        if self.request_metrics is not None:
+            self.request_metrics.closed(connection.id)
         self._count.end(connection.address)
         if self._serving and self._full:
             self._serve()
@@ -317,13 +317,13 @@ class ListenerGateway:
         to = self._handler
         if isinstance(request, ClientRequests):
             to = self._records
-            if self.figures is not None:
-                self.figures.asked(request.requests)
+            if self.request_metrics is not None:
+                self.request_metrics.sent(request.requests)
         elif isinstance(request, ClientRequest):
-            if self.figures is not None:
-                self.figures.asked((request,))
+            if self.request_metrics is not None:
+                self.request_metrics.sent((request,))
             if type(request.request) in CARRIERS:
-                if self._idle.takes(request):
+                if self._idle.hold_if_idle(request):
                     return
                 to = self._records
         if to is not None:
@@ -335,7 +335,7 @@ class ListenerGateway:
             hit = FaultInjected(connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value)
             self._base.inject(self._handler, hit, self.address)
 
-    def _tell(self, message: Message) -> None:
+    def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)

@@ -128,11 +128,11 @@ class MemoryNetwork:
         return MemoryListener(base, settings, self)
 
     def begin(
-        self, host: str, transmit: Transmit, tell: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
+        self, host: str, transmit: Transmit, reply: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
     ) -> _InFlightRequest:
-        """Send a request from a host. `tell` is called once, with Received or TransmitFailed."""
+        """Send a request from a host. `reply` is called once, with Received or TransmitFailed."""
         self.connections += 1
-        exchange = _InFlightRequest(self, self.connections, host, transmit, parts, tell)
+        exchange = _InFlightRequest(self, self.connections, host, transmit, parts, reply)
         self.under_way[exchange.connection] = exchange
         exchange.wait()
         if self.heard is not None:
@@ -153,7 +153,7 @@ class MemoryNetwork:
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
-        """Let an arrived idle poll represent all polls that would follow it, if the wire is steady (rule 4)."""
+        """If the wire is steady, let an arrived idle poll represent all polls after it (rule 4)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             representing = self._representing.setdefault(_pair(*hosts), {})
@@ -186,7 +186,7 @@ class _InFlightRequest:
         host: str,
         transmit: Transmit,
         parts: tuple[AnyMessage, ...],
-        tell: Callable[[Message], None],
+        reply: Callable[[Message], None],
     ) -> None:
         self.connection = connection
         self.host = host
@@ -199,7 +199,7 @@ class _InFlightRequest:
         self.lost = False
         """Whether messages in flight are lost."""
         self._network = network
-        self._tell = tell
+        self._reply = reply
         self._timer: Any = None
         self._stop_representing: Callable[[], None] | None = None
 
@@ -260,7 +260,7 @@ class _InFlightRequest:
         if not self.over:
             self.forget()
             for message in outcome:
-                self._tell(message)
+                self._reply(message)
 
 
 class MemoryGateway:
@@ -298,24 +298,24 @@ class MemoryGateway:
                     "The network gateway ignores an unexpected %s message from actor %s", type(message).__name__, sender
                 )
 
-    def _begin(self, transmit: Transmit, tell: Callable[[Message], None]) -> None:
+    def _begin(self, transmit: Transmit, reply: Callable[[Message], None]) -> None:
         parts = tuple(self._parts.pop(transmit.channel, ()))
         self._repeated.discard(transmit.channel)
         if transmit.again:
             self._repeated.add(transmit.channel)
-        self._exchange(transmit, tell, parts)
+        self._exchange(transmit, reply, parts)
 
     def _exchange(
-        self, transmit: Transmit, tell: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
+        self, transmit: Transmit, reply: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
     ) -> None:
         def report(outcome: Message) -> None:
             following = None
             if isinstance(outcome, Received) and transmit.channel in self._repeated:
                 following = poll_again(transmit, outcome.response)
             if following is None:
-                tell(outcome)
+                reply(outcome)
             else:
-                self._exchange(following, tell)
+                self._exchange(following, reply)
 
         self._under_way[transmit.channel] = self._network.begin(self._host, transmit, report, parts)
 
@@ -343,14 +343,14 @@ class MemoryListener:
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
-        self.figures: RequestMetrics | None = None
+        self.request_metrics: RequestMetrics | None = None
         """The request metrics; None if requests are not counted."""
         self._waiting: list[tuple[_InFlightRequest, str]] = []
         self._exchanges: dict[int, _InFlightRequest] = {}
         """Unanswered requests, by connection."""
         self._parts: dict[int, list[AnyMessage]] = {}
         """Parts that precede a response, by connection."""
-        self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._tell)
+        self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._send_to_fetches)
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
@@ -409,9 +409,9 @@ class MemoryListener:
 
     def _respond(self, message: ClientResponse) -> None:
         id, response = message.connection, message.response
-        if self.figures is not None:
-            self.figures.answered(id, (message.correlation_id,))
-            self.figures.closed(id)
+        if self.request_metrics is not None:
+            self.request_metrics.answered(id, (message.correlation_id,))
+            self.request_metrics.closed(id)
         if message.rest:
             self._idle.rest(message)
         parts = tuple(self._parts.pop(id, ()))
@@ -424,7 +424,7 @@ class MemoryListener:
                 watcher.responded(id, exchange.transmit.endpoint.host, exchange.request, whole)
         self._answer(id, lambda exchange: exchange.received(parts, response))
 
-    def _tell(self, message: Message) -> None:
+    def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
@@ -447,11 +447,11 @@ class MemoryListener:
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
         to = self._records if type(transmit.request) in CARRIERS else self._handler
         if to is not None:
-            if self.figures is not None:
-                self.figures.asked((request,))
+            if self.request_metrics is not None:
+                self.request_metrics.sent((request,))
             if self._network.watcher is not None:
                 self._network.watcher.arrived(connection, transmit.endpoint.host, exchange.request)
-            if self._idle.takes(request):
+            if self._idle.hold_if_idle(request):
                 self._network.held(exchange, self._idle)
                 return
             for part in exchange.parts:

@@ -110,11 +110,11 @@ class _Summary(Collector):
         """Yield all samples."""
         family = Metric(self._name, help_of(self._name), "summary")
         for labels, observed in self._observed.items():
-            said = dict(labels)
+            by_name = dict(labels)
             for quantile in QUANTILES:
-                family.add_sample(self._name, {**said, "quantile": str(quantile)}, observed.quantile(quantile))
-            family.add_sample(f"{self._name}_count", said, observed.count)
-            family.add_sample(f"{self._name}_sum", said, observed.sum)
+                family.add_sample(self._name, {**by_name, "quantile": str(quantile)}, observed.quantile(quantile))
+            family.add_sample(f"{self._name}_count", by_name, observed.count)
+            family.add_sample(f"{self._name}_sum", by_name, observed.sum)
         yield family
 
 

@@ -33,7 +33,7 @@ class RequestMetrics:
         self._under_way: dict[int, dict[int, tuple[AnyMessage, float]]] = {}
         """Connection -> correlation id -> request and its start time."""
 
-    def asked(self, requests: Iterable[ClientRequest]) -> None:
+    def sent(self, requests: Iterable[ClientRequest]) -> None:
         """Store the start times of requests that are now sent to the actors."""
         now = self._now()
         for each in requests:

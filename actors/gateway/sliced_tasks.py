@@ -22,7 +22,7 @@ T = TypeVar("T")
 Finished = Callable[[T | WireError], None]
 
 
-def letting_go(parts: list[Any]) -> Steps[None]:
+def free_parts(parts: list[Any]) -> Steps[None]:
     """Free parts one by one: freeing a hundred thousand entries at once would block the loop."""
     while parts:
         parts.pop()
@@ -46,16 +46,18 @@ class SlicedTaskQueue:
         A caller that does not need the result any more closes the steps. `finished` is then called with None.
         """
         if not self._step(steps, finished):
-            self.go_on_with(steps, finished)
+            self.continue_steps(steps, finished)
 
-    def go_on_with(self, steps: LongSteps[T], finished: Finished[T], long: Callable[[], None] | None = None) -> None:
+    def continue_steps(
+        self, steps: LongSteps[T], finished: Finished[T], long: Callable[[], None] | None = None
+    ) -> None:
         """Continue steps whose first slice has run. `long` is the call that this slice yielded, if any (rule 2)."""
         if long is not None:
             self._call(long, steps, finished)
             return
         self._jobs.append((steps, finished))
         if len(self._jobs) == 1:
-            self._go_on()
+            self._schedule_turn()
 
     async def result(self, steps: LongSteps[T]) -> T:
         """Run the steps and return their result. Raises their WireError."""
@@ -82,7 +84,7 @@ class SlicedTaskQueue:
 
         self._thread.submit(long).add_done_callback(over)
 
-    def _go_on(self) -> None:
+    def _schedule_turn(self) -> None:
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
@@ -95,7 +97,7 @@ class SlicedTaskQueue:
             if self.cpu() - began >= self._turn_seconds:
                 break
         if self._jobs:
-            self._go_on()
+            self._schedule_turn()
 
     def _step(self, steps: LongSteps[T], finished: Finished[T]) -> bool:
         """Run one slice.

@@ -71,7 +71,7 @@ class Listener(Protocol):
     """The interface of incoming connections, real or in memory."""
 
     address: ActorAddress
-    figures: RequestMetrics | None
+    request_metrics: RequestMetrics | None
     """The request metrics; None if requests are not counted."""
 
     def connection_counts(self) -> Iterable[Row]:
@@ -140,7 +140,7 @@ class Node:
         clock: The clock of the node's base.
         scheduler: Runs the node's base.
         ports: I/O adapters that replace those of the machine, by name.
-        tell: Called with NodeReady, NodeFailed and NodeStopped.
+        notify: Called with NodeReady, NodeFailed and NodeStopped.
         recorder: Records the node's trace; None means a recorder that trace.detail selects.
     """
 
@@ -153,7 +153,7 @@ class Node:
         clock: Clock,
         scheduler: Scheduler,
         ports: Mapping[str, Any] | None = None,
-        tell: Callable[[Message], None] | None = None,
+        notify: Callable[[Message], None] | None = None,
         recorder: Recorder | FlightRecorder | NullRecorder | None = None,
     ) -> None:
         self.settings = settings
@@ -162,12 +162,12 @@ class Node:
         self.metrics = MetricsGateway(base)
         self.network = network(base)
         self.listener = listener(base, settings)
-        self.listener.figures = RequestMetrics(self.metrics, clock.now)
+        self.listener.request_metrics = RequestMetrics(self.metrics, clock.now)
         self.ready: NodeReady | None = None
         self.ended: NodeFailed | NodeStopped | None = None
         """The message with which the node ended or failed. `stop` must still be called."""
         self._scheduler = scheduler
-        self._tell = tell
+        self._notify = notify
         self._system = local_system(base)
         self._process = base.external_endpoint("process", self._process_received)
         self._store_gateway = StoreGateway(base, store, self._process)
@@ -276,8 +276,8 @@ class Node:
             self.ready = message
         elif isinstance(message, NodeFailed | NodeStopped):
             self.ended = self.ended or message
-        if self._tell is not None:
-            self._tell(message)
+        if self._notify is not None:
+            self._notify(message)
 
     def _watch_metrics(self) -> None:
         """Register the metrics that are read at each scrape."""
@@ -293,14 +293,14 @@ class Node:
         metrics.watch_table(CONNECTIONS, ("listener",), self.listener.connection_counts)
         metrics.watch_process()
         metrics.begin(COUNTERS)
-        metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_figures)
+        metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_metrics)
         metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         longest = self.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         metrics.watch(LATE_TRANSACTIONS, lambda: self._logs.late_transactions(longest))
         metrics.watch_reason("kafka_actors_trace_failed", lambda: recorder.reason)
 
-    def _log_figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
-        for place, (size, start, end, segments, high_watermark, first_unstable) in self._logs.figures():
+    def _log_metrics(self) -> Iterator[tuple[tuple[str, str], tuple[int, ...]]]:
+        for place, (size, start, end, segments, high_watermark, first_unstable) in self._logs.log_metrics():
             lag = high_watermark - last_stable_offset(first_unstable, start, high_watermark)
             yield place, (size, start, end, segments, lag)
 

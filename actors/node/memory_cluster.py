@@ -153,7 +153,7 @@ class MemoryCluster:
         self._faults: dict[int, RequestFault | NodeFault] = {}
         """All injected faults, by number; removed ones included."""
         self._request_faults = RequestFaults()
-        self._node_faults = NodeFaults(self._hold_up, self._report_fault)
+        self._node_faults = NodeFaults(self._block, self._report_fault)
         self._members: dict[int, _Member] = {}
         self._failed: dict[int, str] = {}
         """Failed node -> the reason."""
@@ -245,7 +245,7 @@ class MemoryCluster:
 
     async def start_broker(self, id: int) -> None:
         """Start a stopped or killed node with its data. Wait first until its last session has expired."""
-        self._known(id)
+        self._check_exists(id)
         if id in self._members:
             raise ClusterError(f"broker {id} is already running")
         await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
@@ -305,7 +305,7 @@ class MemoryCluster:
             RealClock(),
             self._scheduler,
             ports={"time": self._node_faults.clock(id, settings.log_dirs)},
-            tell=partial(self._node_received, id),
+            notify=partial(self._node_received, id),
         )
         self._node_faults.wrap(id, node)
         _, listener = _gateways(node)
@@ -358,7 +358,7 @@ class MemoryCluster:
         configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
         topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
         request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
-        response = await self._asked(controller, request)
+        response = await self._response_to(controller, request)
         if not isinstance(response, CreateTopicsResponse):
             raise ClusterError(f"topic {name} was not created: {response}")
         (created,) = response.topics
@@ -366,7 +366,9 @@ class MemoryCluster:
             raise ClusterError(f"topic {name} was not created: {created.error_message} ({name_of(created.error_code)})")
 
         async def led() -> bool:
-            views = [await self._metadata(id, (name,)) for id in self._responsive if self._hear(controller, id)]
+            views = [
+                await self._metadata(id, (name,)) for id in self._responsive if self._are_connected(controller, id)
+            ]
             led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
@@ -380,7 +382,7 @@ class MemoryCluster:
         controller = self.controller_id
         if controller is None:
             raise ClusterError("there is no controller")
-        response = await self._asked(
+        response = await self._response_to(
             controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (name,), int(PATIENCE * 1000))
         )
         if not isinstance(response, DeleteTopicsResponse):
@@ -420,7 +422,7 @@ class MemoryCluster:
     async def partition_network(self, a: int, b: int) -> None:
         """Partition two nodes from each other: requests in flight fail. ZooKeeper and clients still reach both."""
         for id in (a, b):
-            self._known(id)
+            self._check_exists(id)
         if a == b:
             raise ClusterError(f"broker {a} cannot be partitioned from itself")
         self._cut.add(frozenset((a, b)))
@@ -463,7 +465,7 @@ class MemoryCluster:
     async def _inject_into_node(self, fault: NodeFault) -> None:
         for id in (fault.broker, fault.to):
             if id is not None:
-                self._known(id)
+                self._check_exists(id)
         if fault.kind in (PAUSE, SESSION_EXPIRY):
             node = self._running(fault.broker).node
             self._node_faults.inject(fault)
@@ -484,7 +486,7 @@ class MemoryCluster:
             notice = NodeFaultInjected(fault.kind, fault.value, change, fault.hits)
             self._members[fault.broker].node.notify(notice)
 
-    def _hold_up(self, id: int, seconds: float) -> None:
+    def _block(self, id: int, seconds: float) -> None:
         """Block a node for a time, because its disk is slow."""
         if id in self._members:
             self._scheduler.hold(self._members[id].node.base, seconds)
@@ -567,7 +569,7 @@ class MemoryCluster:
         except UnknownPartition:
             return False
 
-    def _known(self, id: int) -> None:
+    def _check_exists(self, id: int) -> None:
         """Raise ClusterError if no node has this id."""
         if not 0 <= id < len(self._places):
             raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
@@ -592,7 +594,7 @@ class MemoryCluster:
     def _reach(self, a: int, b: int) -> bool:
         return frozenset((a, b)) not in self._cut
 
-    def _hear(self, a: int, b: int) -> bool:
+    def _are_connected(self, a: int, b: int) -> bool:
         """Return whether two nodes reach each other and no fault delays the messages between them."""
         return self._reach(a, b) and not (self._node_faults.silences(a, b) or self._node_faults.silences(b, a))
 
@@ -604,7 +606,7 @@ class MemoryCluster:
         controller = self.controller_id
         if controller not in self._responsive:
             return False
-        if not self._hear(id, controller):
+        if not self._are_connected(id, controller):
             return True
         view = await self._metadata(id, ())
         return (
@@ -614,10 +616,10 @@ class MemoryCluster:
         )
 
     async def _metadata(self, id: int, topics: tuple[str, ...]) -> MetadataResponse | None:
-        response = await self._asked(id, MetadataRequest(METADATA_VERSION, topics, False))
+        response = await self._response_to(id, MetadataRequest(METADATA_VERSION, topics, False))
         return response if isinstance(response, MetadataResponse) else None
 
-    async def _asked(self, id: int, request: Message) -> Message:
+    async def _response_to(self, id: int, request: Message) -> Message:
         """Return a node's response to a client's request."""
         node = self._member(id).node
         endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)

@@ -360,16 +360,16 @@ class NodeActor(FlowActor):
             self.send(self._controller, Startup())
         self._enter(NodeState.RUNNING)
         self.send(start.process, NodeReady(epoch, self._cluster_id))
-        yield from self._look_for_the_controllers_listener()
+        yield from self._check_controller_listener()
 
     def _rejoin(self) -> Flow[None]:
         """Register again after an expiry, and only then join the election."""
         epoch = yield from self._register()
         if epoch is not None and self._controller is not None:
             self.send(self._controller, Reelect(self._generation))
-        yield from self._look_for_the_controllers_listener()
+        yield from self._check_controller_listener()
 
-    def _look_for_the_controllers_listener(self) -> Flow[None]:
+    def _check_controller_listener(self) -> Flow[None]:
         """Log an error if the controller cannot reach this broker.
 
         This happens if the controller uses a listener that the broker does not advertise.
@@ -425,25 +425,27 @@ class NodeActor(FlowActor):
         broker = Broker(settings.node_id, self._advertised, rack=settings.broker_rack)
         return broker, self.port("time").wall_ms(), settings.inter_broker_protocol_version
 
-    def _apply(self, said: str | None) -> None:
+    def _apply(self, override: str | None) -> None:
         """Store the advertised listeners. An invalid value is logged and ignored, as in Kafka.
 
         Args:
-            said: The override of advertised.listeners; None if there is none.
+            override: The override of advertised.listeners; None if there is none.
         """
         settings = self._settings
         try:
-            self._advertised = settings.advertised_listeners if said is None else advertised_listeners(settings, said)
+            self._advertised = (
+                settings.advertised_listeners if override is None else advertised_listeners(settings, override)
+            )
         except Refused as refused:
-            _log.error("[Broker id=%d] Ignoring %s=%s: %s", settings.node_id, ADVERTISED_LISTENERS, said, refused)
+            _log.error("[Broker id=%d] Ignoring %s=%s: %s", settings.node_id, ADVERTISED_LISTENERS, override, refused)
 
-    def _advertise(self, said: str | None) -> Flow[None]:
+    def _advertise(self, override: str | None) -> Flow[None]:
         """Store the advertised listeners; if they changed, update the registration.
 
         The controller then notifies all brokers.
         """
         before = self._advertised
-        self._apply(said)
+        self._apply(override)
         if self._advertised != before:
             yield from ask(UpdateBroker(*self._registration()))
 
@@ -455,7 +457,7 @@ class NodeActor(FlowActor):
                 self.send(self._replica_manager, ShuttingDown())
             self._shutdown_attempts += 1
             self._enter(NodeState.LEAVING)
-            relieved = yield from self._ask_to_be_relieved()
+            relieved = yield from self._request_controlled_shutdown()
             if self._state is NodeState.STOPPING:
                 return
             if not relieved and self._shutdown_attempts < settings.controlled_shutdown_max_retries:
@@ -465,7 +467,7 @@ class NodeActor(FlowActor):
                 return
         self._stopped()
 
-    def _ask_to_be_relieved(self) -> Flow[bool]:
+    def _request_controlled_shutdown(self) -> Flow[bool]:
         """Send ControlledShutdown to the controller. Return True if this broker leads no partition any more."""
         settings = self._settings
         self.set_timer(LOOKED_LONG_ENOUGH, settings.zookeeper_session_timeout_ms / 1000, LOOKED_LONG_ENOUGH)

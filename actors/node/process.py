@@ -52,7 +52,13 @@ class NodeProcess:
         self._ended = loop.create_future()
         settings, scheduler = self._settings, LoopScheduler(loop)
         node = Node(
-            settings, self._store, NetworkGateway, ListenerGateway, RealClock(), scheduler, tell=self._process_received
+            settings,
+            self._store,
+            NetworkGateway,
+            ListenerGateway,
+            RealClock(),
+            scheduler,
+            notify=self._process_received,
         )
         try:
             node.metrics.serve(settings.metrics_host, settings.metrics_port)

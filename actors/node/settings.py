@@ -233,34 +233,37 @@ class _PropertiesReader:
         broker_id, node_id = self._values["broker.id"], self._values["node.id"]
         if broker_id is not None and node_id is not None and broker_id != node_id:
             self._wrong("node.id", f"broker.id={broker_id}, and the two must be equal")
-        said = broker_id if broker_id is not None else node_id
+        configured = broker_id if broker_id is not None else node_id
         highest = self._values["reserved.broker.max.id"]
         if any(self._texts.get(name) and self._values[name] is None for name in ("broker.id", "node.id")):
             return 0
-        if said is None or said < 0:
+        if configured is None or configured < 0:
             self.errors.append(
                 "broker.id is missing: every node needs its own; ids are not generated here"
                 " (broker.id.generation.enable is not acted on)"
             )
             return 0
-        if self._values["broker.id.generation.enable"] and said > highest:
+        if self._values["broker.id.generation.enable"] and configured > highest:
             self._wrong(
                 "broker.id",
                 f"it takes a whole number up to reserved.broker.max.id={highest},"
                 " or any with broker.id.generation.enable=false",
             )
-        return int(said)
+        return int(configured)
 
     def _follow_host_and_port(self) -> None:
         """If listeners or advertised.listeners is missing, derive it from the host and port settings."""
-        said = self._values
-        host, port = said["host.name"], said["port"]
-        if said["advertised.listeners"] is None and {"advertised.host.name", "advertised.port"} & self._texts.keys():
-            public = said["advertised.port"]
-            place = f"{said['advertised.host.name'] or host}:{port if public is None else public}"
-            self._texts["advertised.listeners"] = said["advertised.listeners"] = f"PLAINTEXT://{place}"
-        if said["listeners"] is None:
-            self._texts["listeners"] = said["listeners"] = f"PLAINTEXT://{host}:{port}"
+        configured = self._values
+        host, port = configured["host.name"], configured["port"]
+        if (
+            configured["advertised.listeners"] is None
+            and {"advertised.host.name", "advertised.port"} & self._texts.keys()
+        ):
+            public = configured["advertised.port"]
+            place = f"{configured['advertised.host.name'] or host}:{port if public is None else public}"
+            self._texts["advertised.listeners"] = configured["advertised.listeners"] = f"PLAINTEXT://{place}"
+        if configured["listeners"] is None:
+            self._texts["listeners"] = configured["listeners"] = f"PLAINTEXT://{host}:{port}"
 
     def _protocols(self) -> dict[str, str]:
         """Return the security protocol of each listener (listener.security.protocol.map)."""
@@ -306,11 +309,11 @@ class _PropertiesReader:
 
         A missing host is replaced by this machine's name.
         """
-        said = self._values["advertised.listeners"] is not None
-        endpoints = self._endpoints("advertised.listeners") if said else listeners
+        configured = self._values["advertised.listeners"] is not None
+        endpoints = self._endpoints("advertised.listeners") if configured else listeners
         if any(endpoint.host in ANY_ADDRESS for endpoint in endpoints):
             self._wrong(
-                "advertised.listeners" if said else "listeners",
+                "advertised.listeners" if configured else "listeners",
                 "clients cannot connect to the wildcard address; set a host in advertised.listeners",
             )
         bound = {endpoint.listener for endpoint in listeners}
@@ -367,10 +370,10 @@ class _PropertiesReader:
 
         It must not lie in a log directory, where it would be mistaken for a partition's log.
         """
-        said = self._values["trace.dir"]
+        configured = self._values["trace.dir"]
         if not log_dirs:
             return ""
-        trace_dir = said or f"{log_dirs[0].rstrip('/')}.trace"
+        trace_dir = configured or f"{log_dirs[0].rstrip('/')}.trace"
         for log_dir in log_dirs:
             if _absolute(trace_dir).is_relative_to(_absolute(log_dir)):
                 self._wrong("trace.dir", f"it must not lie in a log dir, and {log_dir} is one")

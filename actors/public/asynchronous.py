@@ -143,7 +143,7 @@ class AsyncKafkaCluster:
         await asyncio.to_thread(self.cluster.start_broker, broker_id)
 
     async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers."""
+        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers."""
         await asyncio.to_thread(self.cluster.stop_broker, broker_id)
 
     async def restart(self, broker_id: int) -> None:

@@ -153,7 +153,7 @@ class FaultKinds(Generic[_T]):
 
         Args:
             broker: Id of the broker.
-            to: Id of the only broker to which messages are delayed; None to delay messages to all other brokers.
+            to: Id of the receiver: only messages to that broker are delayed. None delays messages to all other brokers.
         """
         return self._injected("mute", broker, to=to)
 

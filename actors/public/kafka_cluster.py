@@ -267,10 +267,10 @@ class KafkaCluster:
                 timeout=EXPLAIN_SECONDS,
                 check=False,
             )
-            said = done.stdout + done.stderr
+            text = done.stdout + done.stderr
         except (OSError, subprocess.TimeoutExpired) as error:
-            said = str(error)
-        return [f"  {line}" for line in said.splitlines()]
+            text = str(error)
+        return [f"  {line}" for line in text.splitlines()]
 
     @property
     def faults(self) -> FaultInjection:
@@ -356,7 +356,7 @@ class KafkaCluster:
         self._ask("resume", broker_id=broker_id)
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers.
+        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers.
 
         Raises:
             ClusterError: The broker does not exist or is not running.

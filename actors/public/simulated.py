@@ -169,14 +169,14 @@ class SimulatedCluster:
         self._cluster.kill(broker_id)
 
     def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaders to other brokers."""
+        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers."""
         self._live(broker_id)
         self._cluster.leave(broker_id)
         self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
 
     def start_broker(self, broker_id: int) -> None:
         """Start a stopped or killed broker again with its disks, as soon as its last session has expired."""
-        self._known(broker_id)
+        self._check_exists(broker_id)
         if broker_id in self.live_brokers:
             raise ClusterError(f"broker {broker_id} is already running")
         self._until(
@@ -198,8 +198,8 @@ class SimulatedCluster:
         """Cut the connection between two brokers in both directions until `heal_network`."""
         from actors.simulation.simulated_cluster import host_of
 
-        self._known(a)
-        self._known(b)
+        self._check_exists(a)
+        self._check_exists(b)
         if a == b:
             raise ClusterError(f"broker {a} cannot be partitioned from itself")
         for pair in ((host_of(a), host_of(b)), (host_of(b), host_of(a))):
@@ -264,7 +264,7 @@ class SimulatedCluster:
         node = self._cluster.machines[broker_id].node
         return node is not None and node.ready is not None
 
-    def _known(self, broker_id: int) -> None:
+    def _check_exists(self, broker_id: int) -> None:
         if not 0 <= broker_id < self.brokers:
             raise ClusterError(
                 f"broker {broker_id} does not exist; brokers: {', '.join(map(str, range(self.brokers)))}"

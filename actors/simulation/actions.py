@@ -300,8 +300,8 @@ def _choose_removal(chance: random.Random, known: PlannedTopics) -> Chosen:
     return topic, *written(tuple(known.away[topic]))
 
 
-def _take_away(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """Remove the znodes of a topic in use. `_put_back` creates the topic again with the same replicas."""
+def _remove_znodes(cluster: Cluster, topic: str, *replicas: str) -> None:
+    """Remove the znodes of a topic in use. `_create_again` creates the topic again with the same replicas."""
     zookeeper = cluster.zookeeper
     below = [path for path, _ in zookeeper.walk(paths.topic(topic))]
     if zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_fresh(cluster, topic, read(replicas)):
@@ -321,7 +321,7 @@ def _is_fresh(cluster: Cluster, topic: str, replicas: Replicas) -> bool:
     return True
 
 
-def _put_back(cluster: Cluster, topic: str, *replicas: str) -> None:
+def _create_again(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Create the topic again once the controller has removed it and sees all brokers."""
     cluster.scheduler.call_later(SETTLED, partial(_make_again, cluster, topic, *replicas))
 
@@ -334,7 +334,7 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
     if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
         cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(_assigned(read(replicas)))))
     else:
-        _put_back(cluster, topic, *replicas)
+        _create_again(cluster, topic, *replicas)
 
 
 def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -656,7 +656,7 @@ def _is_swamped(cluster: Cluster, node: str) -> bool:
 
 
 def _lead_again(cluster: Cluster, node: str) -> None:
-    """Elect the preferred leaders. Often stop another node immediately afterwards.
+    """Elect the preferred leaders, and usually stop a node other than `node` within AT_ONCE seconds.
 
     The stopped node then leaves the ISR of partitions that are being loaded.
     """
@@ -803,7 +803,7 @@ def _pair(chance: random.Random, known: PlannedTopics) -> Chosen:
     return (one, other) if chance.random() < 0.5 else (other, one)
 
 
-def _keep(cluster: Cluster, *args: str) -> None:
+def _do_nothing(cluster: Cluster, *args: str) -> None:
     """Do nothing: the fault lasts to the end of the run."""
 
 
@@ -929,7 +929,7 @@ def _lose_responses(cluster: Cluster, node: str) -> None:
     cluster.machines[int(node)].loses = LOST_SHARE
 
 
-def _keep_responses(cluster: Cluster, node: str) -> None:
+def _deliver_responses(cluster: Cluster, node: str) -> None:
     """Let all responses of ZooKeeper reach the node again."""
     cluster.machines[int(node)].loses = 0.0
 
@@ -1045,7 +1045,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("reassign", WORK, 3, _choose_move, _reassign),
     ActionKind("ask-reassign", WORK, 2, _choose_move, _ask_reassign),
     ActionKind("elect", WORK, 2, _choose_election, _elect),
-    ActionKind("remake", WORK, 1, _choose_removal, _take_away, _put_back, (ROUND, ROUND), needs_all=True),
+    ActionKind("remake", WORK, 1, _choose_removal, _remove_znodes, _create_again, (ROUND, ROUND), needs_all=True),
     ActionKind("move-controller", WORK, 2, _nothing, _move_controller),
     ActionKind("ask-grow", ADMIN, 2, _choose_growth, _ask_grow),
     ActionKind("ask-elect", ADMIN, 2, _choose_election, _ask_elect),
@@ -1080,8 +1080,8 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("roll", WORK, 2, _one, _leave, _start, (1.0, 10.0)),
     ActionKind("kill", "kill", 8, _one, _kill, _start, SHORT, _lose),
     ActionKind("pause", "pause", 6, _one, _pause, _resume, SHORT, _lose),
-    ActionKind("cut", "partition", 3, _pair, _cut, _mend, SHORT, _keep),
-    ActionKind("mute", "partition", 3, _pair, _mute, _unmute, SHORT, _keep),
+    ActionKind("cut", "partition", 3, _pair, _cut, _mend, SHORT, _do_nothing),
+    ActionKind("mute", "partition", 3, _pair, _mute, _unmute, SHORT, _do_nothing),
     ActionKind("partition", "partition", 2, _split, _partition, _unite, SHORT),
     ActionKind("reset", "partition", 2, _pair, _reset),
     ActionKind("expire", "expire", 4, _one, _expire),
@@ -1093,7 +1093,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("lag", "slow", 4, _choose_lag, _lag, _catch_up, SHORT),
     ActionKind("starve", "slow", 3, _choose_pace, _starve, _feed, SHORT),
     ActionKind("zookeeper-down", "zookeeper", 2, _nothing, _zookeeper_down, _zookeeper_up, (0.5, 8.0)),
-    ActionKind("lose-responses", "zookeeper", 4, _one, _lose_responses, _keep_responses, SHORT),
+    ActionKind("lose-responses", "zookeeper", 4, _one, _lose_responses, _deliver_responses, SHORT),
     ActionKind("fence", "zookeeper", 2, _nothing, _fence),
     ActionKind("zookeeper-slow", "zookeeper", 2, _nothing, _zookeeper_slow, _zookeeper_fast, SHORT),
 )

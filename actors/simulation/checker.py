@@ -376,22 +376,22 @@ class Checker:
         if isinstance(delivery.message, StartGroup | BatchesAppended):
             self._group_stored(node, delivery)
         if isinstance(delivery.message, LogRead | LogMoved):
-            self._look(StableOffsetSeen(node, self.cluster.machines[node].starts, delivery.message))
+            self._check(StableOffsetSeen(node, self.cluster.machines[node].starts, delivery.message))
         for effect in delivery.effects:
             if effect.port == "logs":
                 for change in self.replicas.touched(self.cluster, node, effect, delivery.message):
-                    self._look(change)
+                    self._check(change)
                 if effect.method == "checkpoint":
-                    self._look(PointsWritten(node))
+                    self._check(PointsWritten(node))
                 self._log_touched(node, effect, isinstance(delivery.message, Replicate))
         if delivery.error is not None and delivery.error != DEAD_LETTER:
-            self._look(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
+            self._check(HandlerFailed(node, delivery.error, type(delivery.message).__name__))
 
-    def heard(self, source: str, target: str, request: Message) -> None:
+    def request_sent(self, source: str, target: str, request: Message) -> None:
         """Process a request that leaves a host."""
         self.requests += 1
         if isinstance(request, ControllerRequest) and source != CLIENT:
-            self._look(RequestSent(source, target, request))
+            self._check(RequestSent(source, target, request))
             if isinstance(request, LeaderAndIsrRequest):
                 epochs = self._led_at_power_failure.get(target, {})
                 for state in request.partition_states:
@@ -415,12 +415,12 @@ class Checker:
         """Process a response that leaves a host."""
         change = self.exchanges.responded(connection, request, response, self.cluster.now)
         if change is not None:
-            self._look(change)
+            self._check(change)
 
     def tick(self) -> None:
         """Process the passing of time."""
         cluster, now = self.cluster, self.cluster.now
-        self.replicas.look(cluster, self.registered)
+        self.replicas.note_unhealthy(cluster, self.registered)
         if self.controller in self.registered:
             self._uncontrolled_at = None
         elif self._uncontrolled_at is None:
@@ -431,7 +431,7 @@ class Checker:
             for partition, state in self.states.items()
             if state.leader not in self.registered
         }
-        self._look(Ticked())
+        self._check(Ticked())
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """Process a ZooKeeper transaction."""
@@ -443,13 +443,13 @@ class Checker:
                 before, self.epoch = self.epoch, decode_controller_epoch(path, op.data)
                 self.epoch_session = session
                 if op.kind == SET:
-                    self._look(ControllerEpochWritten(before, self.epoch, session))
+                    self._check(ControllerEpochWritten(before, self.epoch, session))
             elif path == paths.CONTROLLER:
                 owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
                 self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
                 self._controlled_at = self.cluster.now
                 if op.kind == DELETE:
-                    self._look(ControllerDeleted(owner, session))
+                    self._check(ControllerDeleted(owner, session))
                 self.has_begun = False
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
@@ -471,23 +471,23 @@ class Checker:
 
     def dealt(self, change: AssignmentReceived) -> None:
         """Process an assignment that a group member received."""
-        self._look(change)
+        self._check(change)
 
     def stream_began(self, stream: ProducerStream) -> None:
         """Process a new producer id of a stream."""
         before = self.streams.setdefault(stream.producer_id, stream)
         if before is not stream:
-            self._look(StreamBroken(f"{stream.name} has producer id {stream.producer_id}, as {before.name} has"))
+            self._check(StreamBroken(f"{stream.name} has producer id {stream.producer_id}, as {before.name} has"))
 
     def stream_broke(self, change: StreamBroken) -> None:
         """Process a response that contradicts what a producer has sent."""
-        self._look(change)
+        self._check(change)
 
     def transaction_broke(self, change: TransactionBroken) -> None:
         """Process a response that a transactional producer must not receive."""
-        self._look(change)
+        self._check(change)
 
-    def at_rest(self, asked: bool = False) -> list[Violation]:
+    def idle_violations(self, asked: bool = False) -> list[Violation]:
         """Return the violations of an idle cluster. `asked`: it was queried, so check its responses as well."""
         found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
@@ -572,10 +572,10 @@ class Checker:
         return self.cluster.machines[0].settings
 
     def _allows_unclean(self, topic: str) -> bool:
-        said = self.configs.get(topic, {}).get("unclean.leader.election.enable")
-        if said is None:
+        configured = self.configs.get(topic, {}).get("unclean.leader.election.enable")
+        if configured is None:
             return self._settings.unclean_leader_election_enable or self.cluster.elects_uncleanly
-        return said == "true"
+        return configured == "true"
 
     def has_lost(self, node: int, partition: TopicPartition) -> bool:
         """Return whether the process of a node took the log directory of a partition offline."""
@@ -598,7 +598,7 @@ class Checker:
             if node == self.controller and controller.context.active:
                 self.has_begun = True
             for moved in self._moves.made(node, controller, self.born):
-                self._look(moved)
+                self._check(moved)
         if isinstance(message, UpdateMetadataRequest):
             self.announced[node, message.broker_epoch] = tuple(broker.id for broker in message.live_brokers)
         event = message.payload if isinstance(message, WakeupMessage) else message
@@ -627,13 +627,13 @@ class Checker:
             self.unsure_groups.add(key)
 
     def _check_handled(self, handled: EventHandled) -> None:
-        """Check the result of an event after its messages have arrived and no other event is in progress."""
+        """Check the result of an event once its messages have arrived and the controller is idle."""
         if self.cluster.machines[handled.node].node is not handled.process:
             del self._begun[handled.node]
         elif self.cluster.now > handled.at and not handled.controller.busy:
             del self._begun[handled.node]
             if handled.controller.context.active:
-                self._look(handled)
+                self._check(handled)
 
     def _log_touched(self, node: int, effect: AdapterCall, following: bool) -> None:
         """Process a call to a partition's log. `following`: whether a follower makes the call."""
@@ -649,7 +649,7 @@ class Checker:
             before = self._high_watermarks.get((node, path), after)
             self._high_watermarks[node, path] = after
             if after != before:
-                self._look(HighWatermarkMoved(node, path, before, after))
+                self._check(HighWatermarkMoved(node, path, before, after))
         elif following or effect.method in _AFRESH:
             self._high_watermarks.pop((node, effect.args[0]), None)
 
@@ -657,12 +657,12 @@ class Checker:
         topic = parts[3]
         if len(parts) == 4:
             if op.kind != CREATE:
-                self._look(TopicWritten(topic, session))
+                self._check(TopicWritten(topic, session))
             if op.kind == DELETE:
                 partitions = self.topics.pop(topic, {})
                 if topic in self.deleting:
                     had = {each: self.assigned[each].replicas for each in partitions.values() if each in self.assigned}
-                    self._look(TopicDeleted(topic, had))
+                    self._check(TopicDeleted(topic, had))
                 for partition in partitions.values():
                     self.acknowledged.pop(partition, None)
                     self.seen.pop(partition, None)
@@ -709,7 +709,7 @@ class Checker:
                     self.acknowledged.pop(partition, None)
                     self.seen.pop(partition, None)
                 self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
-                self._look(PartitionStateWritten(partition, before, after, session))
+                self._check(PartitionStateWritten(partition, before, after, session))
 
     def _configured(self, topic: str, config: dict[str, str]) -> None:
         """Process the overrides of a topic; those written with the topic are valid from its creation on."""
@@ -721,7 +721,7 @@ class Checker:
             required = min(required, self._min_insync.get(topic, self._settings.min_insync_replicas))
         self._min_insync[topic] = required
 
-    def _look(self, change: Change) -> None:
+    def _check(self, change: Change) -> None:
         if not self.violations:
             self.violations += self._found(change)
 

@@ -71,7 +71,7 @@ def send(
     """Send the request of this name to these nodes, by default to all (rule 1), and ignore the responses."""
     for node in cluster.machines if nodes is None else nodes:
         about = RequestTarget(cluster, node, topic, number, group)
-        _send_steps(about, REQUESTS[request](about), _go_on)
+        _send_steps(about, REQUESTS[request](about), _send_more)
 
 
 GoOn = Callable[[RequestTarget, AnyMessage, AnyMessage | None], None]
@@ -104,7 +104,7 @@ def _end(about: RequestTarget, request: AnyMessage, response: AnyMessage | None)
     """Ignore the response."""
 
 
-def _go_on(about: RequestTarget, request: AnyMessage, response: AnyMessage | None) -> None:
+def _send_more(about: RequestTarget, request: AnyMessage, response: AnyMessage | None) -> None:
     """Send further requests after some responses.
 
     They continue a fetch session with a wrong epoch, end a transaction that has not begun, or concern a group that

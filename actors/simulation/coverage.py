@@ -180,7 +180,7 @@ def universe() -> Mapping[str, str]:
     questions = (
         each for each in vars(topic_deletion).values() if isinstance(each, type) and issubclass(each, Question)
     )
-    found.update(dict.fromkeys((_asked(each) for each in questions if each is not Question), DELETION))
+    found.update(dict.fromkeys((_deletion_point(each) for each in questions if each is not Question), DELETION))
     found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
     found.update(dict.fromkeys((_answer(api, code) for api, codes in ANSWERS.items() for code in codes), ANSWERED))
     found.update(dict.fromkeys((_acted(kind.name, role) for kind in KINDS if kind.weight for role in ROLES), ACTED))
@@ -211,7 +211,7 @@ def _move(before: State, after: State) -> str:
     return f"{before.value} to {after.value}"
 
 
-def _asked(question: type) -> str:
+def _deletion_point(question: type) -> str:
     return f"deletion {question.__name__}"
 
 
@@ -260,7 +260,7 @@ class Collector:
                 message = message.request.request
             self.counts[_event(type(message))] += 1
         elif delivery.actor_class == TopicDeletionActor.__name__ and isinstance(message, Ask):
-            self.counts[_asked(type(message.question))] += 1
+            self.counts[_deletion_point(type(message.question))] += 1
 
     def answered(self, request: Message, response: Message | None) -> None:
         """Count the error codes of a response to another host."""

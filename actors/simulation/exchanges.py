@@ -441,8 +441,8 @@ class Exchanges:
             if request.group_instance_id is None:  # only dynamic members: a static member may be replaced
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
         elif isinstance(request, OffsetCommitRequest):
-            for each, said in zip(request.partitions, response.partitions, strict=True):
-                if said.error_code == NONE:
+            for each, outcome in zip(request.partitions, response.partitions, strict=True):
+                if outcome.error_code == NONE:
                     self._committed((request.group_id, each.partition), each.committed_offset, arrived_at, now)
 
     def _committed(self, key: tuple[str, TopicPartition], offset: int, arrived_at: float, now: float) -> None:

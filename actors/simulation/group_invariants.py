@@ -31,7 +31,7 @@ def accepts(request: Message, response: Any) -> bool:
     return bool(response.error_code == NONE)
 
 
-def groups_answer_what_their_log_has(law: Checker, change: ResponseSent) -> Iterator[str]:
+def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A coordinator acknowledges a commit or sends an assignment only after the record with it is committed."""
     request, partition = change.request, None
     if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and accepts(request, change.response):
@@ -95,20 +95,20 @@ def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterat
         return
     if law.is_lossy(law.exchanges.group_partition(request.group_id)):
         return
-    for said in response.partitions:
-        if said.error_code != NONE or said.partition.topic != GROUP_METADATA:
+    for result in response.partitions:
+        if result.error_code != NONE or result.partition.topic != GROUP_METADATA:
             continue
-        commits = law.exchanges.commits.get((request.group_id, said.partition), [])
-        found = [commit for commit in commits if commit.offset == said.committed_offset]
-        if said.committed_offset >= 0 and not found:
-            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} was never committed"
-        elif change.is_current and said.committed_offset >= 0 and all(c.superseded_at < change.at for c in found):
-            yield f"{request.group_id}: offset {said.committed_offset} of {said.partition} is not the last commit"
-        elif change.is_current and said.committed_offset < 0:
+        commits = law.exchanges.commits.get((request.group_id, result.partition), [])
+        found = [commit for commit in commits if commit.offset == result.committed_offset]
+        if result.committed_offset >= 0 and not found:
+            yield f"{request.group_id}: offset {result.committed_offset} of {result.partition} was never committed"
+        elif change.is_current and result.committed_offset >= 0 and all(c.superseded_at < change.at for c in found):
+            yield f"{request.group_id}: offset {result.committed_offset} of {result.partition} is not the last commit"
+        elif change.is_current and result.committed_offset < 0:
             for commit in commits:
                 acknowledged = commit.acknowledged_at is not None and commit.acknowledged_at < change.at
                 if acknowledged and not commit.may_be_deleted:
-                    yield f"{request.group_id}: commit {commit.offset} of {said.partition} is not found"
+                    yield f"{request.group_id}: commit {commit.offset} of {result.partition} is not found"
 
 
 def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterator[str]:
@@ -120,9 +120,9 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
         if now > confirmation.until or law.is_lossy(law.exchanges.group_partition(group)):
             continue
         if is_same or isinstance(change.request, LeaveGroupRequest):
-            for said in _unknown_to(change.request, change.response, group, member, confirmation.generation):
+            for result in _unknown_to(change.request, change.response, group, member, confirmation.generation):
                 yield (
-                    f"node {change.node} answered {type(change.request).__name__} with {said}; {member} is in"
+                    f"node {change.node} answered {type(change.request).__name__} with {result}; {member} is in"
                     f" generation {confirmation.generation} of {group}"
                 )
 

@@ -39,20 +39,20 @@ from actors.simulation.group_invariants import (
     active_members_stay_in_the_group,
     coordinators_know_the_members,
     fetched_offsets_were_committed,
-    groups_answer_what_their_log_has,
+    group_responses_are_in_the_log,
     silent_members_leave_the_group,
 )
 from actors.simulation.log_invariants import (
     in_sync_replicas_keep_committed_records,
     log_start_offsets_survive_restarts,
-    readers_hear_of_aborted_transactions,
+    readers_receive_aborted_transactions,
     recovery_points_are_durable,
     unfinished_transactions_are_unstable,
     waiting_fetches_end_when_there_is_data,
 )
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
 from actors.simulation.producer_invariants import (
-    groups_are_what_their_log_says,
+    groups_equal_their_log,
     input_is_processed_once,
     readers_see_whole_transactions,
     responses_to_streams_agree,
@@ -521,8 +521,8 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
             for actor in hosted
         }
         # A broker may keep a replica that was reassigned to another broker (`_log_directories_match_the_assignment`).
-        said = {tp: role for tp, role in known.items() if tp in true}
-        yield from _differences(f"roles of node {node}", said, true)
+        described = {tp: role for tp, role in known.items() if tp in true}
+        yield from _differences(f"roles of node {node}", described, true)
 
 
 def _directories_in_use_have_no_clean_shutdown_marker(law: Checker, change: Ticked) -> Iterator[str]:
@@ -622,19 +622,20 @@ def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartitio
 def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:
     some_are_away = len(connected(law)) < len(law.cluster.machines)
     for group in _groups(law):
-        said, partition = group.described, law.exchanges.group_partition(group.name)
+        described, partition = group.described, law.exchanges.group_partition(group.name)
         members = [each for each in group.living.values() if not _is_stranded(law, each, partition)]
         living = sorted(member.id for member in members)
         # A member whose FindCoordinator requests went only to absent brokers may still be joining now.
-        if some_are_away and said is not None and any(member.joining for member in members):
+        if some_are_away and described is not None and any(member.joining for member in members):
             continue
-        if said is None:
+        if described is None:
             yield f"no broker describes {group.name}"
-        elif said.group_state not in (("Stable",) if living else ("Empty", "Dead")):
-            yield f"{group.name} is in state {said.group_state}; its live consumers are {living}"
-        elif sorted(member.member_id for member in said.members) != living:
+        elif described.group_state not in (("Stable",) if living else ("Empty", "Dead")):
+            yield f"{group.name} is in state {described.group_state}; its live consumers are {living}"
+        elif sorted(member.member_id for member in described.members) != living:
             yield (
-                f"{group.name} has members {[each.member_id for each in said.members]}; its live consumers are {living}"
+                f"{group.name} has members {[each.member_id for each in described.members]};"
+                f" its live consumers are {living}"
             )
         elif living and sorted(part for member in members for part in member.parts) != [*range(PARTS)]:
             yield f"{group.name} has an incomplete assignment: { {each.id: each.parts for each in members} }"
@@ -666,12 +667,12 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
             )
 
 
-def _differences(what: str, said: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
-    if said == true:
+def _differences(what: str, described: Mapping[Any, Any], true: Mapping[Any, Any]) -> Iterator[str]:
+    if described == true:
         return
-    for key in sorted(set(said) | set(true)):
-        if said.get(key) != true.get(key):
-            yield f"{what} differ from ZooKeeper: {key}: {said.get(key)}, expected {true.get(key)}"
+    for key in sorted(set(described) | set(true)):
+        if described.get(key) != true.get(key):
+            yield f"{what} differ from ZooKeeper: {key}: {described.get(key)}, expected {true.get(key)}"
 
 
 # ---------------------------------------------------------------------------------------------------- the table
@@ -794,7 +795,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         only_the_active_controller_changes_topics,
     ),
     Invariant("preferred leaders are looked for", "controller.md 7.6", Ticked, preferred_leaders_are_looked_for),
-    Invariant("groups answer what their log has", "broker.md 6.5", ResponseSent, groups_answer_what_their_log_has),
+    Invariant("groups answer what their log has", "broker.md 6.5", ResponseSent, group_responses_are_in_the_log),
     Invariant(
         "directories in use have no clean shutdown marker",
         "broker.md 5.4",
@@ -833,7 +834,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         "readers hear of aborted transactions",
         "transactions.md 3.3, KIP-98",
         ResponseSent,
-        readers_hear_of_aborted_transactions,
+        readers_receive_aborted_transactions,
     ),
     Invariant(
         "replicas of the ISR keep committed records",
@@ -902,7 +903,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     ),
     Invariant("transactions end", "KIP-98, KAFKA-12671", ClusterQueried, transactions_end),
     Invariant("input is processed once", "KIP-98, KIP-447", ClusterQueried, input_is_processed_once),
-    Invariant("groups are what their log says", "KIP-98", ClusterQueried, groups_are_what_their_log_says),
+    Invariant("groups are what their log says", "KIP-98", ClusterQueried, groups_equal_their_log),
     Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
     Invariant(
         "group members match the live consumers",

@@ -24,30 +24,30 @@ PROMPT = 0.3
 
 def unfinished_transactions_are_unstable(law: Checker, change: LogCalled) -> Iterator[str]:
     """The first unstable offset is at most the first offset of each unfinished transaction in the log."""
-    transactions, said = change.view.transactions, change.first_unstable
+    transactions, result = change.view.transactions, change.first_unstable
     first = NO_OFFSET if transactions is None else transactions.first_unfinished
-    if first > NO_OFFSET and first >= change.view.start and not NO_OFFSET < said <= first:
+    if first > NO_OFFSET and first >= change.view.start and not NO_OFFSET < result <= first:
         yield (
-            f"{change.partition}: {change.method} of node {change.node} returned first unstable offset {said}; an"
+            f"{change.partition}: {change.method} of node {change.node} returned first unstable offset {result}; an"
             f" unfinished transaction begins at {first}"
         )
 
 
-def readers_hear_of_aborted_transactions(law: Checker, change: ResponseSent) -> Iterator[str]:
+def readers_receive_aborted_transactions(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A reader of committed data receives the ids of all aborted transactions whose records it receives."""
     request = change.request
     if not isinstance(request, FetchRequest) or request.isolation_level != READ_COMMITTED:
         return
-    for said in change.response.partitions:
-        view = law.replicas.log(change.node, said.partition)
-        if view is None or view.transactions is None or not said.body.size:
+    for result in change.response.partitions:
+        view = law.replicas.log(change.node, result.partition)
+        if view is None or view.transactions is None or not result.body.size:
             continue
-        headers = [header for _, header in whole_batches(said.body.data)]
-        listed = [(each.producer_id, each.first_offset) for each in said.aborted_transactions or ()]
+        headers = [header for _, header in whole_batches(result.body.data)]
+        listed = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
         for each in view.transactions.aborted_within(headers[0].base_offset, headers[-1].last_offset):
             if not any(producer == each.producer_id and first <= each.first for producer, first in listed):
                 yield (
-                    f"{said.partition}: node {change.node} sent offsets {headers[0].base_offset} to"
+                    f"{result.partition}: node {change.node} sent offsets {headers[0].base_offset} to"
                     f" {headers[-1].last_offset} with aborted transactions {listed}, without {each}"
                 )
 
@@ -59,7 +59,7 @@ def waiting_fetches_end_when_there_is_data(law: Checker, change: ResponseSent) -
         return
     if law.replicas.healthy_for(law.cluster, change.node) < now - change.at:
         return
-    codes = {said.partition: said.error_code for said in change.response.partitions}
+    codes = {result.partition: result.error_code for result in change.response.partitions}
     for part in request.partitions:
         view = law.replicas.log(change.node, part.partition)
         if view is None or codes.get(part.partition, NONE) != NONE:

@@ -88,9 +88,9 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
     request = change.request
     if not isinstance(request, ProduceRequest) or request.transactional_id is not None:
         return
-    for part, said in zip(request.partitions, change.response.partitions, strict=True):
-        if said.error_code == NONE and any(header.is_transactional for header in part.records.batches):
-            yield f"{said.partition}: node {change.node} appended a transactional batch without a transactional id"
+    for part, result in zip(request.partitions, change.response.partitions, strict=True):
+        if result.error_code == NONE and any(header.is_transactional for header in part.records.batches):
+            yield f"{result.partition}: node {change.node} appended a transactional batch without a transactional id"
 
 
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
@@ -156,7 +156,7 @@ def zombies_are_fenced(law: Checker, change: TransactionBroken) -> Iterator[str]
         yield change.text
 
 
-def groups_are_what_their_log_says(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def groups_equal_their_log(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """The offsets of a group in memory are those that the next coordinator would load.
 
     A commit that timed out may be in the log and not in the coordinator's memory, as in Kafka (3.9

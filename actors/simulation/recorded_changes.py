@@ -71,7 +71,7 @@ class StateChanges:
         term = self._terms.get(node)
         if not context.active:
             self._terms.pop(node, None)
-        elif term is not None and term.goes_on(context):
+        elif term is not None and term.continues(context):
             yield from term.made(node, born)
         elif not controller.busy:
             self._terms[node] = _Term(context, born)
@@ -92,7 +92,7 @@ class _Term:
             for partition, replica in states.items():
                 self._seen[broker, partition] = replica, born.get(partition.topic, 0)
 
-    def goes_on(self, context: ControllerContext) -> bool:
+    def continues(self, context: ControllerContext) -> bool:
         """Return whether the same controller's term still lasts and the history has all changes since the last call."""
         return (
             context is self.context
@@ -103,11 +103,11 @@ class _Term:
     def made(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
         """Yield the changes since the last call."""
         for call in self.context.history.since(self._last):
-            kept = dict(self._kept(call, born))
+            kept = dict(self._unmoved(call, born))
             yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)), kept)
         self._last = self.context.history.last
 
-    def _kept(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
+    def _unmoved(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
         moved = set(call.moved()) if any(call.unmoved) else set(call.partitions)
         for partition in call.partitions:
             state, was = self._seen.get((call.broker_id, partition), (None, 0))

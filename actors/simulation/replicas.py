@@ -235,7 +235,7 @@ class Replicas:
 
     # ------------------------------------------------------------------------------------------------ health
 
-    def look(self, cluster: Cluster, registered: dict[int, int]) -> None:
+    def note_unhealthy(self, cluster: Cluster, registered: dict[int, int]) -> None:
         """Note which nodes are unhealthy now (rule 3)."""
         for node in cluster.machines:
             if not self._is_well(cluster, node) or registered.get(node) != self._registered.get(node):
@@ -243,7 +243,10 @@ class Replicas:
         self._registered = dict(registered)
 
     def healthy_for(self, cluster: Cluster, node: int) -> float:
-        """Return for how many seconds a node has been healthy; 0.0 also if a fault began after the last `look`."""
+        """Return for how many seconds a node has been healthy.
+
+        It is 0.0 also if a fault began after the last `note_unhealthy`.
+        """
         if node not in cluster.machines or not self._is_well(cluster, node):
             return 0.0
         return cluster.now - self.unhealthy_at.get(node, 0.0)

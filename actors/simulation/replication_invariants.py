@@ -193,21 +193,21 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
     request = change.request
     if not isinstance(request, FetchRequest) or request.replica_id >= 0:
         return
-    for said in change.response.partitions:
-        if said.error_code != NONE:
+    for result in change.response.partitions:
+        if result.error_code != NONE:
             continue
-        yield from _beyond_the_isr(law, change.node, said.partition, said.high_watermark)
-        if said.last_stable_offset > said.high_watermark:
+        yield from _beyond_the_isr(law, change.node, result.partition, result.high_watermark)
+        if result.last_stable_offset > result.high_watermark:
             yield (
-                f"{said.partition}: leader {change.node} has last stable offset {said.last_stable_offset}, beyond its"
-                f" high watermark {said.high_watermark}"
+                f"{result.partition}: leader {change.node} has last stable offset {result.last_stable_offset},"
+                f" beyond its high watermark {result.high_watermark}"
             )
-        limit = said.high_watermark if request.isolation_level == READ_UNCOMMITTED else said.last_stable_offset
-        data = said.body.data if said.body.size else b""
+        limit = result.high_watermark if request.isolation_level == READ_UNCOMMITTED else result.last_stable_offset
+        data = result.body.data if result.body.size else b""
         last = max((header.last_offset for _, header in whole_batches(data)), default=-1)
         if last >= limit:
             yield (
-                f"{said.partition}: leader {change.node} sent a consumer offset {last}; the limit of its isolation"
+                f"{result.partition}: leader {change.node} sent a consumer offset {last}; the limit of its isolation"
                 f" level {request.isolation_level} is {limit}"
             )
 
@@ -222,27 +222,27 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
-    for said in change.response.partitions:
-        required, state = law.least_insync(said.partition), law.states.get(said.partition)
-        gone = law.was_deleted_since(said.partition.topic, change.at)
+    for result in change.response.partitions:
+        required, state = law.least_insync(result.partition), law.states.get(result.partition)
+        gone = law.was_deleted_since(result.partition.topic, change.at)
         if (
-            said.error_code == REQUEST_TIMED_OUT
+            result.error_code == REQUEST_TIMED_OUT
             and state is not None
             and len(state.isr) < required
-            and law.written_at[said.partition] < change.at - SLACK
-            and law.led_for(change.node, said.partition) > law.cluster.now - change.at + SLACK
+            and law.written_at[result.partition] < change.at - SLACK
+            and law.led_for(change.node, result.partition) > law.cluster.now - change.at + SLACK
             and law.replicas.healthy_for(law.cluster, change.node) > law.cluster.now - change.at + SLACK
             and not gone
         ):
             yield (
-                f"{said.partition}: leader {change.node} appended records with acks=all, which timed out; its ISR was"
+                f"{result.partition}: leader {change.node} appended records with acks=all, which timed out; its ISR was"
                 f" {state.isr} all the time, and min.insync.replicas is {required}"
             )
-        if said.error_code == NONE and not gone and not law.is_lossy(said.partition):
-            holders = law.replicas.holders(said.partition, said.base_offset + 1)
+        if result.error_code == NONE and not gone and not law.is_lossy(result.partition):
+            holders = law.replicas.holders(result.partition, result.base_offset + 1)
             if len(holders) < required:
                 yield (
-                    f"{said.partition}: leader {change.node} acknowledged offset {said.base_offset} with acks=all,"
+                    f"{result.partition}: leader {change.node} acknowledged offset {result.base_offset} with acks=all,"
                     f" which only {holders} have; min.insync.replicas is {required}"
                 )
 
@@ -252,13 +252,13 @@ def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) ->
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
-    for said in change.response.partitions:
-        log = law.replicas.log(change.node, said.partition)
-        if said.error_code != NONE or log is None or law.was_deleted_since(said.partition.topic, change.at):
+    for result in change.response.partitions:
+        log = law.replicas.log(change.node, result.partition)
+        if result.error_code != NONE or log is None or law.was_deleted_since(result.partition.topic, change.at):
             continue
-        if log.high_watermark <= said.base_offset and not law.is_lossy(said.partition):
+        if log.high_watermark <= result.base_offset and not law.is_lossy(result.partition):
             yield (
-                f"{said.partition}: leader {change.node} acknowledged offset {said.base_offset} with acks=all;"
+                f"{result.partition}: leader {change.node} acknowledged offset {result.base_offset} with acks=all;"
                 f" its high watermark is {log.high_watermark}"
             )
 
@@ -375,11 +375,11 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
             if accepted is None:
                 return
             sent_epochs = {part.partition: part.current_leader_epoch for part in request.partitions}
-            for said in response.partitions:
-                sent, known = sent_epochs.get(said.partition, -1), accepted.leader_epochs.get(said.partition, -1)
-                if said.error_code == NONE and 0 <= sent < known:
+            for result in response.partitions:
+                sent, known = sent_epochs.get(result.partition, -1), accepted.leader_epochs.get(result.partition, -1)
+                if result.error_code == NONE and 0 <= sent < known:
                     yield (
-                        f"node {change.node} answered {type(request).__name__} for {said.partition} with leader epoch"
+                        f"node {change.node} answered {type(request).__name__} for {result.partition} with leader epoch"
                         f" {sent} after {known}"
                     )
         case WriteTxnMarkersRequest():

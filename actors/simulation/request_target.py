@@ -86,5 +86,5 @@ def absent(about: RequestTarget) -> TopicPartition:
 
 
 def internal(about: RequestTarget) -> TopicPartition:
-    """Return a partition of the topic with the committed offsets."""
+    """Return partition 0 of __consumer_offsets, an internal topic."""
     return TopicPartition(GROUP_METADATA, 0)

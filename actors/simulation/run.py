@@ -100,7 +100,7 @@ def run(
     schedule: Schedule,
     keep: Path | None = None,
     invariants: tuple[Invariant, ...] = INVARIANTS,
-    story: list[str] | None = None,
+    transcript: list[str] | None = None,
     covered: bool = False,
 ) -> RunOutcome:
     """Execute a schedule.
@@ -115,7 +115,7 @@ def run(
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
         with silent():
-            return _Run(schedule, root, keep is not None, invariants, story, covered).run()
+            return _Run(schedule, root, keep is not None, invariants, transcript, covered).run()
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -130,7 +130,7 @@ class _Run:
         root: Path,
         recorded: bool,
         invariants: tuple[Invariant, ...],
-        story: list[str] | None = None,
+        transcript: list[str] | None = None,
         covered: bool = False,
     ) -> None:
         self.schedule = schedule
@@ -152,20 +152,20 @@ class _Run:
             recorded,
             settings=settings,
             observe=checker.observe if self.coverage is None else self._observe,
-            heard=self._heard,
+            heard=self._request_sent,
             steady=schedule.steady,
             racks=schedule.racks,
             latency=schedule.latency,
             clocks=schedule.clocks,
             distances=schedule.distances,
         )
-        self.story = None if story is None else TranscriptWriter(checker, story)
+        self.transcript = None if transcript is None else TranscriptWriter(checker, transcript)
         if self.coverage is not None:
             self.cluster.network.answered = self.coverage.answered
         self.cluster.members.tell = checker.dealt
         self.cluster.zookeeper.observers.append(checker.transaction)
-        if self.story is not None:
-            self.cluster.zookeeper.observers.append(self.story.transaction)
+        if self.transcript is not None:
+            self.cluster.zookeeper.observers.append(self.transcript.transaction)
         self.cluster.network.watcher = checker
         checker.exchanges.offsets_partitions = self.cluster.machines[0].settings.offsets_topic_num_partitions
         self.now = 0.0
@@ -195,15 +195,15 @@ class _Run:
         for action in self.schedule.actions:
             if not self._advance(action.at):
                 break
-            if self.story is not None:
-                self.story.action(action)
+            if self.transcript is not None:
+                self.transcript.action(action)
             if self.coverage is not None:
                 self.coverage.action(action)
             self._do(action)
         if self._advance(self.schedule.duration):
-            self._rest()
-        if self.story is not None:
-            self.story.end()
+            self._end()
+        if self.transcript is not None:
+            self.transcript.end()
         violation = checker.violations[0] if checker.violations else None
         outcome = RunOutcome(
             self.schedule,
@@ -226,10 +226,10 @@ class _Run:
         self.checker.tick()
         self.cluster.scheduler.call_later(TICK, self._tick)
 
-    def _heard(self, source: str, target: str, request: Message) -> None:
-        self.checker.heard(source, target, request)
-        if self.story is not None:
-            self.story.heard(source, target, request)
+    def _request_sent(self, source: str, target: str, request: Message) -> None:
+        self.checker.request_sent(source, target, request)
+        if self.transcript is not None:
+            self.transcript.request_sent(source, target, request)
 
     def _advance(self, moment: float) -> bool:
         """Run until that moment of the schedule, and end each fault at its time; return False if the run is over."""
@@ -249,7 +249,7 @@ class _Run:
 
     def _do(self, action: Action) -> None:
         if action.name == REST:
-            self._rest()
+            self._end()
             return
         kind = ACTIONS[action.name]
         if action.name == "crash":
@@ -264,7 +264,7 @@ class _Run:
             ends: float = self.now + (action.seconds or 0.0)
             heappush(self._undo, (ends, self._undone, undo))
 
-    def _rest(self) -> None:
+    def _end(self) -> None:
         """End every fault, wait, and check the idle cluster (rule 2)."""
         cluster, checker, clients = self.cluster, self.checker, self._clients
         cluster.members.committing = False
@@ -281,7 +281,7 @@ class _Run:
             for machine in cluster.machines.values():
                 if machine.state == DOWN:
                     cluster.start(machine.id)
-            asking = cluster.now + LOOKS > ends or not checker.at_rest()
+            asking = cluster.now + LOOKS > ends or not checker.idle_violations()
             if asking:
                 self._ask_for_metadata()
                 cluster.members.read_back(controlled(checker))
@@ -292,7 +292,7 @@ class _Run:
                 break
             if asking and clients is not None:
                 cluster.run_until(lambda: checker.violations or not (clients.reads or self._reader.reads), READS)
-            found = checker.at_rest(asking)
+            found = checker.idle_violations(asking)
             wrong = found or wrong
             if asking and not found:
                 cluster.members.committing = True

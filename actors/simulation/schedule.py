@@ -40,7 +40,7 @@ class Action:
 class Schedule:
     """A description of a simulated cluster, and the actions to execute on it.
 
-    The run ends with a final REST after `duration` seconds.
+    The run ends after `duration` seconds, with a final rest (see REST).
 
     Attributes:
         brokers: Number of brokers.
@@ -52,8 +52,8 @@ class Schedule:
         steady: Whether all network delays are equal.
         racks: Number of racks over which the brokers are spread; 0 without racks.
         latency: Minimum delay of each message in seconds.
-        settings: Names and values of the changed `messages.node.NodeSettings`, the same for all nodes; yes and no are 1
-            and 0.
+        settings: Names and values of the fields of `messages.node.NodeSettings` that the schedule sets on all nodes;
+            1 and 0 are the values of a boolean.
         clocks: The nodes with drifting clocks, and the rate of each.
         distances: Pairs of nodes, and the additional delay of messages between them in seconds.
         actions: The actions in the order of their times.
@@ -75,7 +75,7 @@ class Schedule:
     def text(self) -> str:
         """Return the schedule as text for `parse`."""
         head = [
-            f"{field.name} {_said(getattr(self, field.name))}"
+            f"{field.name} {_text(getattr(self, field.name))}"
             for field in attrs.fields(Schedule)
             if field.name not in ("actions", "settings", "clocks", "distances")
             and not (field.name in ("racks", "latency") and getattr(self, field.name) == field.default)
@@ -86,7 +86,7 @@ class Schedule:
         return "\n".join([*head, *map(str, self.actions)]) + "\n"
 
 
-def _said(value: bool | float) -> str:
+def _text(value: bool | float) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if isinstance(value, int) else f"{value:.15g}"

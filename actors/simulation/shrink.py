@@ -29,14 +29,14 @@ CLOSER = (0.0, 0.1, 1.0, 8.0)
 class Shrinker:
     """Shortens a schedule that violates an invariant.
 
-    `play` runs a schedule, and `tell` is called with each shorter schedule found.
+    `play` runs a schedule, and `report` is called with each shorter schedule found.
     """
 
     def __init__(
         self,
         broken: RunOutcome,
         play: Callable[[Schedule], RunOutcome],
-        tell: Callable[[Schedule], None] = lambda schedule: None,
+        report: Callable[[Schedule], None] = lambda schedule: None,
         most_runs: int = MOST_RUNS,
     ) -> None:
         if broken.violation is None:
@@ -45,7 +45,7 @@ class Shrinker:
         self.runs = 0
         self._invariant = broken.violation.invariant
         self._play = play
-        self._tell = tell
+        self._report = report
         self._most_runs = most_runs
 
     def shrink(self) -> RunOutcome:
@@ -70,7 +70,7 @@ class Shrinker:
         if outcome.violation is None or outcome.violation.invariant != self._invariant:
             return False
         self.best = outcome
-        self._tell(schedule)
+        self._report(schedule)
         return True
 
     def _end_early(self) -> None:

@@ -216,7 +216,7 @@ class Cluster:
             machine.clock,
             self.scheduler,
             ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachineAdapters(self, machine)),
-            tell=lambda message: self._node_received(machine, message),
+            notify=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
         )
         machine.node, machine.link, machine.state = node, link, UP
@@ -234,7 +234,7 @@ class Cluster:
         if machine.state != PAUSED:
             self.scheduler.remove(machine.node.base)
         machine.link.kill()
-        self._gone(machine)
+        self._remove_process(machine)
         machine.disks.release()
         if power:
             machine.disks.tear(self.chance)
@@ -304,7 +304,7 @@ class Cluster:
         if machine.wanted:
             self.start(machine.id)
 
-    def _gone(self, machine: Machine) -> None:
+    def _remove_process(self, machine: Machine) -> None:
         """Remove an ended process: its peers' connections to it break."""
         node = machine.node
         assert node is not None

@@ -56,8 +56,9 @@ def _orders(
 def _of_old_state(leads: bool) -> Make:
     """Return a function that makes a LeaderAndIsr request with the next leader epoch but an old znode version.
 
-    The function returns None for a topic that is queued for deletion. If a broker has already deleted its replica of
-    such a topic, the request would make it create the replica again, as in Kafka.
+    The returned function makes no request (None) if the topic is queued for deletion, or if the broker has no replica.
+    If a broker has already deleted its replica of a queued topic, the request would create that replica again. Kafka's
+    brokers behave in the same way.
     """
 
     def make(about: RequestTarget) -> AnyMessage | None:

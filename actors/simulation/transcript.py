@@ -36,24 +36,24 @@ class TranscriptWriter:
     def action(self, action: Action) -> None:
         """Append an action."""
         self._started = True
-        self._say(f"{str(action).partition(' ')[2]}:")
+        self._append(f"{str(action).partition(' ')[2]}:")
 
     def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         """Append a ZooKeeper transaction."""
         for op, result in zip(ops, results, strict=True):
             if op.kind != CHECK and not op.path.startswith(LEFT_OUT):
                 data = "" if op.data is None or op.kind == DELETE else f" {op.data.decode(errors='replace')}"
-                self._say(f"  {self._who(session)} {op.kind} {result.path or op.path}{data}")
+                self._append(f"  {self._owner(session)} {op.kind} {result.path or op.path}{data}")
 
-    def heard(self, source: str, target: str, request: Message) -> None:
+    def request_sent(self, source: str, target: str, request: Message) -> None:
         """Append a request of the control plane."""
         described = "; ".join(_described(request))
         if described:
-            self._say(f"  {source} -> {target} {described}")
+            self._append(f"  {source} -> {target} {described}")
 
     def end(self) -> None:
         """Append the final state."""
-        self._say("at the end:")
+        self._append("at the end:")
         law = self._law
         for partition in sorted(law.assigned):
             assigned, state = law.assigned[partition], law.states.get(partition)
@@ -64,21 +64,21 @@ class TranscriptWriter:
                 stands = "no state"
             else:
                 stands = f"leader {state.leader} epoch {state.leader_epoch} isr {_list(state.isr)}"
-            self._say(f"  {partition}: replicas {_list(assigned.replicas)}{moving}: {stands}")
+            self._append(f"  {partition}: replicas {_list(assigned.replicas)}{moving}: {stands}")
         for node, context in law.cluster.controllers().items():
-            self._say(f"  controller {node} epoch {context.epoch}, brokers {_list(context.brokers)}")
+            self._append(f"  controller {node} epoch {context.epoch}, brokers {_list(context.brokers)}")
             for topic in sorted(context.queued):
-                self._say(f"    {topic} is to be deleted")
+                self._append(f"    {topic} is to be deleted")
             for broker, states in sorted(context.replica_states.items()):
                 by_state = sorted((state.value, str(partition)) for partition, state in states.items())
                 for state, each in groupby(by_state, key=lambda pair: pair[0]):
-                    self._say(f"    {broker}: {state}: {', '.join(name for _, name in each)}")
+                    self._append(f"    {broker}: {state}: {', '.join(name for _, name in each)}")
 
-    def _say(self, line: str) -> None:
+    def _append(self, line: str) -> None:
         if self._started:
             self.lines.append(line)
 
-    def _who(self, session: int) -> str:
+    def _owner(self, session: int) -> str:
         for machine in self._law.cluster.machines.values():
             if machine.link is not None and machine.link.session_id == session:
                 return machine.link.host

@@ -66,12 +66,12 @@ def examine(broken: RunOutcome) -> Case:
     schedule, left_out, passing = smallest.schedule, "", None
     for place in reversed(range(len(schedule.actions))):
         actions = schedule.actions[:place] + schedule.actions[place + 1 :]
-        story: list[str] = []
-        if run(attrs.evolve(schedule, actions=actions), story=story).violation is None:
-            left_out, passing = str(schedule.actions[place]), story
+        transcript: list[str] = []
+        if run(attrs.evolve(schedule, actions=actions), transcript=transcript).violation is None:
+            left_out, passing = str(schedule.actions[place]), transcript
             break
     failing: list[str] = []
-    run(schedule, story=failing)
+    run(schedule, transcript=failing)
     difference = difflib.unified_diff(passing or [], failing, "passes", "fails", lineterm="", n=3)
     return Case(
         *(broken.schedule.seed, violation.invariant, violation.text, schedule, len(broken.schedule.actions)),

@@ -193,7 +193,7 @@ class LogDirectories:
                     raise LogDirectoryRefused(
                         f"{name} exists in two log directories: {elsewhere} and {directory}. Move one elsewhere."
                     )
-                self._hold((topic, partition), directory)
+                self._assign((topic, partition), directory)
 
     def _check_meta(self, disk: Disk, directory: str) -> None:
         """Refuse another broker's or cluster's directory. Complete a missing or incomplete meta.properties."""
@@ -250,7 +250,7 @@ class LogDirectories:
         directory = (
             min(self._counts, key=self._counts.__getitem__) if len(self._counts) > 1 else next(iter(self._counts))
         )
-        self._hold(partition, directory)
+        self._assign(partition, directory)
         topic, number = partition
         return f"{directory}/{log_name(topic, number)}"
 
@@ -271,6 +271,6 @@ class LogDirectories:
             del self.homes[partition]
         return lost
 
-    def _hold(self, partition: tuple[str, int], directory: str) -> None:
+    def _assign(self, partition: tuple[str, int], directory: str) -> None:
         self.homes[partition] = directory
         self._counts[directory] += 1

@@ -332,7 +332,7 @@ class LogManager:
                 from_client,
             )
         )
-        done = [refused.get(place) or _said_of(next(became)) for place in range(len(bodies))]
+        done = [refused.get(place) or _result_of(next(became)) for place in range(len(bodies))]
         if committed:
             self.note_high_watermark(path, log.end)
         return log.end, log.first_unstable, *done
@@ -358,7 +358,7 @@ class LogManager:
         [became] = log.append_as_leader([batch], leader_epoch, now_ms, append_time, from_client=False)
         if committed:
             self.note_high_watermark(path, log.end)
-        return log.end, log.first_unstable, _said_of(became)
+        return log.end, log.first_unstable, _result_of(became)
 
     def replicate(self, path: str, body: Body) -> tuple[int, int, int]:
         """Append the leader's batches unchanged. Return (error code, log end offset, first unstable offset)."""
@@ -414,7 +414,7 @@ class LogManager:
         return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...]]:
-        """Return the records of these batches from `offset` on, as read by `actors.storage.log.key_values`."""
+        """Return the offset after these batches, and their rows from `offset` on (`actors.storage.log.key_values`)."""
         return key_values(body.data, offset)
 
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
@@ -516,7 +516,7 @@ class LogManager:
         """Return the sizes in bytes of these logs, opened or not; -1 if a log is missing or its disk failed."""
         return tuple(map(self._size, paths))
 
-    def figures(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
+    def log_metrics(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
         """Yield the metrics of each open log.
 
         An item is ((topic, partition), (bytes, start, end, segments, high watermark, first unstable offset)).
@@ -535,14 +535,14 @@ class LogManager:
     def producer_count(self) -> int:
         """Return the number of producer ids in all open logs.
 
-        Like calls of `figures`, this call is not recorded in the trace.
+        Like calls of `log_metrics`, this call is not recorded in the trace.
         """
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:
         """Return the number of logs whose earliest open transaction had no batch for `longest_ms`.
 
-        Like calls of `figures`, this call is not recorded in the trace.
+        Like calls of `log_metrics`, this call is not recorded in the trace.
         """
         since = self._wall_ms() - longest_ms
         logs = [log for log in list(self._logs.values()) if isinstance(log, Log)]
@@ -661,7 +661,7 @@ class LogManager:
         return directory
 
 
-def _said_of(became: Appended | Exception) -> tuple[int, int, int, int]:
+def _result_of(became: Appended | Exception) -> tuple[int, int, int, int]:
     return _FAULTS[type(became)] if isinstance(became, Exception) else (NONE, *became[:3])
 
 

@@ -158,13 +158,13 @@ class Debugger:
                 return False
             if replay.base.n >= wanted:
                 following = (replay.base.n // self._every + 1) * self._every
-                wanted = following if self._keep(replay.base) else replay.base.n + RETRY
+                wanted = following if self._store_snapshot(replay.base) else replay.base.n + RETRY
         return True
 
     def _first(self) -> int:
         return self.run.run.header.begins
 
-    def _keep(self, base: LocalBase) -> bool:
+    def _store_snapshot(self, base: LocalBase) -> bool:
         """Store a snapshot if the actors are idle; return False if a later attempt should be made."""
         if base.n in self._kept.found or not self._keeps:
             return True

@@ -214,7 +214,10 @@ class _SubjectFilter:
         self._broker_actors: set[tuple[int, str]] = set()
 
     def concerns(self, delivery: TraceDelivery) -> bool:
-        """Return whether the delivery passes; also note the actors that belong to the subject."""
+        """Return whether the delivery concerns the requested topic, partition and broker.
+
+        Also store the actors that belong to them, for later deliveries.
+        """
         if self._topic is None and self._partition is None and self._broker is None:
             return True
         checks = (

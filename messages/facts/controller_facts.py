@@ -1,7 +1,7 @@
 """Read facts from the messages of a controller: its events, terms, writes to ZooKeeper, and the requests it rejects.
 
 Rule 1: a controller handles one event at a time. Deliveries with an event's id belong to that event. A `Samples`
-        message with metrics ends an event. If events that were queued before this event have no `Samples`, they ended
+        message with an event's metrics ends the event. Earlier events in the queue that have no such message ended
         without a write or request.
 Rule 2: an expired session ends all events that are queued.
 Rule 3: a write becomes a fact when the answer confirms that ZooKeeper stored it. The fact's place is the place of the
@@ -128,7 +128,7 @@ class _Controller:
         """Return the index of the queued event with this id, None if it is not queued."""
         return next((number for number, each in enumerate(self.queue) if each.event.place.n == event_id), None)
 
-    def why_idle(self, queued: _QueuedEvent) -> str:
+    def idle_reason(self, queued: _QueuedEvent) -> str:
         """Return why an event ended without a write or request."""
         if 0 < queued.generation <= self.dead_generation:
             return "it came from a session that was over"
@@ -242,7 +242,7 @@ class ControllerFacts:
         """Emit that the first `count` queued events ended without a write or request."""
         over, controller.queue = controller.queue[:count], controller.queue[count:]
         for each in over:
-            self._emit(EventWithoutEffect(each.event.place, each.event, controller.why_idle(each)))
+            self._emit(EventWithoutEffect(each.event.place, each.event, controller.idle_reason(each)))
 
     def _over(self, record: TraceRecord, samples: Samples) -> None:
         """Handle the end of a controller's event (rule 1)."""

@@ -235,7 +235,7 @@ def _client(exchange: ExchangeValues) -> RecordValues:
 # ------------------------------------------------------------------------------------------------ ZooKeeper
 
 
-def _asked(ask: Ask) -> RecordValues:
+def _question_values(ask: Ask) -> RecordValues:
     question: Boxed = ask.question
     name, payload = question.type, question.payload
     values = RecordValues(request=name, correlation=ask.id)
@@ -374,7 +374,7 @@ _of(ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each
 _of(ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
 _of(LeaderAndIsrRequest, lambda order: RecordValues(states=_states(order.partition_states)))
 _of(LeaderAndIsrPart, lambda part: RecordValues(states=_states(part.entries)))
-_of(Ask, _asked)
+_of(Ask, _question_values)
 _of(Answer, _answered)
 _of(StoreRead, _store_read)
 _of(StoreArm, _store_arm)

@@ -5,9 +5,9 @@ question)` to the actor that is named by the attribute `asks` of the question's 
 arrives, the runtime resumes the handler with the result in this `Answer`.
 
 A long handler loops by `yield from for_each(items, step)`, which works on a part of the items at a time. A turn is the
-time between two pauses. Each part takes a fraction of a turn. The runtime adds up these fractions, and pauses the
-handler when their sum reaches 1. During a pause other actors of the node handle messages; the handler's own actor
-handles no other event.
+work that a handler may do before it must pause. Each part takes a fraction of a turn. The runtime adds up these
+fractions, and pauses the handler when their sum reaches 1. During a pause other actors of the node handle messages; the
+handler's own actor handles no other event.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def for_each(
     for part in chunks(items, size):
         flow = step(part)
         if flow is not None:
-            ticket = yield from _first_asked(flow)
+            ticket = yield from _first_ticket(flow)
             if ticket is not None:
                 begun.append((flow, ticket))
             if len(begun) > AHEAD:
@@ -179,7 +179,7 @@ def cut(items: Iterable[E], make: Callable[[tuple[E, ...]], R]) -> Flow[list[R]]
     return made
 
 
-def _first_asked(flow: Flow[None]) -> Flow[int | None]:
+def _first_ticket(flow: Flow[None]) -> Flow[int | None]:
     """Run a flow to its first question, and send the question; return its ticket, or None if the flow has ended."""
     step = _resumed(flow, None)
     while step is not None and not isinstance(step, Question):

@@ -1,6 +1,7 @@
 """Encode each message of a trace as JSON, and decode it; `messages.trace.forms` defines the JSON form of a class.
 
-Errors name the type and the reason of a failure. Floats must be finite, because JSON has no infinity and no NaN.
+An error names the type of the message or value, and the reason. Floats must be finite, because JSON has no infinity
+and no NaN.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ _CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
-    """Call `decode` of a MessageDecoder that has the default for `address`. Raises UnknownType, BadPayload."""
+    """Decode a recorded message by a MessageDecoder with the default `address`. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
 
 

@@ -206,7 +206,7 @@ def _attrs_form(cls: type) -> Form:
 
 
 def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, encoding: Encoding) -> Any:
-    """Convert a part of a large message; a long tuple of entries is passed to `encoding.share` with the part."""
+    """Return the encodable form of a part of a large message; `encoding.share` converts a long tuple of entries."""
     if len(part.entries) < LONG_TUPLE:
         return part
     return substitute(part, {"entries": encoding.share(part.entries, None, part)})

@@ -162,7 +162,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Return a copy of a record without payload, with `payload` and the type name `type_` filled in."""
+    """Return a copy of `record`, which has no payload, with this payload and the type name `type_`."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 

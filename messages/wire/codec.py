@@ -130,7 +130,11 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
 def encoding_request(
     request: AnyMessage, correlation_id: int, client_id: str, parts: Sequence[Part] = ()
 ) -> Steps[bytes]:
-    """Encode a request in steps; `parts` are its preceding parts. Arguments and errors as in `encode_request`."""
+    """Encode a request in steps.
+
+    `parts` are the parts of a large request that were sent before `request` (`messages.parts`). The other arguments and
+    the errors are those of `encode_request`.
+    """
     api = API_BY_REQUEST.get(type(request))
     if api is None:
         raise UnknownApi(f"{type(request).__name__} is not a request")
@@ -260,8 +264,8 @@ UNREADABLE = (ValueError, IndexError, struct.error)
 
 
 def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:
-    said = str(error) if isinstance(error, ValueError) else "the message ends before its last field"
-    return MalformedFrame(said, api.name, version)
+    reason = str(error) if isinstance(error, ValueError) else "the message ends before its last field"
+    return MalformedFrame(reason, api.name, version)
 
 
 def _check_end(end: int, frame: Data, api: Api, version: int) -> None:

@@ -464,7 +464,7 @@ class _Reader(_Code):
         self.emit(f"if len({items}) > seen: {span}")
 
     def take_known(self, items: str, topic: str, count: str) -> None:
-        """Generate code that takes rows from the cache, from the topic's first row on (rule 6)."""
+        """Generate code that takes a topic's first rows from the cache, if they are cached (rule 6)."""
         look = f"{self.refer(known_rows)}(rows_table, {topic}, data, position, {count})"
         self.emit(f"while may_know and {count} and (known := {look}) is not None:")
         self.depth += 1
@@ -852,9 +852,9 @@ def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)
     if kind.binding.read or not numbered or not _is_flat(_elements(field)):
         return None
-    said = {name for name in kind.hints if present.intersection(kind.fields(name))}
-    unsaid = [name for name, hint in kind.hints.items() if hint is not TopicPartition and name not in said]
-    defaults = {name: attrs.fields_dict(kind.type)[name].default for name in unsaid}
+    declared = {name for name in kind.hints if present.intersection(kind.fields(name))}
+    undeclared = [name for name, hint in kind.hints.items() if hint is not TopicPartition and name not in declared]
+    defaults = {name: attrs.fields_dict(kind.type)[name].default for name in undeclared}
     return None if attrs.NOTHING in defaults.values() else defaults
 
 

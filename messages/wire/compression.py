@@ -1,7 +1,7 @@
 """Compress and decompress the records of a batch in chunks, up to a maximum size.
 
-Rule 1: decompression is a stream. It needs a few times CHUNK of memory, whatever size the data claims, and stops with
-        TooManyBytes at its `limit`, by default MAX_DECOMPRESSED.
+Rule 1: decompression yields chunks of at most CHUNK bytes for gzip and zstd, and whole blocks for lz4 and snappy. It
+        stops with TooManyBytes at its `limit`, by default MAX_DECOMPRESSED.
 Rule 2: the formats are those of Kafka's Java classes: gzip; snappy in xerial's blocks or as one block; lz4 frames of
         independent blocks; zstd frames. Data that the Java classes reject is rejected here.
 """

@@ -224,9 +224,9 @@ class FixedStructs:
         form, given = ">", iter(lengths)
         for part in self._parts:
             if part in _ELEMENTS:
-                said = next(given)
-                count, _ = read_length(said, 0, self._compact, part == "text")
-                form += f"{len(said)}s{count * _ELEMENTS[part]}s"
+                declared = next(given)
+                count, _ = read_length(declared, 0, self._compact, part == "text")
+                form += f"{len(declared)}s{count * _ELEMENTS[part]}s"
             else:
                 form += part
         layout = struct.Struct(form)

@@ -132,12 +132,12 @@ def replaced(known: DataFrame) -> DataFrame:
     return known.withColumns(before)
 
 
-def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
+def deaths(delivered: DataFrame, node_runs: DataFrame) -> DataFrame:
     """List the brokers that were gone (rule 1).
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
-        lives: Runs of brokers: node, first_at, last_at (null if unknown), ending.
+        node_runs: Runs of brokers: node, first_at, last_at (null if unknown), ending.
 
     Returns:
         broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (when it was back; null:
@@ -163,19 +163,19 @@ def deaths(delivered: DataFrame, lives: DataFrame) -> DataFrame:
 
     before = f.when(f.col("first_at") < f.col("seen_at"), f.col("first_at"))
     last = (
-        seen.join(lives.select(f.col("node").alias("broker"), "first_at", "last_at", "ending"), "broker", "left")
+        seen.join(node_runs.select(f.col("node").alias("broker"), "first_at", "last_at", "ending"), "broker", "left")
         .groupBy(*seen.columns)
-        .agg(f.max_by(f.struct("last_at", "ending"), before).alias("life"))
+        .agg(f.max_by(f.struct("last_at", "ending"), before).alias("node_run"))
     )
-    over = f.coalesce(f.col("life.ending").isin(*ENDS), f.lit(True))
-    ended = over & (f.col("until").isNull() | (f.col("life.last_at") < f.col("until")))
-    died_at = f.coalesce(f.when(ended, f.least("life.last_at", "seen_at")), "seen_at")
+    over = f.coalesce(f.col("node_run.ending").isin(*ENDS), f.lit(True))
+    ended = over & (f.col("until").isNull() | (f.col("node_run.last_at") < f.col("until")))
+    died_at = f.coalesce(f.when(ended, f.least("node_run.last_at", "seen_at")), "seen_at")
     reigned = f.filter("reigns", lambda reign: reign.won_at <= died_at)
     ruled = f.coalesce(f.get(reigned, f.size(reigned) - 1).winner == f.col("broker"), f.lit(False))
     return last.select(
         *(name for name in seen.columns if name != "reigns"),
         died_at.alias("died_at"),
-        f.when(ended, f.col("life.ending")).alias("ending"),
+        f.when(ended, f.col("node_run.ending")).alias("ending"),
         ruled.alias("was_controller"),
     )
 

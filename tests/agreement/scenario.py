@@ -285,11 +285,11 @@ class Play:
             self._do(line)
             seen: list[dict[str, str]] = []
 
-            def at_rest(seen: list[dict[str, str]] = seen) -> bool:
+            def idle_violations(seen: list[dict[str, str]] = seen) -> bool:
                 seen.append(self.look())
                 return len(seen) >= QUIET and all(each == seen[-1] for each in seen[-QUIET:])
 
-            wait(self.stage, at_rest, f"{line!r} comes to rest")
+            wait(self.stage, idle_violations, f"{line!r} comes to rest")
             changes.append(difference(self._before, seen[-1]))
             self._before = seen[-1]
         return self.scenario.outcome_of([*changes, difference(self._began, self._before)])

@@ -14,7 +14,7 @@ import pytest
 from actors.cli import app
 from actors.cli.app import COMMANDS, CommandFailed, run
 from actors.cli.broker import parse_overrides
-from actors.cli.local_cluster import COMMAND, busy, how_it_ended
+from actors.cli.local_cluster import COMMAND, busy, exit_reason
 from actors.node.settings import SettingsError
 from messages.ask import ConnectionLoss
 from tests.cluster.processes import Running, free_ports
@@ -152,5 +152,5 @@ def test_a_folder_without_a_running_cluster(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_how_a_process_ended() -> None:
-    assert how_it_ended(-signal.SIGKILL) == "signal SIGKILL"
-    assert how_it_ended(1) == "exit code 1"
+    assert exit_reason(-signal.SIGKILL) == "signal SIGKILL"
+    assert exit_reason(1) == "exit code 1"

@@ -361,8 +361,8 @@ def test_torn_registrations_cost_only_themselves_and_steer_no_terminal(
 def test_metrics_are_fetched_only_where_a_broker_is_registered(host: str, broker_at: str, asked: bool) -> None:
     node = NodeRegistration(1, ("broker",), host, 9999, 1)
     broker = Broker(1, (Endpoint("PLAINTEXT", broker_at, 9092),))
-    assert status.may_be_asked(node, (broker,)) is asked
-    assert not status.may_be_asked(attrs.evolve(node, metrics_host="198.51.100.1"), (broker,))
+    assert status.may_fetch_metrics(node, (broker,)) is asked
+    assert not status.may_fetch_metrics(attrs.evolve(node, metrics_host="198.51.100.1"), (broker,))
     if not asked:
         assert "is not asked" in status.scrape(node, (broker,)).missing
 

@@ -385,17 +385,19 @@ def test_a_record_that_cannot_be_restored_is_refused_by_name(tmp_path: Path) -> 
     ],
 )
 def test_a_shutdown_of_all_brokers_is_found(endings: list[tuple[str, float]], began: float | None) -> None:
-    lives = [NodeRun(TracePosition(at, node, f"r{node}", 9), 1.0, how) for node, (how, at) in enumerate(endings)]
-    assert shutdown_of(TraceFacts(lives=lives)) == began
+    node_runs = [NodeRun(TracePosition(at, node, f"r{node}", 9), 1.0, how) for node, (how, at) in enumerate(endings)]
+    assert shutdown_of(TraceFacts(node_runs=node_runs)) == began
 
 
 def test_a_shutdown_does_not_count_as_what_is_wrong() -> None:
-    lives = [NodeRun(TracePosition(9.0 + node, node, f"r{node}", 9), 1.0, "stopped") for node in (0, 1)]
+    node_runs = [NodeRun(TracePosition(9.0 + node, node, f"r{node}", 9), 1.0, "stopped") for node in (0, 1)]
     led, lost = (
         StateWrite(TracePosition(at, 0, "r0", n), PAIR, leader, n, (0,), "controller 0", at, None, n)
         for at, n, leader in ((2.0, 1, 0), (9.5, 2, -1))
     )
-    facts = TraceFacts(written=[led, lost], assigned=[ReplicasAssigned(led.place, PAIR, (0,), (), ())], lives=lives)
+    facts = TraceFacts(
+        written=[led, lost], assigned=[ReplicasAssigned(led.place, PAIR, (0,), (), ())], node_runs=node_runs
+    )
     assert verdict_of(facts, "partition", PAIR, str).text == (
         "broker 0 leads pair-0 since 2.0, and all replicas are in the ISR [0]. The cluster was stopped at 9.0."
     )

@@ -116,10 +116,10 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "to {to}: the actor system has": {"type(message).__name__": "SendRequest"},
     "failed to handle": {"type(message).__name__": "UpdateMetadataResponse", "describe(error)": "KeyError('orders')"},
     "contains no {what}": {"what": "traces"},
-    "{value}: {error}": {"_said(scenario)": "--to-offset", "value": "abc", "error": "not a number"},
-    "{what}: {', '.join(map(_said, names))}": {
+    "{value}: {error}": {"_option(scenario)": "--to-offset", "value": "abc", "error": "not a number"},
+    "{what}: {', '.join(map(_option, names))}": {
         "what": "Option --describe takes one of these options",
-        "', '.join(map(_said, names))": "--group, --all-groups",
+        "', '.join(map(_option, names))": "--group, --all-groups",
     },
     "group '{name}': {name_of": {"name": "readers", "name_of(group.error_code)": "NOT_COORDINATOR"},
     "the offsets of group": {"name": "readers", "name_of(answer.error_code)": "NOT_COORDINATOR"},
@@ -534,7 +534,7 @@ EXAMPLES = {
     r"do": "create_topic",
     r"seen": "0 messages",
     r"zone": "Mars/Olympus",
-    r"said": "EXTERNAL://:9092",
+    r"override": "EXTERNAL://:9092",
     r"colliding": "orders.v1",
     r"example": '{"partitions": [{"topic": "orders", "partition": 0, "offset": 12}], "version": 1}',
     r"error_message|response": "The topic already exists.",

@@ -30,7 +30,7 @@ class World:
 
 def test_a_poll_whose_connection_is_gone_is_not_given_back() -> None:
     world = World()
-    assert world.polls.takes(poll(2))
+    assert world.polls.hold_if_idle(poll(2))
     world.time.run(0.2)
     world.polls.gone(CONNECTION + 1)
     assert world.reported == []
@@ -43,16 +43,16 @@ def test_a_poll_whose_connection_is_gone_is_not_given_back() -> None:
 def test_a_poll_that_would_not_wait_is_answered_at_once() -> None:
     world = World()
     for epoch, request in ((2, poll(2, min_bytes=0)), (3, poll(3, wait_ms=0))):
-        assert world.polls.takes(request)
+        assert world.polls.hold_if_idle(request)
         world.time.run(0.0)
         assert world.answers.pop().correlation_id == epoch
 
 
 def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
     world = World()
-    assert world.polls.takes(poll(2))
+    assert world.polls.hold_if_idle(poll(2))
     world.time.run(0.1)
-    assert not world.polls.takes(poll(3))
+    assert not world.polls.hold_if_idle(poll(3))
     assert world.reported == [FetchSessionWoken(SESSION, 2, 0.0), poll(2, wait_ms=400)]
 
 
@@ -60,7 +60,7 @@ def test_a_poll_counts_for_others_until_an_event() -> None:
     world = World()
     ended: list[float] = []
     for epoch in range(2, 2 + TRUSTED):
-        assert world.polls.takes(poll(epoch))
+        assert world.polls.hold_if_idle(poll(epoch))
         represents = world.polls.represent(SESSION, lambda: ended.append(world.time.clock.now()))
         assert represents == (epoch == 1 + TRUSTED), "what happens early may meet a poll on its way"
         if not represents:
@@ -78,7 +78,7 @@ def test_a_poll_that_stops_representing_others_ends_at_its_maximum_wait() -> Non
     world = World()
     for epoch in range(2, 2 + TRUSTED):
         world.time.run(0.5)
-        assert world.polls.takes(poll(epoch))
+        assert world.polls.hold_if_idle(poll(epoch))
     assert world.polls.represent(SESSION, lambda: None)
     answers = len(world.answers)
     world.time.run(7.3)

@@ -161,11 +161,11 @@ def test_requests_are_counted_and_timed_by_kind(gateway: MetricsGateway) -> None
     figures = RequestMetrics(gateway, lambda: now[0])
     fetch = FetchRequest(11, 2, 500, 1, (), 1 << 20)
     for correlation_id, request in enumerate((ApiVersionsRequest(3), fetch)):
-        figures.asked((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))
+        figures.sent((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))
         now[0] += 0.25
         figures.answered(1, (correlation_id,))
         figures.answered(1, (correlation_id,))
-    figures.asked((ClientRequest(1, 9, "c", "PLAINTEXT", fetch),))
+    figures.sent((ClientRequest(1, 9, "c", "PLAINTEXT", fetch),))
     figures.closed(1)
     figures.answered(1, (9,))
     found = scraped(gateway)

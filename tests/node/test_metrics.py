@@ -59,12 +59,12 @@ def test_logs_in_a_failed_directory_have_no_gauges(tmp_path: Path) -> None:
     broker.lead(order("t"), order("t", 1))
     for number in (0, 1):
         assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == NONE
-    assert {labels for labels, _ in broker.logs.figures()} == {("t", "0"), ("t", "1")}
+    assert {labels for labels, _ in broker.logs.log_metrics()} == {("t", "0"), ("t", "1")}
     broker.logs.faults[str(one)] = errno.EIO
     codes = [produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code for number in (0, 1)]
     assert sorted(codes) == [NONE, KAFKA_STORAGE_ERROR]
     alive = ("t", str(codes.index(NONE)))
-    assert [labels for labels, _ in broker.logs.figures()] == [alive]
+    assert [labels for labels, _ in broker.logs.log_metrics()] == [alive]
     broker.end()
 
 

@@ -273,7 +273,7 @@ def _unchecked_owner(patch: pytest.MonkeyPatch) -> None:
             yield from ask(ResignController())
 
     patch.setitem(CONVERSATIONS, ResignController, resign_controller)
-    for name in ("give_up", "deposed"):
+    for name in ("trigger_controller_move", "deposed"):
         patch.setattr(failover, name, give_up)
 
 

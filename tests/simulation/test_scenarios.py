@@ -30,9 +30,9 @@ def situations() -> list[str]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pytest.Config) -> None:
     above, _, below = file.read_text(encoding="utf-8").partition(LINE)
-    story: list[str] = []
-    outcome = run(parse(above), story=story)
-    happened = "\n".join(story) + "\n"
+    transcript: list[str] = []
+    outcome = run(parse(above), transcript=transcript)
+    happened = "\n".join(transcript) + "\n"
     if pytestconfig.getoption("rewrite_scenarios"):
         file.write_text(above + LINE + happened, encoding="utf-8")
     assert outcome.violation is None, outcome.violation
@@ -41,16 +41,16 @@ def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pyte
 
 def test_the_reassignment_of_one_replica_costs_three_epochs_and_its_request_one_event() -> None:
     """controller.md 7.7 ends with this count. The controller's own writes to the znodes cause no further changes."""
-    story = (
+    transcript = (
         (ROOT / "tests/scenarios/7.7-reassignment-of-one-replica.txt").read_text(encoding="utf-8").partition(LINE)[2]
     )
-    assert re.findall(r"node-\d set .*\"leader\":(\d),.*\"leader_epoch\":(\d),\"isr\":\[(.*?)\]", story) == [
+    assert re.findall(r"node-\d set .*\"leader\":(\d),.*\"leader_epoch\":(\d),\"isr\":\[(.*?)\]", transcript) == [
         ("1", "1", "1"),
         ("1", "1", "1,2"),
         ("2", "2", "1,2"),
         ("2", "3", "2"),
     ]
-    assert re.findall(r"node-\d (set|delete) (/brokers/topics/a|/admin/reassign_partitions)\b(?!/)", story) == [
+    assert re.findall(r"node-\d (set|delete) (/brokers/topics/a|/admin/reassign_partitions)\b(?!/)", transcript) == [
         ("set", "/brokers/topics/a"),
         ("set", "/brokers/topics/a"),
         ("delete", "/admin/reassign_partitions"),

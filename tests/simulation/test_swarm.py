@@ -30,7 +30,7 @@ def test_half_of_the_seeds_draw_a_coincidence_of_actions_that_the_run_has() -> N
 def test_a_broker_that_is_killed_for_good_does_not_return_at_a_rest() -> None:
     lines: list[str] = []
     outcome = run(
-        parse("brokers 3\nduration 20\n2 create a 2,0,1\n4 kill 2 for inf\n12 rest\n15 roll 2 for 1"), story=lines
+        parse("brokers 3\nduration 20\n2 create a 2,0,1\n4 kill 2 for inf\n12 rest\n15 roll 2 for 1"), transcript=lines
     )
     assert outcome.violation is None, outcome.violation
     [partition] = [line for line in lines[lines.index("at the end:") :] if line.startswith("  a-0: ")]

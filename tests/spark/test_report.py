@@ -15,7 +15,7 @@ import pytest
 from spark.drawing import STEPS as MOST_STEPS
 from spark.drawing import Area, Box, stepped
 from spark.headline import headline
-from spark.incidents import tell_story
+from spark.incidents import find_incidents
 from spark.plots import FIGURES, MOST
 from spark.report import page
 from spark.results import QueryResult, Summary, WhyAnswer
@@ -46,12 +46,12 @@ def test_it_says_what_broke_and_what_was_affected_how_long_why_and_whether_it_is
 
 
 def test_what_is_not_over_comes_first() -> None:
-    story = tell_story(incident(1000, still=12))
-    assert story.status == (
+    incidents = find_incidents(incident(1000, still=12))
+    assert incidents.status == (
         "bad",
         "Not over: 12 partitions have no leader, broker 1 is gone, 1,000 replicas are out of the ISR.",
     )
-    first, second = story.gravest_first
+    first, second = incidents.gravest_first
     assert (first.until, first.what) == (None, "Broker 1, the controller, was killed")
     assert "12 more had none until the end, 51 s later." in first.text
     assert "12 partitions had no other in-sync replica alive." in first.text
@@ -79,11 +79,11 @@ def test_the_stop_of_the_whole_cluster_leaves_nothing_open() -> None:
             "broker left_at back_at by partitions examples", (1, BEGIN + 58, None, "controller", 3, "t-0")
         ),
     }
-    story = tell_story(Summary(answers, 0, ()))
-    assert story.status == ("ok", "The cluster was stopped. Until then nothing was left open.")
-    assert [each.what for each in story.incidents] == ["The cluster was stopped"]
+    incidents = find_incidents(Summary(answers, 0, ()))
+    assert incidents.status == ("ok", "The cluster was stopped. Until then nothing was left open.")
+    assert [each.what for each in incidents.incidents] == ["The cluster was stopped"]
     answers["runs"] = results("node last_at first_at ending", (0, BEGIN + 60, BEGIN, "still running"))
-    assert tell_story(Summary(answers, 0, ())).status.level == "bad"
+    assert find_incidents(Summary(answers, 0, ())).status.level == "bad"
 
 
 def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
@@ -93,7 +93,7 @@ def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
         "episodes": QueryResult(),
         "unavailable": QueryResult(),
     }
-    (replaced,) = tell_story(Summary(answers, 0, ())).incidents
+    (replaced,) = find_incidents(Summary(answers, 0, ())).incidents
     assert replaced.what == "Broker 1 replaced controller 0" and replaced.until == replaced.at
 
 

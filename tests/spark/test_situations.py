@@ -13,7 +13,7 @@ from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.wire.record_batch import read_records
 from spark.headline import headline
-from spark.incidents import tell_story
+from spark.incidents import find_incidents
 from spark.results import Summary
 from spark.summary import summarise
 from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process
@@ -68,9 +68,11 @@ def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, 
     assert (isr.shrunk, isr.shrunk_by_controller, isr.grown) == (2, 2, 2)
     out = [(row.broker, row.by, row.partitions, row.examples) for row in found["out_of_isr"]]
     assert out == [(leader, "controller", 1, "t-0")] * 2 and all(row.back_at for row in found["out_of_isr"])
-    story = tell_story(found)
-    assert [each.what for each in story.incidents] == [f"Broker {leader} was killed"] * 2
-    assert all(each.until for each in story.incidents) and story.status.text.startswith("Over: every partition has")
+    incidents = find_incidents(found)
+    assert [each.what for each in incidents.incidents] == [f"Broker {leader} was killed"] * 2
+    assert all(each.until for each in incidents.incidents) and incidents.status.text.startswith(
+        "Over: every partition has"
+    )
 
 
 def test_an_unclean_election_is_unclean(session: SparkSession, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp
     found = summary(session, tmp_path)
     (gone,) = found["episodes"]
     assert (gone.broker, gone.ending, gone.seen_s) == (leader, None, 0.0)
-    (incident,) = tell_story(found).incidents
+    (incident,) = find_incidents(found).incidents
     assert incident.what == f"Broker {leader} lost its ZooKeeper session"
 
 
@@ -162,7 +164,7 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
     assert (gone.partitions, gone.still_leaderless, gone.led_again_s) == (1, 0, None)
     assert 10.0 < gone.partition_seconds < 14.0
     assert elections(found) == {}, "the first leader of a topic made anew is not elected"
-    assert not len(found["out_of_isr"]) and tell_story(found).status.level == "ok"
+    assert not len(found["out_of_isr"]) and find_incidents(found).status.level == "ok"
 
 
 def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkSession, tmp_path: Path) -> None:
@@ -180,9 +182,9 @@ def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkS
     (row,) = found["leaderless"]
     assert (row.broker, row.over_at, row.partitions, row.examples) == (None, None, 1, "t-0")
     assert [(row.still_leaderless, row.since_at) for row in found["unavailable"]] == [(True, row.lost_at)]
-    story = tell_story(found)
-    assert [each.what for each in story.incidents] == ["1 partition had no leader, though no broker failed"]
-    assert story.status == ("bad", "Not over: 1 partition has no leader.")
+    incidents = find_incidents(found)
+    assert [each.what for each in incidents.incidents] == ["1 partition had no leader, though no broker failed"]
+    assert incidents.status == ("bad", "Not over: 1 partition has no leader.")
 
 
 def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path: Path) -> None:
@@ -197,11 +199,11 @@ def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path:
         running.heal_network()
         running.wait_for(lambda: follower in running.isr_of("t"))
         running.run(15.0)
-    story = tell_story(summary(session, tmp_path))
-    assert [each.what for each in story.incidents] == [
+    incidents = find_incidents(summary(session, tmp_path))
+    assert [each.what for each in incidents.incidents] == [
         f"Broker {follower} left the ISR of 1 partition while it was running"
     ]
-    assert story.incidents[0].until is not None and story.status.level == "ok"
+    assert incidents.incidents[0].until is not None and incidents.status.level == "ok"
 
 
 def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
@@ -209,6 +211,6 @@ def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
         create(running, "t", *others(running))
     found = summary(session, tmp_path)
     assert headline(found)[-1] == "No broker failed or stopped, and all partitions kept a leader."
-    assert not tell_story(found).incidents
+    assert not find_incidents(found).incidents
     assert not len(found["isr_churn"]) and not len(found["leader_elections"])
     assert not len(found["episodes"])

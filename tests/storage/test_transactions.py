@@ -370,11 +370,11 @@ def test_the_figures_of_transactions(log: Partition) -> None:
     """The metrics use these values. A transaction is late if it had no batch for too long."""
     log.send(6, b"a")
     log.send(7, b"b", transactional=False)
-    assert next(log.logs.figures()) == (("t", "0"), (log.logs.sizes((log.path,))[0], 0, 2, 1, 2, 0))
+    assert next(log.logs.log_metrics()) == (("t", "0"), (log.logs.sizes((log.path,))[0], 0, 2, 1, 2, 0))
     assert log.logs.producer_count() == 2
     assert [log.logs.late_transactions(NOW - 1_000 + later) for later in (-1, 0)] == [1, 0]
     log.mark(6, committed=True)
-    assert (log.logs.late_transactions(0), next(log.logs.figures())[1][-1]) == (0, -1)
+    assert (log.logs.late_transactions(0), next(log.logs.log_metrics())[1][-1]) == (0, -1)
 
 
 def test_a_producer_expires_after_its_setting(log: Partition) -> None:

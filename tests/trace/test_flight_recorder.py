@@ -118,7 +118,7 @@ def test_why_it_is_dumped(tmp_path: Path, latest: list[tuple[Any, ...]], why: st
     recorder = FlightRecorder(tmp_path, node=0, now=lambda: 1000.0, slow_seconds=0.5)
     for fields in latest:
         recorder.keep(fields)
-        recorder.look()
+        recorder.write_if_due()
     assert recorder.dumps == (why is not None)
     assert [list(RunRecords(run))[-1].error for run in runs(tmp_path)] == ([] if why is None else [why])
 

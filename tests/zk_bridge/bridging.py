@@ -55,7 +55,7 @@ class Bridged:
     def put(self, question: Any, asker: str = ME) -> int:
         """Send a question without waiting for its answer, and return its id."""
         number = next(self._ids)
-        self.core.asked(asker, number, question)
+        self.core.start(asker, number, question)
         return number
 
     def events(self, receiver: str = ME) -> list[Any]:

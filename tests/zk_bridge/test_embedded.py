@@ -144,7 +144,7 @@ def test_a_server_that_goes_on_reading_is_waited_for(tmp_path: Path, monkeypatch
 
 
 def test_a_server_that_says_nothing_any_more_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ZooKeeperStartFailed, match=r"(?s)has said nothing for 1 s; the end of"):
+    with pytest.raises(ZooKeeperStartFailed, match=r"(?s)has logged nothing for 1 s; the end of"):
         slow_java(tmp_path, monkeypatch, steps=1, serves=False).start(silence=1.0)
 
 

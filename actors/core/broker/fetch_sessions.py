@@ -60,7 +60,7 @@ class CachedPartition:
     idle_until: float = NEVER
     """The time until which polls found the follower caught up; -1 if the partition has it."""
 
-    def must_tell(self, fetched: FetchedPartition) -> bool:
+    def must_include(self, fetched: FetchedPartition) -> bool:
         """Return whether a response must contain this partition (rule 4); store its offsets as sent."""
         last_sent = self.high_watermark, self.log_start_offset
         self.high_watermark, self.log_start_offset = fetched.high_watermark, fetched.log_start_offset

@@ -234,7 +234,7 @@ class Fetcher:
         return self._fetch() if self._due[Phase.FETCHING] else None
 
     def may_repeat(self, request: Request) -> bool:
-        """Return whether the network may repeat this request until it returns data (rule 6)."""
+        """Return whether the network may repeat this request until the leader returns data (rule 6)."""
         return is_idle_poll(request) and not self._delayed
 
     def polled(self, times: int) -> None:
@@ -346,7 +346,7 @@ class Fetcher:
         return orders
 
     def offsets_listed(self, results: Iterable[ListedOffset], now: float) -> list[PartitionCommand]:
-        """Process the leader's log start or end offsets; return the messages to partitions (broker.md 4.4, code 1)."""
+        """Process the leader's log start or end offsets; return the commands for partitions (broker.md 4.4, code 1)."""
         orders = []
         for listed in results:
             partition, error_code, offset = listed.partition, listed.error_code, listed.offset

@@ -153,7 +153,7 @@ class Fetches:
                 session.moved[partition] = None
         fetch = DelayedFetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
         self._under_way[number], session.fetch = session, fetch
-        self._go_on(session, fetch, now)
+        self._read_next(session, fetch, now)
 
     def read(
         self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
@@ -189,7 +189,7 @@ class Fetches:
             has_more = state is not None and _limit(session, state) > place.part.fetch_offset
             if result.error_code != NONE or has_more or not in_sync:
                 session.unread[partition] = None
-        self._go_on(session, fetch, now)
+        self._read_next(session, fetch, now)
 
     def moved(self, partition: TopicPartition, state: LogState, now: float) -> None:
         """Store a log's new state from a notification, and let its readers read again if necessary."""
@@ -205,7 +205,7 @@ class Fetches:
         for session in list(readers.values()) if readers else ():
             if session.fetch is not None:
                 session.fetch.reading.pop(partition, None)
-            self._look_again(session, partition, now)
+            self._read_again(session, partition, now)
 
     def woken(self, session_id: int, epoch: int, used_at: float) -> None:
         """End the idle state of a session.
@@ -264,7 +264,7 @@ class Fetches:
             return False
         return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= _limit(session, last_sent)
 
-    def _go_on(self, session: Session, fetch: DelayedFetch, now: float) -> None:
+    def _read_next(self, session: Session, fetch: DelayedFetch, now: float) -> None:
         """Read the next wave (rule 4); when all is read, respond or wait."""
         if fetch.reading:
             return
@@ -326,9 +326,9 @@ class Fetches:
             offset = session.partitions[partition].part.fetch_offset
             new_role = (state.leader_epoch, state.leads) != (before.leader_epoch, before.leads)
             if new_role or _limit(session, state) > offset or not state.start <= offset <= state.end:
-                self._look_again(session, partition, now)
+                self._read_again(session, partition, now)
 
-    def _look_again(self, session: Session, partition: TopicPartition, now: float) -> None:
+    def _read_again(self, session: Session, partition: TopicPartition, now: float) -> None:
         """Read a partition again for a session; store the time until which a follower was caught up (rule 5)."""
         self._wake_session(session, now)
         fetch = session.fetch
@@ -337,7 +337,7 @@ class Fetches:
             session.partitions[partition].idle_until = session.used_at
         if fetch is not None and partition not in fetch.reading:
             fetch.queue[partition] = None
-            self._go_on(session, fetch, now)
+            self._read_next(session, fetch, now)
 
     def _wake_session(self, session: Session, now: float) -> None:
         """End the idle state of a session (rule 7)."""
@@ -366,15 +366,15 @@ class Fetches:
             result = fetch.results.get(partition) or self._offsets_of(partition, request)
             if place is None or result is None:
                 continue
-            if place.must_tell(result) or not within:
+            if place.must_include(result) or not within:
                 results.append(result)
             known = self._logs.get(partition)
             if result.error_code != NONE or known is None:
                 continue
             if known[1].high_watermark != result.high_watermark:
                 session.moved[partition] = None
-            if _figures(known[0]) != _figures(known[1]):
-                self._look_again(session, partition, now)  # its log has changed since it was read (rule 2)
+            if _offsets_only(known[0]) != _offsets_only(known[1]):
+                self._read_again(session, partition, now)  # its log has changed since it was read (rule 2)
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
         elif within:
@@ -406,7 +406,7 @@ def _limit(session: Session, state: LogState) -> int:
     return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark
 
 
-def _figures(state: LogState) -> tuple[int, int, int]:
+def _offsets_only(state: LogState) -> tuple[int, int, int]:
     """Return the offsets that a response without records contains."""
     return state.high_watermark, state.stable, state.start
 

@@ -83,11 +83,11 @@ class HostedReplica:
         self.alarm: float | None = None
         """The next deadline of a waiting request."""
 
-    def next_look(self, leader: Leader, now: float) -> float | None:
+    def next_check(self, leader: Leader, now: float) -> float | None:
         """Return when to check the followers next; None if no check needs to be scheduled now."""
         if self.look_at is not None:
             return None
-        after = leader.look_after(now)
+        after = leader.check_after(now)
         if after is not None:
             half = self.settings.lag / 2
             self.look_at = (after // half + 1) * half
@@ -126,7 +126,7 @@ class HostedReplica:
             if self.reader is not None:
                 effects += self.log_moved()
             if reminds and self.look_at is None:
-                look_at = self.next_look(leader, now)
+                look_at = self.next_check(leader, now)
                 if look_at is not None:
                     effects += (Send(self.isr_keeper, ScheduleFollowerCheck(look_at, (self.address,))),)
         return effects
@@ -153,7 +153,7 @@ class HostedReplica:
         return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
 
     def log_moved(self) -> tuple[Send, ...]:
-        """Notify the reader of a change (rule 2)."""
+        """Return a LogMoved if a value of the log's state first differs from the reader's last read (rule 2)."""
         if self.reader is None:
             return NOTHING
         reader, read, last_sent = self.reader

@@ -187,7 +187,7 @@ class Leader:
         """The earliest deadline of a waiting produce."""
         return min(waiter.deadline for waiter in self._waiting) if self._waiting else None
 
-    def look_after(self, now: float) -> float | None:
+    def check_after(self, now: float) -> float | None:
         """Return the earliest time at which to check the followers for lag; None if no check is needed.
 
         A check is needed while a follower is behind, if it is in the ISR or was caught up within the last `lag` seconds
@@ -360,7 +360,7 @@ class Leader:
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
         """Process the outcome of the ISR write `number`: the znode's new version, or None if the write was refused.
 
-        (rule 4)
+        Rule 4 applies.
         """
         writing = self._writing
         if writing is None or writing.number != number:

@@ -65,7 +65,7 @@ class ClusterView:
 
     def names(self, request: MetadataRequest) -> Iterable[str]:
         """Return the requested topics in the order of the request, or all topics sorted by name."""
-        return sorted(self.topics) if asks_for_all(request) else dict.fromkeys(request.topics or ())
+        return sorted(self.topics) if requests_all_topics(request) else dict.fromkeys(request.topics or ())
 
     def in_parts(self, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
         """Yield the topics in groups of about SLICE partitions."""
@@ -244,7 +244,7 @@ class MetadataCache:
     def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
         """Create the newest view from the staged parts of an UpdateMetadata and its last part, `request`.
 
-        (rules 1, 2 and 5)
+        Rules 1, 2 and 5 apply.
 
         Returns:
             The deleted partitions.
@@ -270,7 +270,7 @@ class MetadataCache:
         return len(self._old)
 
 
-def asks_for_all(request: MetadataRequest) -> bool:
+def requests_all_topics(request: MetadataRequest) -> bool:
     """Return whether a client requests all topics (rule 4)."""
     return request.topics is None or (request.version == 0 and not request.topics)
 
@@ -278,7 +278,7 @@ def asks_for_all(request: MetadataRequest) -> bool:
 def shares_metadata(version: int) -> int:
     """Return the lowest request version whose response has the same content as the response to `version`.
 
-    (rules 3 and 4)
+    Rules 3 and 4 apply.
     """
     return max(least for least in (0, 1, LISTENERS_SINCE) if least <= version)
 

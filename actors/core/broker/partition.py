@@ -134,7 +134,7 @@ class Partition(HostedReplica):
         except StorageError as error:
             error_code, storage_error = KAFKA_STORAGE_ERROR, error.failure
         self.health_flags = self.find_health_flags()
-        role, look_at = self.role, None if self.leader is None else self.next_look(self.leader, now)
+        role, look_at = self.role, None if self.leader is None else self.next_check(self.leader, now)
         yield _role_taken(
             *(error_code, changed, role.name == LEADER, self.health_flags, log.path != NO_LOG, storage_error),
             *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
@@ -288,7 +288,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
             yield from self.changed_health()
 
-    def _look_at_followers(self, message: CheckFollowers, sender: Address, now: float) -> Effects[None]:
+    def _check_followers(self, message: CheckFollowers, sender: Address, now: float) -> Effects[None]:
         """Check the followers, as scheduled."""
         self.look_at = None
         leader = self.leader
@@ -337,7 +337,7 @@ _HANDLERS: dict[type, Callable[[Partition, AnyMessage, Address, float], Effects[
     FindOffset: find_offset,
     FindProducers: find_producers,
     IsrChanged: Partition._isr_changed,
-    CheckFollowers: Partition._look_at_followers,
+    CheckFollowers: Partition._check_followers,
     ReadLog: read,
     TruncateToEpochEnd: Partition._reconcile,
     Replicate: Partition._replicate,

@@ -109,16 +109,16 @@ class ReplicaLog:
             yield from self.advance_start(fetched.log_start_offset)
         return error_code
 
-    def truncate(self, said: TruncateToEpochEnd) -> Effects[int]:
+    def truncate(self, reply: TruncateToEpochEnd) -> Effects[int]:
         """Truncate to the offset at which this log and the leader's diverge (rule 3).
 
         Returns:
             The epoch to look up next, -1 if none.
         """
         own: tuple[int, int] = (-1, -1)
-        if said.end >= 0 and said.epoch >= 0:
-            own = yield from self.epoch_end(said.epoch)
-        target, ask = truncation(said, *own)
+        if reply.end >= 0 and reply.epoch >= 0:
+            own = yield from self.epoch_end(reply.epoch)
+        target, ask = truncation(reply, *own)
         if target < self.end:
             probe("a follower truncates its log")
             self.start, self.end, self.first_unstable = yield self.call("truncate", target)
@@ -133,25 +133,25 @@ class ReplicaLog:
         yield from self.note_high_watermark()
 
 
-def truncation(said: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[int, int]:
+def truncation(reply: TruncateToEpochEnd, own_epoch: int, own_end: int) -> tuple[int, int]:
     """Return how to truncate a follower's log (broker.md 4.4, the table).
 
     Args:
-        said: The leader's response.
+        reply: The leader's response.
         own_epoch: The follower's largest epoch that is not above the epoch in the response; -1 if there is none.
         own_end: The end offset of that epoch.
 
     Returns:
         The offset to truncate to, and the epoch to look up next, -1 if none.
     """
-    if said.end < 0:
+    if reply.end < 0:
         probe("a follower does not learn where an epoch ends")
-        return said.otherwise, -1
-    if said.epoch < 0:
-        return said.end, -1
-    if own_epoch == said.epoch:
-        return min(said.end, own_end), -1
-    if 0 <= own_epoch < said.epoch:
+        return reply.otherwise, -1
+    if reply.epoch < 0:
+        return reply.end, -1
+    if own_epoch == reply.epoch:
+        return min(reply.end, own_end), -1
+    if 0 <= own_epoch < reply.epoch:
         probe("a follower asks about an older epoch")
         return own_end, own_epoch
-    return said.end, -1
+    return reply.end, -1

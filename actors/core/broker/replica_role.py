@@ -81,7 +81,7 @@ _DEFAULTS = ReplicaRole(TopicPartition("", -1), -1)[2:]
 
 
 def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tuple[str, ...]:
-    """Return the health flags of a partition that is led here: names of TROUBLES.
+    """Return the items of TROUBLES that apply to the partition; empty unless this replica is the leader.
 
     Args:
         known: The role of the replica.
@@ -123,7 +123,7 @@ def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[
     if is_superseded(known, order):
         probe("a broker ignores the order to lead on an older state")
         return known, False
-    return _taken_over(known, order, LEADER, order.isr), known.name != LEADER
+    return _updated(known, order, LEADER, order.isr), known.name != LEADER
 
 
 def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
@@ -132,10 +132,10 @@ def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tupl
         probe("a broker ignores the order to follow on an older state")
         return known, False
     changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
-    return _taken_over(known, order, FOLLOWER, ()), changed
+    return _updated(known, order, FOLLOWER, ()), changed
 
 
-def _taken_over(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str, isr: tuple[int, ...]) -> ReplicaRole:
+def _updated(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str, isr: tuple[int, ...]) -> ReplicaRole:
     leadership = name, order.leader, order.leader_epoch, order.controller_epoch, order.zk_version, isr
     replicas = order.replicas, order.adding_replicas, order.removing_replicas
     return tuple.__new__(ReplicaRole, (known.partition, known.broker_id, *leadership, *replicas))

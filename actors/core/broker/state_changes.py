@@ -121,7 +121,7 @@ def stopped_fetchers(origin: Origin, count: int, leading: bool) -> str:
 
 
 def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) -> str:
-    """Return the line for an ISR that is to be written (rule 2).
+    """Return the line to log before a new ISR is written (rule 2).
 
     Args:
         leader: The leader's state.

@@ -60,11 +60,11 @@ def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, 
     """
     fields = {}
     for name, kind in TOPIC_DEFAULTS.items():
-        said = next(
+        configured = next(
             (each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])), None
         )
-        if said is not None:
-            fields[field_of(name)] = _value(kind, said)
+        if configured is not None:
+            fields[field_of(name)] = _value(kind, configured)
     return changed(node, **fields) if fields else node
 
 

@@ -70,12 +70,12 @@ def describe_topic(
         places = []
         if name in own:
             places.append(ConfigSynonym(name, own[name], DYNAMIC_TOPIC_CONFIG))
-        said_dynamically = dynamic.get(server, [])
-        places += said_dynamically
-        said = _said_by(node, name, server)
-        if said is not None and said != default:
-            places.append(ConfigSynonym(server, said, STATIC_BROKER_CONFIG))
-        if said_dynamically and server in INSTEAD:
+        dynamic_values = dynamic.get(server, [])
+        places += dynamic_values
+        configured = _node_value(node, name, server)
+        if configured is not None and configured != default:
+            places.append(ConfigSynonym(server, configured, STATIC_BROKER_CONFIG))
+        if dynamic_values and server in INSTEAD:
             places += _default_of(INSTEAD[server])
         if server and name not in UNSAID:
             places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
@@ -89,7 +89,7 @@ def describe_topic(
     return tuple(described)
 
 
-def _said_by(node: NodeSettings, name: str, server: str) -> str | None:
+def _node_value(node: NodeSettings, name: str, server: str) -> str | None:
     """Return a node's value for a topic's setting; None if the node has no such setting."""
     if name in ("retention.ms", "segment.ms"):
         default = log_settings(node, "", ())
@@ -107,21 +107,21 @@ def describe_broker(
     places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
     for field in attrs.fields(NodeSettings):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
-            name, value = field.name.replace("_", "."), _said(node, field.name)
+            name, value = field.name.replace("_", "."), _value_of(node, field.name)
             source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
-            said = [ConfigSynonym(name, text_of(value), source)]
+            configured = [ConfigSynonym(name, text_of(value), source)]
             if source == STATIC_BROKER_CONFIG:
-                said += _default_of(name)
+                configured += _default_of(name)
             known = places.setdefault(name, [])
-            known[_dynamic_part(known) :] = said + known[_dynamic_part(known) :]
+            known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
     return _described(places, synonyms)
 
 
 def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dict[str, list[ConfigSynonym]]:
     """Return the overrides of broker settings by name, the broker's own first."""
     places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
-    for name, said in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
-        places.setdefault(name, []).extend(said)
+    for name, configured in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+        places.setdefault(name, []).extend(configured)
     return places
 
 
@@ -136,7 +136,7 @@ def _default_of(setting: str) -> list[ConfigSynonym]:
     return [] if default is None else [ConfigSynonym(setting, default, DEFAULT_CONFIG)]
 
 
-def _said(node: NodeSettings, field: str) -> object:
+def _value_of(node: NodeSettings, field: str) -> object:
     """Return a setting's value.
 
     None for `advertised.listeners` if it equals `listeners`, because then it was not set separately.
@@ -162,14 +162,14 @@ def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tup
     return tuple(
         DescribedConfig(
             name,
-            said[0].value,
+            configured[0].value,
             name not in DYNAMIC or name.endswith("throttled.rate"),
-            said[0].source,
+            configured[0].source,
             False,
-            tuple(each for each in said if each.value is not None) if synonyms else (),
+            tuple(each for each in configured if each.value is not None) if synonyms else (),
             TYPES[DYNAMIC[name].type] if name in DYNAMIC else 0,
         )
-        for name, said in sorted(places.items())
+        for name, configured in sorted(places.items())
     )
 
 

@@ -22,13 +22,13 @@ HOUR_MS = 60 * MINUTE_MS
 
 def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry]) -> LogSettings:
     """Return the log settings of `topic`. If a default is set in several time units, the finest unit applies."""
-    said = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
+    configured = {entry.name: entry.value.strip() for entry in overrides if _is_valid(topic, entry)}
 
     def number(name: str, default: int) -> int:
-        return int(said.get(name, default))
+        return int(configured.get(name, default))
 
-    cleanup = said.get("cleanup.policy", node.log_cleanup_policy).replace(" ", "").split(",")
-    timestamp_type = said.get("message.timestamp.type", node.log_message_timestamp_type)
+    cleanup = configured.get("cleanup.policy", node.log_cleanup_policy).replace(" ", "").split(",")
+    timestamp_type = configured.get("message.timestamp.type", node.log_message_timestamp_type)
     return LogSettings(
         segment_bytes=number("segment.bytes", node.log_segment_bytes),
         segment_ms=number("segment.ms", _first(node.log_roll_ms, node.log_roll_hours * HOUR_MS)),
@@ -42,7 +42,7 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
         timestamp_difference_max_ms=number(
             "message.timestamp.difference.max.ms", node.log_message_timestamp_difference_max_ms
         ),
-        compression_type=said.get("compression.type", node.compression_type),
+        compression_type=configured.get("compression.type", node.compression_type),
         compacted="compact" in cleanup,
         deleting="delete" in cleanup,
         lag=node.replica_lag_time_max_ms / 1000,
@@ -72,12 +72,14 @@ def _codec(compression_type: str) -> int:
 
 def _retention_ms(node: NodeSettings) -> int:
     minutes = node.log_retention_minutes
-    said = _first(node.log_retention_ms, node.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS)
-    return max(said, -1)
+    configured = _first(
+        node.log_retention_ms, node.log_retention_hours * HOUR_MS if minutes is None else minutes * MINUTE_MS
+    )
+    return max(configured, -1)
 
 
-def _first(said: int | None, otherwise: int) -> int:
-    return otherwise if said is None else said
+def _first(configured: int | None, otherwise: int) -> int:
+    return otherwise if configured is None else configured
 
 
 def _is_valid(topic: str, entry: ConfigEntry) -> bool:

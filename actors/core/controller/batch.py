@@ -178,7 +178,7 @@ class RequestBatch:
             if last is not state:
                 sticks = last.is_new and not is_new
                 states[partition] = self._role(partition, leadership, assignment, True) if sticks else state
-        self._tell_all()
+        self._add_all_brokers()
         self._metadata_partitions[partition.topic][partition] = None
 
     def add_roles(self, broker_id: int, partitions: Sequence[TopicPartition]) -> None:
@@ -198,7 +198,7 @@ class RequestBatch:
         if not roles or not all(roles) or any(map(_IS_NEW, roles)):
             roles = list(map(self._role_again, partitions, known, map(states.get, partitions)))
         states.update(zip(partitions, roles, strict=True))
-        self._tell_all()
+        self._add_all_brokers()
         self._add_metadata(partitions)
 
     def _role_again(
@@ -214,7 +214,7 @@ class RequestBatch:
             role = self._role(partition, leadership, assignment, last is not None and last.is_new)
         return role
 
-    def _tell_all(self) -> None:
+    def _add_all_brokers(self) -> None:
         """Add all brokers to the receivers of UpdateMetadata."""
         if not self._metadata_to_all:
             self._metadata_to_all = True

@@ -120,7 +120,7 @@ class ControllerContext:
     `active` is whether this node considers itself the controller. A wrong value is safe, because each write checks the
     version of /controller_epoch.
 
-    `reset` keeps the attributes `settings`, `holding_back` and `unclean_elections`. `holding_back` is true if this node
+    `reset` keeps the attributes `settings`, `backing_off` and `unclean_elections`. `backing_off` is true if this node
     lets other brokers be elected first because its last term failed to begin. `unclean_elections` is the number of
     unclean elections since the process started.
     """
@@ -128,7 +128,7 @@ class ControllerContext:
     def __init__(self, settings: NodeSettings) -> None:
         self.settings = settings
         self.broker_id = settings.node_id
-        self.holding_back = False
+        self.backing_off = False
         self.unclean_elections = 0
         self.reset()
 
@@ -155,7 +155,7 @@ class ControllerContext:
         self.leaderless: dict[TopicPartition, None] = {}
         self.offline_count = 0
         self.history = History()
-        self.take_deletions(NO_DELETIONS)
+        self.set_deletions(NO_DELETIONS)
 
     def tables(self) -> tuple[AnyTable, ...]:
         """Return all tables with an entry per partition or replica."""
@@ -177,9 +177,9 @@ class ControllerContext:
         self.active = True
         self.epoch, self.epoch_zk_version = epoch, epoch_zk_version
 
-    def hold_back(self, holding_back: bool) -> None:
+    def set_backing_off(self, backing_off: bool) -> None:
         """Set whether this node lets other brokers win the next election."""
-        self.holding_back = holding_back
+        self.backing_off = backing_off
 
     def set_unclean_default(self, override: bool | None) -> None:
         """Set whether unclean elections are allowed by default; None for the value in server.properties."""
@@ -320,13 +320,13 @@ class ControllerContext:
         added = []
         known = self.topics.setdefault(topic, {})
         for number, assignment in partitions:
-            if self.is_news(topic, number, assignment):
+            if self.is_new(topic, number, assignment):
                 partition = known[number] = TopicPartition(topic, number)
                 self.set_assignment(partition, assignment)
                 added.append(partition)
         return added
 
-    def is_news(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
+    def is_new(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
         """Return whether the partition is unknown, or gets its first replicas by this assignment."""
         known = self.topics.get(topic, {}).get(number)
         return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
@@ -464,7 +464,7 @@ class ControllerContext:
         return part
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
+        """Update whether a partition is imbalanced, after a change of its leadership or assignment (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
@@ -487,7 +487,7 @@ class ControllerContext:
 
     # ------------------------------------------------------------------------------------------------------- deletions
 
-    def take_deletions(self, sets: DeletionSets) -> None:
+    def set_deletions(self, sets: DeletionSets) -> None:
         """Store the sets of topics that TopicDeletionActor has sent."""
         self.deletions = sets
         self.queued = frozenset(sets.queued)

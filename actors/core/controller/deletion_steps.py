@@ -97,11 +97,14 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
 
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
-    """Report the replica states of these topics to TopicDeletionActor, after state changes outside of a plan."""
+    """Send the replica states of these topics to TopicDeletionActor, if the topics are queued for deletion.
+
+    This is necessary if other code than a plan's steps has changed the states, or if a step's change was refused.
+    """
     changed = yield from _deletion_states(context, (topic for topic in topics if topic in context.queued))
     if changed:
         plan = yield from ask(CorrectDeletions(changed))
-        context.take_deletions(plan.steps[-1])
+        context.set_deletions(plan.steps[-1])
 
 
 def _deletion_states(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
@@ -143,15 +146,15 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
         sets = context.deletions
         states = yield from _deletion_states(context, sets.queued)
         plan = yield from ask(ResetDeletions(states, sets.started, sets.ineligible))
-        context.take_deletions(plan.steps[-1])
+        context.set_deletions(plan.steps[-1])
         raise
     yield from correct(context, imbalanced)
 
 
-def _take_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[str, None]) -> Flow[None]:
+def _store_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[str, None]) -> Flow[None]:
     if step.ineligible != context.deletions.ineligible:
         log.info("%s List of topics ineligible for deletion: %s", context.tag, ",".join(step.ineligible))
-    context.take_deletions(step)
+    context.set_deletions(step)
     yield from ()
 
 
@@ -200,7 +203,7 @@ def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[
 
 
 _STEPS: dict[type, Callable[[ControllerContext, AnyMessage, dict[str, None]], Flow[None]]] = {
-    DeletionSets: _take_sets,
+    DeletionSets: _store_sets,
     ChangePartitionStates: _move_partitions,
     ChangeReplicaStates: _move_replicas,
     AnnounceDeletion: _announce,

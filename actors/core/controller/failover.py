@@ -83,8 +83,8 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
             "%s Broker %d has been elected as the controller, so stopping the election process.",
             *(context.tag, current.broker_id),
         )
-    elif not context.holding_back:
-        yield from _stand(context, timestamp_ms)
+    elif not context.backing_off:
+        yield from _join_election(context, timestamp_ms)
 
 
 def deposed(context: ControllerContext) -> Flow[None]:
@@ -105,7 +105,7 @@ def expired(context: ControllerContext) -> Flow[None]:
     yield from resign(context)
 
 
-def give_up(context: ControllerContext) -> Flow[None]:
+def trigger_controller_move(context: ControllerContext) -> Flow[None]:
     """Resign and delete /controller (Kafka's triggerControllerMove).
 
     The next controller, possibly this node, loads all state.
@@ -127,7 +127,7 @@ def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     yield from resign(context)
     current = yield from _clear(context, (yield from ask(GetController())))
     if current.broker_id == NO_CONTROLLER:
-        yield from _stand(context, timestamp_ms)
+        yield from _join_election(context, timestamp_ms)
 
 
 def resign(context: ControllerContext) -> Flow[None]:
@@ -172,7 +172,7 @@ def _clear(context: ControllerContext, current: ControllerRead) -> Flow[Controll
     return ControllerRead(NO_CONTROLLER, current.epoch)
 
 
-def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
+def _join_election(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Join the election, and begin the term if this node wins."""
     outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
     if isinstance(outcome, NotElected):
@@ -198,9 +198,9 @@ def _stand(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
             error,
             exc_info=error,
         )
-        context.hold_back(True)
+        context.set_backing_off(True)
         yield Enqueue(Reelect(), HOLD_BACK_SECONDS)
-        yield from give_up(context)
+        yield from trigger_controller_move(context)
 
 
 def _begin(context: ControllerContext) -> Flow[None]:

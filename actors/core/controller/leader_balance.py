@@ -115,7 +115,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
     )
     expected: dict[tuple[str, int], list[int]] = {}
 
-    def look(part: Sequence[TopicPartition]) -> None:
+    def collect(part: Sequence[TopicPartition]) -> None:
         for partition in part:
             topic, number = partition
             if partition in failures:
@@ -124,7 +124,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
                 results[partition] = ElectedPartition(number, NONE)
                 expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
 
-    yield from for_each(electable, look)
+    yield from for_each(electable, collect)
     by_topic: dict[str, list[ElectedPartition]] = {}
     for partition, result in results.items():
         by_topic.setdefault(partition.topic, []).append(result)
@@ -190,7 +190,7 @@ def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection)
                 preferred[replicas[0]] += 1
                 if not _led_by_preferred(context, partition):
                     imbalanced[replicas[0]] += 1
-                    if _may_go_back(context, partition):
+                    if _can_lead(context, partition):
                         wanted.setdefault(replicas[0], []).append(partition)
 
     yield from for_each(context.assignments, count)
@@ -227,7 +227,7 @@ def _led_by_preferred(context: ControllerContext, partition: TopicPartition) -> 
     return leadership is None or leadership.leader in context.assignments[partition].replicas[:1]
 
 
-def _may_go_back(context: ControllerContext, partition: TopicPartition) -> bool:
+def _can_lead(context: ControllerContext, partition: TopicPartition) -> bool:
     """Return whether the preferred replica would be elected with the cached ISR."""
     candidates = Candidates(
         context.assignments[partition].replicas,

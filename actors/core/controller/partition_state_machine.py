@@ -111,7 +111,7 @@ def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow
 def start(context: ControllerContext) -> Flow[None]:
     """Set each partition's state from its leadership, then elect the missing leaders (controller.md 3.4)."""
 
-    def look(part: Sequence[TopicPartition]) -> None:
+    def collect(part: Sequence[TopicPartition]) -> None:
         for partition in part:
             leadership = context.leadership.get(partition)
             if leadership is None:
@@ -122,7 +122,7 @@ def start(context: ControllerContext) -> Flow[None]:
                 state = PartitionState.OFFLINE
             context.set_partition_state(partition, state)
 
-    yield from for_each(context.assignments, look)
+    yield from for_each(context.assignments, collect)
     yield from trigger_online(context)
 
 

@@ -347,11 +347,11 @@ def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition])
     behind = frozenset(moving)
     isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
-    def look(part: Sequence[TopicPartition]) -> Flow[None]:
+    def read_part(part: Sequence[TopicPartition]) -> Flow[None]:
         read = yield from ask(GetPartitionStates(tuple(part), watch=True))
         isrs.update((tp, state.isr) for tp, state, _ in read.states if state is not None)
 
-    yield from for_each(moving, look, MOVES)
+    yield from for_each(moving, read_part, MOVES)
     return [
         tp
         for tp in partitions

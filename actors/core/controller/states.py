@@ -79,7 +79,7 @@ class Table:
         self.rows = rows
 
     def into(self, target: State) -> tuple[Transition, ...]:
-        """Return the rows that lead to a state."""
+        """Return the transitions to the state `target`."""
         return tuple(row for row in self.rows if row.target is target)
 
     def sort(
@@ -189,8 +189,8 @@ class History:
         replica = "" if broker_id is None else f"replica {broker_id} of "
         legal = expected(table.previous(target))
         for partition, current in islice(illegal.items(), self.STORIES):
-            story = f"{legal}; its last state changes: {self.of(partition, broker_id)}"
-            error = IllegalTransition(f"{replica}partition {partition}", current, target, story)
+            details = f"{legal}; its last state changes: {self.of(partition, broker_id)}"
+            error = IllegalTransition(f"{replica}partition {partition}", current, target, details)
             log.error("%s Invalid state change: %s", who, error)
         if len(illegal) > self.STORIES:
             unlisted = len(illegal) - self.STORIES

@@ -85,7 +85,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     """
     topic = event.topic
     answer = yield from ask(GetAssignments((topic,)))
-    fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_news(topic, n, each)]
+    fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_new(topic, n, each)]
     if topic in context.queued:
         if fresh:
             log.error(

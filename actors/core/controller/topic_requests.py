@@ -28,9 +28,9 @@ from actors.core.topic.topic_admin import (
     check_new_name,
     check_size,
     further_replicas,
-    given_replicas,
     new_replicas,
     numbered,
+    requested_replicas,
 )
 from messages.admin_requests import (
     BY_DEFAULT,
@@ -125,7 +125,7 @@ def _planned(
     replicas = None if topic.assignments else (yield from _spread(context, topic, sum(made.values())))
     check_new_name(topic.name, [*context.topics, *made])
     if replicas is None:
-        replicas = given_replicas([(each.partition_index, each.broker_ids) for each in topic.assignments])
+        replicas = requested_replicas([(each.partition_index, each.broker_ids) for each in topic.assignments])
     configs = {config.name: ConfigEntry(config.name, config.value or "") for config in topic.configs}
     for entry in configs.values():
         check_config(entry)
@@ -254,8 +254,8 @@ def _result(context: ControllerContext, kind: AnyMessage, name: str, work: Flow[
         return (yield from work)
     except Refused as refused:
         log.info("%s Rejecting a request for topic %s: %s", context.tag, name, refused)
-        said = {} if kind is DeletedTopic else {"error_message": str(refused)}
-        return kind(name, refused.code, **said)
+        fields = {} if kind is DeletedTopic else {"error_message": str(refused)}
+        return kind(name, refused.code, **fields)
     except AskFailed as error:
         log.error("%s Failed to handle a client's request about topic %s: %s", context.tag, name, passing(error))
         return kind(name, UNKNOWN_SERVER_ERROR)

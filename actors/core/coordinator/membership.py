@@ -429,7 +429,7 @@ class Membership:
         if self.state not in PREVIOUS[PREPARING]:
             return
         if self.state is COMPLETING:
-            self._give_parts({}, REBALANCE_IN_PROGRESS)
+            self._complete_syncs({}, REBALANCE_IN_PROGRESS)
         self._to_do.append(Disarm(SYNC_TIMER))
         if self.state is EMPTY:
             delay = self._settings.initial_rebalance_delay_ms
@@ -556,7 +556,7 @@ class Membership:
         if code != NONE:
             return code
         named = ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol))
-        return INCONSISTENT_GROUP_PROTOCOL if any(said not in (None, ours) for said, ours in named) else NONE
+        return INCONSISTENT_GROUP_PROTOCOL if any(sent not in (None, ours) for sent, ours in named) else NONE
 
     def _verdict_in_generation(self, member_id: str, instance_id: str | None, generation: int) -> int:
         code = self._member_verdict(member_id, instance_id)
@@ -566,14 +566,14 @@ class Membership:
         if self.state is not COMPLETING or done.generation != self.generation:
             return
         if error_code == NONE:
-            self._give_parts(done.assignments, NONE)
+            self._complete_syncs(done.assignments, NONE)
             self._enter(STABLE, wall_ms)
         else:
             probe("the assignment of a generation cannot be stored")
-            self._give_parts({}, error_code)
+            self._complete_syncs({}, error_code)
             self._rebalance(wall_ms)
 
-    def _give_parts(self, assignments: dict[str, bytes], error_code: int) -> None:
+    def _complete_syncs(self, assignments: dict[str, bytes], error_code: int) -> None:
         for member in self.members.values():
             member.assignment = assignments.get(member.id, b"")
             if self._answer_sync(member, error_code):
@@ -675,8 +675,8 @@ class Membership:
         """Append records; return the number of the append.
 
         Args:
-            wanted: The operation to continue when the append's result arrives. If None, the result is ignored and the
-                returned number is 0.
+            wanted: The operation to continue when the append's result arrives, or None. For None, the result is ignored
+                and the returned number is 0.
         """
         if wanted is None:
             self._to_do.append(AppendRecords(0, records))

@@ -124,9 +124,9 @@ class Offsets:
     def write(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
         """Store a value that is in the log."""
         if producer_id == NO_TRANSACTION:
-            _put(self.committed, partition, value)
+            _store_if_later(self.committed, partition, value)
         else:
-            _put(self.pending.setdefault(producer_id, {}), partition, value)
+            _store_if_later(self.pending.setdefault(producer_id, {}), partition, value)
 
     def end_transaction(self, ended: TransactionEnded) -> None:
         """Handle a transaction's marker that is committed to the log (rule 2)."""
@@ -139,7 +139,7 @@ class Offsets:
             if value.log_offset > ended.offset:
                 later[partition] = value
             elif ended.committed:
-                _put(self.committed, partition, value)
+                _store_if_later(self.committed, partition, value)
         if later:
             self.pending[ended.producer_id] = later
 
@@ -202,7 +202,9 @@ class Offsets:
         ]
 
 
-def _put(values: dict[TopicPartition, CommittedOffset], partition: TopicPartition, value: CommittedOffset) -> None:
+def _store_if_later(
+    values: dict[TopicPartition, CommittedOffset], partition: TopicPartition, value: CommittedOffset
+) -> None:
     """Store the value, unless `values` already has a value that is later in the log (rule 1)."""
     current = values.get(partition)
     if current is None or current.log_offset <= value.log_offset:

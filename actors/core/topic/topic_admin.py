@@ -68,7 +68,7 @@ def new_replicas(
     return assign(racks, partitions, replication_factor, start, shift)
 
 
-def given_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
+def requested_replicas(assignments: Sequence[tuple[int, Replicas]]) -> tuple[Replicas, ...]:
     """Return the replicas of a new topic's partitions, as given by the client, ordered by partition number.
 
     Kafka accepts unknown broker ids; their replicas are offline until these brokers start.

@@ -81,13 +81,13 @@ def is_exhausted(epoch: int) -> bool:
 
 def initialized(txn: Transaction, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
     """Return the metadata after an InitProducerId that keeps the producer id."""
-    return attrs.evolve(_at_rest(txn, timeout_ms, now), producer_epoch=epoch, last_producer_epoch=last_epoch)
+    return attrs.evolve(_empty(txn, timeout_ms, now), producer_epoch=epoch, last_producer_epoch=last_epoch)
 
 
 def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
     """Return the metadata after an InitProducerId that assigns another producer id."""
     return attrs.evolve(
-        _at_rest(txn, timeout_ms, now),
+        _empty(txn, timeout_ms, now),
         producer_id=producer_id,
         producer_epoch=0,
         last_producer_id=txn.producer_id,
@@ -95,7 +95,7 @@ def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int
     )
 
 
-def _at_rest(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
+def _empty(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
     return attrs.evolve(
         txn, state=EMPTY, partitions=(), start_ms=NO_MOMENT, updated_ms=now, timeout_ms=timeout_ms, pending=None
     )

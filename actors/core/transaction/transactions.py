@@ -178,7 +178,7 @@ class TransactionalIds:
         """Handle an InitProducerId with a transactional id."""
         self._initialize(forwarded, NO_PRODUCER, now)
 
-    def producer_id_taken(self, number: int, producer_id: int, now: int) -> None:
+    def producer_id_received(self, number: int, producer_id: int, now: int) -> None:
         """Continue the waiting InitProducerId with this number; it fails if no new producer id was received."""
         forwarded = self._waiting.pop(number, None)
         if forwarded is None:
@@ -235,7 +235,7 @@ class TransactionalIds:
     # ------------------------------------------------------------------------------------------------ the log
 
     def _move(self, target: Transaction, forwarded: Forwarded | None = None, answer: Message | None = None) -> None:
-        """Append the new metadata of an id to the log (rule 1)."""
+        """Append the new metadata of a transactional id to the log (rule 1)."""
         name = target.transactional_id
         self._ids[name] = prepared(self._ids[name], target.state)
         self._numbers += 1

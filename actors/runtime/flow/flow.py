@@ -155,10 +155,10 @@ class FlowActor(Dispatcher):
         elif self.handler_of(message.__class__) is not None:
             return super().receiveMessage(message, sender)
         else:
-            self._came(message, sender)
+            self._start_or_stash(message, sender)
         return None
 
-    def _came(self, message: Any, sender: ActorAddress) -> None:
+    def _start_or_stash(self, message: Any, sender: ActorAddress) -> None:
         """Start the flow of an event, or stash the event if a flow is suspended."""
         event_id = self.event_id_of(message)
         self.serve(event_id)
@@ -230,7 +230,7 @@ class FlowActor(Dispatcher):
             return self._asked
         elif isinstance(step, Await):
             if self._begun[step.ticket] is not None:
-                return self._taken(step.ticket)
+                return self._result(step.ticket)
             self._awaited = step.ticket
             self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(step.ticket))
         elif isinstance(step, Worked) and self._worked + step.share < 1:
@@ -305,7 +305,7 @@ class FlowActor(Dispatcher):
         self._open = {first + place: place for place in range(len(pairs))}
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
-    def _taken(self, ticket: int) -> Any:
+    def _result(self, ticket: int) -> Any:
         """Return the result of the question that Begin sent with this ticket, or raise the error of a Failure."""
         result = self._begun.pop(ticket)
         if isinstance(result, Failure):
@@ -320,7 +320,7 @@ class FlowActor(Dispatcher):
         self._awaited = None
         self.cancel_timer(ANSWERS)
         try:
-            value = self._taken(ticket)
+            value = self._result(ticket)
         except AskFailed as error:
             self._resume(None, error)
         else:

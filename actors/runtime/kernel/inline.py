@@ -84,7 +84,7 @@ class InlineDriver:
         Raises:
             RuntimeError: The caller is in a handler, or on the thread of the driving loop, so the wait would never end.
         """
-        if self._kernel.driven_by(threading.get_ident()) or self._loop.runs_here():
+        if self._kernel.driven_by(threading.get_ident()) or self._loop.is_own_thread():
             raise RuntimeError(
                 "this thread runs the actors, so it must not wait for them; await request() on the event loop instead"
             )
@@ -112,7 +112,7 @@ class InlineDriver:
         """Wait until no thread delivers messages, and reserve the turn (the right to deliver) for another driver."""
         self._turn.acquire()
 
-    def let_go(self, news: bool = True) -> int:
+    def release(self, news: bool = True) -> int:
         """Release the turn, which is the right to deliver messages; return the number of notifications so far.
 
         Args:
@@ -159,7 +159,7 @@ class InlineDriver:
         try:
             due = kernel.run(limit)
         finally:
-            heard = self.let_go(news=kernel.n != before)
+            heard = self.release(news=kernel.n != before)
         while kernel.neighbours:
             kernel.neighbours.pop().drive()
         return (0.0 if kernel.has_mail_from_outside else due), heard

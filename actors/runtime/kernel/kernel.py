@@ -58,16 +58,16 @@ class Observer(Protocol):
     """The interface of an observer, which is called with each delivered message after its handler has returned.
 
     If an observer has a method `created(address, actor_class, n)`, the method is called for each actor that is created
-    from outside; n is the number of the last delivery before the creation. An observer with `keep` and `look` is called
-    in the cheapest way: `keep(fields)` takes the fields of each Delivery as a plain tuple, and must not raise; `look()`
-    is called after every LOOK deliveries, and before the driver returns.
+    from outside; n is the number of the last delivery before the creation. An observer with `keep` and `write_if_due`
+    is called in the cheapest way: `keep(fields)` takes the fields of each Delivery as a plain tuple, and must not
+    raise; `write_if_due()` is called after every CHECK_EVERY deliveries, and before the driver returns.
     """
 
     def delivered(self, delivery: Delivery) -> None:
         """Process a delivery. Must not raise: an observer that raises is removed."""
 
 
-LOOK = 64
+CHECK_EVERY = 64
 """Number of deliveries between two calls of an observer's `look`; a power of two."""
 
 
@@ -178,12 +178,12 @@ class Kernel(ABC):
     def observer(self, observer: Observer | None) -> None:
         self._observer = observer
         self._keep: Callable[[tuple[Any, ...]], None] | None = None
-        self._look: Callable[[], None] = _nothing
+        self._write_if_due: Callable[[], None] = _nothing
         if observer is not None:
-            self._keep = getattr(observer, "keep", self._tell)
-            self._look = getattr(observer, "look", _nothing)
+            self._keep = getattr(observer, "keep", self._call_delivered)
+            self._write_if_due = getattr(observer, "write_if_due", _nothing)
 
-    def _tell(self, fields: tuple[Any, ...]) -> None:
+    def _call_delivered(self, fields: tuple[Any, ...]) -> None:
         """Call an observer that takes a Delivery."""
         try:
             if self._observer is not None:
@@ -325,7 +325,7 @@ class Kernel(ABC):
             return 0.0
         finally:
             self._running = None
-            self._look()
+            self._write_if_due()
         due = timers.next_due
         return None if due is None else max(due - now, 0.0)
 
@@ -505,8 +505,8 @@ class Kernel(ABC):
         if self._served_in == n:
             event_id = self._served
         keep((n, kind, cause, event_id, sender, to, to.class_name, message, queued_at, now, finished, effects, failure))
-        if not n % LOOK:
-            self._look()
+        if not n % CHECK_EVERY:
+            self._write_if_due()
         return finished
 
     def _external_endpoint(self, text: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:

@@ -89,7 +89,7 @@ class LoopDriver:
                 return False
         return True
 
-    def runs_here(self) -> bool:
+    def is_own_thread(self) -> bool:
         """Return whether this is the thread of the driving loop."""
         try:
             return self._loop is not None and asyncio.get_running_loop() is self._loop

@@ -136,7 +136,7 @@ class LocalBase(Kernel):
         """
         if self.loop.attached:
             self.loop.detach()
-            self.inline.let_go()
+            self.inline.release()
 
     async def request(self, to: ActorAddress, message: Any, timeout: float | None = None) -> Any:
         """Send `message`, and return the first reply to this request.
@@ -166,7 +166,7 @@ class LocalBase(Kernel):
         source_hash = source_hash or self._source_hashes.get(parent.actorAddressString)
         child = self._ref_for(actor_class, parent)
         try:
-            self._bring_to_life(child, actor_class, requirements, global_name, source_hash)
+            self._construct(child, actor_class, requirements, global_name, source_hash)
         except (ImportError, NoCompatibleSystemForActor):
             self._forget(child)
             raise
@@ -250,7 +250,7 @@ class LocalBase(Kernel):
             return self._global_names[global_name]
         ref = self._ref_for(actor_class, self.system_address)
         try:
-            self._bring_to_life(ref, actor_class, requirements, global_name, source_hash)
+            self._construct(ref, actor_class, requirements, global_name, source_hash)
         except BaseException:
             self._forget(ref)
             raise
@@ -280,8 +280,8 @@ class LocalBase(Kernel):
 
         Stopping many actors can take long. If a loop is attached, the loop does its other work meanwhile.
         """
-        if self.loop.runs_here():
-            self._ask_all_to_go()
+        if self.loop.is_own_thread():
+            self._exit_all()
             self.wake()
             while self.queued and self.loop.attached:
                 await asyncio.sleep(0)
@@ -293,7 +293,7 @@ class LocalBase(Kernel):
         A call from a handler returns as soon as the requests are sent. Messages to the base after
         the shutdown are dropped.
         """
-        self._ask_all_to_go()
+        self._exit_all()
         if self._running == threading.get_ident():
             return
         self.detach()
@@ -340,7 +340,7 @@ class LocalBase(Kernel):
         if isinstance(message, ValidatedSource):
             self.sources.validated(message)
         elif isinstance(message, StopChildren):
-            self._let_children_go(message.parent)
+            self._exit_children(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
         """Deliver one of Thespian's own messages that also affects the system."""
@@ -394,13 +394,13 @@ class LocalBase(Kernel):
         """Remove an actor: send exit requests to its children, and notify its parent."""
         ref.actor = None
         if recursive and ref.children:
-            self._let_children_go(ref)
+            self._exit_children(ref)
         parent = ref.parent
         self._forget(ref)
         if parent is not None and parent.actor is not None:
             self.send_as_system(parent, ChildActorExited(ref))
 
-    def _let_children_go(self, parent: ActorAddress) -> None:
+    def _exit_children(self, parent: ActorAddress) -> None:
         """Send exit requests to the next CHILDREN_AT_ONCE children of a removed actor, and schedule the rest.
 
         The children are found by the text of their parent's address, not with `register.children`, which compares
@@ -413,7 +413,7 @@ class LocalBase(Kernel):
         if len(children) == CHILDREN_AT_ONCE:
             self.send_as_system(self.system_address, StopChildren(parent))
 
-    def _ask_all_to_go(self) -> None:
+    def _exit_all(self) -> None:
         for primary in self.register.children(self.system_address):
             self._inbox.append((primary, ActorExitRequest(), self.system_address, self.clock.now()))
 
@@ -436,7 +436,7 @@ class LocalBase(Kernel):
         self.register.add(ref, number)
         return ref
 
-    def _bring_to_life(
+    def _construct(
         self,
         ref: ActorRef,
         actor_class: type[Actor] | str,

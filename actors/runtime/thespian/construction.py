@@ -21,7 +21,7 @@ _OFFERED = frozenset({"capabilities", "requirements"})
 
 def construct(actor_class: type[Actor], capabilities: dict[str, Any], requirements: dict[str, Any] | None) -> Actor:
     """Create an instance. Raises NoCompatibleSystemForActor if the class rejects these capabilities."""
-    check, named = _wishes(actor_class)  # type: ignore[arg-type]  # (a metaclass of Thespian's has no types)
+    check, named = _requirements(actor_class)  # type: ignore[arg-type]  # (a metaclass of Thespian's has no types)
     if check is not None and not check(capabilities, requirements or {}):
         raise NoCompatibleSystemForActor(
             actor_class, "actorSystemCapabilityCheck of the actor class rejected this actor system"
@@ -33,7 +33,7 @@ def construct(actor_class: type[Actor], capabilities: dict[str, Any], requiremen
 
 
 @lru_cache(_CLASSES)
-def _wishes(actor_class: type[Actor]) -> tuple[Callable[..., bool] | None, frozenset[str]]:
+def _requirements(actor_class: type[Actor]) -> tuple[Callable[..., bool] | None, frozenset[str]]:
     """Return the class's capability check, or None, and the supported parameters of its constructor."""
     check = getattr(actor_class, "actorSystemCapabilityCheck", None)
     if actor_class.__init__ is Actor.__init__:

@@ -30,7 +30,7 @@ class UnknownMessage(Exception):
 class Dispatcher(Actor):  # type: ignore[misc]
     """The base class of actors, which calls a handler for each message class and provides I/O adapters.
 
-    It also runs on Thespian's bases.
+    It runs on LocalBase, and also on Thespian's own system bases, such as multiprocTCPBase.
     """
 
     _handlers: ClassVar[dict[type, Handler | None]] = {}

@@ -142,14 +142,14 @@ def _tuples(value: Any) -> Any:
 def message_line(record: TraceRecord) -> str:
     """Return a record as one line."""
     payload = _short(bytes(record.payload).decode())
-    return f"{route(record)} {payload} ({_why(record.kind, record.cause)})"
+    return f"{route(record)} {payload} ({_cause(record.kind, record.cause)})"
 
 
 def envelope_line(envelope: Envelope) -> str:
     """Return a replayed message as one line."""
     type_, payload = encoded(envelope.message)
     way = f"{address_text(envelope.sender)} -> {address_text(envelope.receiver)}"
-    return f"{way}: {type_} {_short(payload.decode())} ({_why(envelope.kind, envelope.cause)})"
+    return f"{way}: {type_} {_short(payload.decode())} ({_cause(envelope.kind, envelope.cause)})"
 
 
 def route(record: TraceRecord) -> str:
@@ -162,7 +162,7 @@ def call(port: str, method: str, args: tuple[Any, ...]) -> str:
     return _short(f"{port}.{method}({', '.join(map(repr, args))})")
 
 
-def _why(kind: str, cause: int) -> str:
+def _cause(kind: str, cause: int) -> str:
     if kind == OUTSIDE:
         return f"from outside, after delivery {-cause}"
     return f"timer armed during delivery {cause}" if kind == TIMER else f"sent during delivery {cause}"

@@ -98,7 +98,7 @@ class FlightRecorder(DeliveryKeeper):
 
     # -------------------------------------------------------------------------------------------- the base's observer
 
-    def look(self) -> None:
+    def write_if_due(self) -> None:
         """Check the deliveries since the last call.
 
         Write a dump if there is a reason, and take a snapshot if one is due.
@@ -165,7 +165,7 @@ class FlightRecorder(DeliveryKeeper):
         self._stretches.append(RecordedSegment(n, tuple(pieces)))
         if len(self._stretches) > 2:
             self._stretches.popleft()
-            self._let_go(self._stretches[0].begins)
+            self._drop_until(self._stretches[0].begins)
 
     def _bound(self, n: int) -> None:
         """Discard old deliveries if no snapshot can be taken.
@@ -177,9 +177,9 @@ class FlightRecorder(DeliveryKeeper):
             stretches.popleft()
             if not stretches:
                 stretches.append(RecordedSegment(n - self._deliveries, ()))
-            self._let_go(stretches[0].begins)
+            self._drop_until(stretches[0].begins)
 
-    def _let_go(self, n: int) -> None:
+    def _drop_until(self, n: int) -> None:
         kept = self._kept
         while kept and _number(kept[0]) <= n:
             kept.popleft()

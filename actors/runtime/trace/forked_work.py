@@ -113,15 +113,15 @@ def _live(work: Callable[[Tell], None], pipe: int) -> None:
         os.closerange(pipe + 1, os.sysconf("SC_OPEN_MAX"))
         words = _WELL
         try:
-            work(lambda piece: _say(pipe, piece.content, piece.lines))
+            work(lambda piece: _write(pipe, piece.content, piece.lines))
         except Exception as error:
             words = f"{type(error).__name__}: {error}"
-        _say(pipe, words.encode(), 0)
+        _write(pipe, words.encode(), 0)
     finally:
         os._exit(0)
 
 
-def _say(pipe: int, content: bytes, lines: int) -> None:
+def _write(pipe: int, content: bytes, lines: int) -> None:
     left = memoryview(_HEAD.pack(len(content), lines) + content)
     while left:
         left = left[os.write(pipe, left) :]

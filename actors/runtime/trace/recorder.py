@@ -156,9 +156,9 @@ class DeliveryKeeper:
         return bool(self.reason)
 
     def delivered(self, delivery: Delivery) -> None:
-        """Keep one delivery, and call `look`."""
+        """Keep one delivery, and call `write_if_due`."""
         self.keep(delivery)
-        self.look()
+        self.write_if_due()
 
     def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """Record a top-level actor created after delivery `n`.
@@ -170,7 +170,7 @@ class DeliveryKeeper:
         where = class_name(actor_class)
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
-    def look(self) -> None:
+    def write_if_due(self) -> None:
         """Decide whether to write the kept deliveries now, and write them; subclasses implement it."""
 
 
@@ -237,7 +237,7 @@ class Recorder(DeliveryKeeper):
 
     # -------------------------------------------------------------------------------------------- the base's observer
 
-    def look(self) -> None:
+    def write_if_due(self) -> None:
         """Write the waiting messages if there are enough of them, or if the last flush was long ago."""
         waiting = len(self._kept)
         enough = FLUSH_DELIVERIES if self._loop is None else SLICE_DELIVERIES
@@ -361,7 +361,7 @@ class Recorder(DeliveryKeeper):
             self._write_snapshot(base)
             return
         try:
-            take = partial(self._take_piece, base.n)
+            take = partial(self._write_piece, base.n)
             self._aside = ForkedWork(partial(read_out, base), self._loop, take, self._snapshot_done)
         except OSError as error:
             self._snapshot_done(f"{type(error).__name__}: {error}")
@@ -371,12 +371,12 @@ class Recorder(DeliveryKeeper):
         failure = ""
         try:
             for piece in system_pieces(base):
-                self._take_piece(base.n, piece)
+                self._write_piece(base.n, piece)
         except (TypeError, ValueError, TraceError) as error:
             failure = f"{type(error).__name__}: {error}"
         self._snapshot_done(failure)
 
-    def _take_piece(self, after: int, piece: Piece) -> None:
+    def _write_piece(self, after: int, piece: Piece) -> None:
         with self._guarded():
             if self._writer is not None:
                 self._writer.write_snapshot(piece.content, piece.lines, after)

@@ -478,7 +478,7 @@ class Replay:
         return envelope
 
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
-        """Check that this message entered the queue after the previous one, as in a FIFO.
+        """Check that messages leave the queue in the order in which they entered it.
 
         `moment` is (n, 0) if the message entered the queue during delivery n, or (n, 1) if it entered after delivery n.
         """

@@ -40,7 +40,7 @@ def opening(open: Callable[[], T]) -> T:
         open_files = sum(map(len, list(_every)))
         _log.warning("%s: closing all %d log files. Raise the limit with ulimit -n.", error.strerror, open_files)
     for handles in list(_every):
-        handles.give_up()
+        handles.halve()
     return open()
 
 
@@ -105,7 +105,7 @@ class Handles:
         """Close all files."""
         self._open.clear()
 
-    def give_up(self) -> None:
+    def halve(self) -> None:
         """Close all files, and keep half as many open from now on."""
         self._most = min(self._most, max(LEAST, self._most // 2))
         self._open.clear()

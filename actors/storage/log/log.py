@@ -217,15 +217,15 @@ class Log:
         Returns:
             Whether no flush is in progress.
         """
-        self._take_flushed()
+        self._finish_flush()
         if self._flushing is None and len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
             doubtful = [part for part in self._segments[:-1] if part.size and self._end_of(part) > self.recovery_point]
             paths = [path for segment in doubtful for path in segment.durable_files]
             self._flushing = flusher.submit(make_durable, paths), self.active.base_offset
-            self._take_flushed()
+            self._finish_flush()
         return self._flushing is None
 
-    def _take_flushed(self) -> None:
+    def _finish_flush(self) -> None:
         if self._flushing is not None and self._flushing[0].done():
             (done, offset), self._flushing = self._flushing, None
             done.result()
@@ -355,7 +355,7 @@ class Log:
         if append_time:
             headers = [header._replace(max_timestamp=now_ms) for header in headers]
         time = now_ms if append_time else NO_TIMESTAMP
-        if len(headers) > 1 and self._go_together(headers, now_ms):
+        if len(headers) > 1 and self._fit_together(headers, now_ms):
             return self._append_clients(batches, headers, leader_epoch, time)
         done: list[Appended | Refusal] = []
         for batch, header in zip(batches, headers, strict=True):
@@ -378,7 +378,7 @@ class Log:
             done += self._append_clients((batch,), (header,), leader_epoch, time)
         return done
 
-    def _go_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
+    def _fit_together(self, headers: Sequence[BatchHeader], now_ms: int) -> bool:
         """Return whether client batches can be written together.
 
         They can if no segment has to begin between them and no batch has a producer id.

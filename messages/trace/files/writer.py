@@ -160,7 +160,7 @@ class RunWriter:
         segment.mend()
         segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
         self._manifest.mend()
-        self._tell(Ended(record.type, self.records, segment.digest.hex()))
+        self._append_entry(Ended(record.type, self.records, segment.digest.hex()))
 
     def close(self) -> None:
         """Close the files; a second call has no effect."""
@@ -180,7 +180,7 @@ class RunWriter:
         number = self.segment + 1
         begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
         self._segment, self.segment = begun, number
-        self._tell(Opened(number, begun.digest.hex()))
+        self._append_entry(Opened(number, begun.digest.hex()))
         return begun
 
     def _close_segment(self, segment: _OpenTraceFile) -> None:
@@ -190,7 +190,7 @@ class RunWriter:
     def _path(self, number: int) -> Path:
         return self._folder / files.segment_name(self._header.run, number)
 
-    def _tell(self, entry: Opened | Removed | Ended) -> None:
+    def _append_entry(self, entry: Opened | Removed | Ended) -> None:
         self._manifest.append_line(ENTRY, msgspec.json.encode(entry))
 
     # ------------------------------------------------------------------------------------------------ bounds
@@ -218,7 +218,7 @@ class RunWriter:
         while total + self._segment_bytes > self._max_bytes and self._closed_segments:
             number, path, size, digest = self._closed_segments.popleft()
             total -= size
-            self._tell(Removed(number, digest.hex()))
+            self._append_entry(Removed(number, digest.hex()))
             path.unlink(missing_ok=True)
 
 

@@ -340,7 +340,7 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
         steps = any_leader.take()
         assert steps == looked_at.take()
         for at in (now, now + 16.0, now + 31.0):
-            assert any_leader.look_after(at) == looked_at.look_after(at)
+            assert any_leader.check_after(at) == looked_at.check_after(at)
         for step in steps:
             match step:
                 case WriteIsr():
@@ -363,10 +363,10 @@ def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(da
 
 def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
     unfollowed = leader(1, 3, replicas=(1,))
-    assert unfollowed.look_after(1.0) is not None
+    assert unfollowed.check_after(1.0) is not None
     followed = leader(1, 2, 3, replicas=(1, 2))
     followed.fetched(2, 0, 0, 0, 99.0)
-    assert followed.look_after(99.0) is not None
+    assert followed.check_after(99.0) is not None
     followed.tick(100.0)
     assert writes(followed) == [(1, 2)]
 

@@ -143,7 +143,7 @@ def test_cm6_a_partition_without_leadership_is_left_out() -> None:
 
 def test_cm7_a_topic_being_deleted_has_leader_minus_2() -> None:
     made = scene()
-    made.context.take_deletions(DeletionSets(queued=("foo",)))
+    made.context.set_deletions(DeletionSets(queued=("foo",)))
     batch = RequestBatch(made.context)
     batch.add_update_metadata((2,), PARTITIONS)
     made.run(batch.send())
@@ -192,7 +192,7 @@ def test_cm11_a_deletion_sticks() -> None:
 def test_cm12_cm13_cm14_only_deletions_of_started_topics_are_events(ibp: str, started: bool, delete: bool) -> None:
     made = scene(ibp)
     made.record.topics = {}
-    made.context.take_deletions(DeletionSets(queued=("foo",), started=("foo",) if started else ()))
+    made.context.set_deletions(DeletionSets(queued=("foo",), started=("foo",) if started else ()))
     (request,) = stop(made, (2, FOO0, delete), (2, BAR1, delete))
     assert [s.leader_epoch for s in request.partition_states] == [-2, 4]
     deleted = tuple(s.partition for s in request.partition_states if s.delete_partition)

@@ -171,7 +171,7 @@ def test_a_shrink_that_met_another_version_is_made_again() -> None:
 def test_a_topic_being_deleted_is_shrunk_without_new_followers() -> None:
     scene = scene_with(S.ONLINE, 5, 6, brokers=(5, 6))
     scene.lead(T0, 5, 5, 6)
-    scene.context.take_deletions(DeletionSets(queued=("t",)))
+    scene.context.set_deletions(DeletionSets(queued=("t",)))
     move(scene, S.OFFLINE)
     assert scene.znodes[T0] == driver.leadership(-1, 6, epoch=1, version=1)
     assert scene.requests(LeaderAndIsrRequest) == []

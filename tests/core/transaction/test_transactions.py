@@ -95,7 +95,7 @@ class World:
                         self.marked.append(txn)
                     case TakeId(number):
                         self.fresh += 1
-                        self.ids.producer_id_taken(number, self.fresh, self.now)
+                        self.ids.producer_id_received(number, self.fresh, self.now)
 
     def answered(self) -> int:
         self.run()

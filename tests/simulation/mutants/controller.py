@@ -149,7 +149,7 @@ MUTANTS = (
         "dead broker's replicas stay online",
         "controller.md 7.5",
         f"{BROKERS}:on_replicas_become_offline",
-        "moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_kept)",
+        "moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_not_deleted)",
         "moved = 1",
         BROKER_TESTS,
     ),
