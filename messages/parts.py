@@ -186,7 +186,7 @@ def free_parts(parts: list[Part]) -> Flow[None]:
 
 
 def joined(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
-    """Return one message with all entries of `parts` and `last`. Only for tests, simulations, refused requests."""
+    """Return one message with all entries of `parts` and `last`. Only for tests, simulations and refused requests."""
     if not parts:
         return last
     entries = tuple([entry for slice in entries_of(parts, last) for entry in slice])

@@ -53,7 +53,7 @@ class Steps:
 
 
 @pytest.mark.parametrize("step", ["venv", "pip"])
-def test_what_was_interrupted_is_made_anew(installer: ModuleType, tmp_path: Path, step: str) -> None:
+def test_an_interrupted_installation_is_repeated(installer: ModuleType, tmp_path: Path, step: str) -> None:
     venv, lock = tmp_path / ".venv", tmp_path / "cache" / "lock"
     with pytest.raises(KeyboardInterrupt):
         installer.install(venv, lock, Steps(venv, interrupted=step))
@@ -107,7 +107,7 @@ def test_an_older_installation_is_brought_up_to_date(installer: ModuleType, tmp_
     assert update.done == ["pip"]
 
 
-def test_who_comes_second_waits_and_finds_it_done(
+def test_a_second_installation_waits_for_the_first(
     installer: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     venv, lock_file = tmp_path / ".venv", tmp_path / "lock"

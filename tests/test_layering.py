@@ -237,7 +237,7 @@ def test_every_package_is_packaged() -> None:
     assert sorted(named) == sorted(WHEEL_NAMES.get(p, f"kafka_actors._internal.{p}") for p in packages)
 
 
-def test_every_package_tells_others_that_it_is_typed() -> None:
+def test_every_package_is_marked_as_typed() -> None:
     data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     assert "py.typed" in data["*"]
     assert [package for package in layering.PACKAGES if not (ROOT / package / "py.typed").exists()] == []
@@ -331,7 +331,7 @@ def test_an_intrusion_is_found(source: str, names: set[str]) -> None:
     assert layering.intrusions(source) == names
 
 
-def test_flows_say_what_they_take() -> None:
+def test_flows_annotate_their_arguments() -> None:
     vague = {(module, flow) for module, source in MODULES.items() for flow in layering.vague_flows(source)}
     shell = "actors.runtime.flow.flow"  # takes any message
     assert vague == {(shell, "flow"), (shell, "event_failed")}
@@ -391,7 +391,7 @@ def test_a_write_to_the_context_is_found(source: str, lines: set[int]) -> None:
     assert layering.context_writes(source, {"epoch", "table"}) == lines
 
 
-def test_every_public_thing_says_what_it_is() -> None:
+def test_every_public_object_has_a_docstring() -> None:
     silent = []
     for file in sources():
         tree = ast.parse(file.read_text(encoding="utf-8"))

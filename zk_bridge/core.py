@@ -144,7 +144,7 @@ class BridgeCore:
     def replied(self, reply: StoreReply) -> None:
         """Handle the store's reply to a request. Replies with ids of an earlier session are ignored."""
         rearmed = self._rearming.get(reply.id)
-        if rearmed is not None and reply.code == OK:  # if this request was lost, the next connection arms all watches
+        if rearmed is not None and reply.code == OK:  # after an error, the next connection arms all watches again
             del self._rearming[reply.id]
             if reply.present:
                 self._notify(self._watches.interrupted(rearmed, reply.present, self.generation))

@@ -68,8 +68,8 @@ FOLLOWER_FAULTS = ("pause", "mute", "slow_disk")
 class BrokerGone(NamedTuple):
     """A controller noticed that a broker is not registered in ZooKeeper any more.
 
-    `noticed` is the delivery of the event; `late` is the number of seconds from the broker's last record to this
-    delivery, 0 if the broker still ran.
+    `noticed` is the delivery of the event. If the broker was killed, `late` is the number of seconds from its last
+    recorded delivery to `noticed`; otherwise 0.
     """
 
     place: TracePosition

@@ -82,7 +82,7 @@ class Trigger(Generic[_T]):
         return self._injected(first=1, last=n)
 
     def on_call(self, n: int) -> _T:
-        """Inject the fault into the `n`-th matching request from now on, counted from 1."""
+        """Inject the fault into one request: the `n`-th matching request from now on; 1 is the next one."""
         return self._injected(first=n, last=n)
 
     def with_probability(self, probability: float, seed: int = 0) -> _T:

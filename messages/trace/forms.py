@@ -216,7 +216,8 @@ def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, A
     """Return a function that converts a value of the class to a struct with sorted keys and replaces some fields."""
     ordered = sorted(names)
     struct = msgspec.defstruct(cls.__name__, ordered)
-    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple  # attrgetter with one name returns no tuple
+    # One name is repeated, because attrgetter returns a tuple only for two or more names.
+    all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple
 
     def made(value: Any, changed: dict[str, Any]) -> Any:
         stands = struct(*all_of(value)[:-1])

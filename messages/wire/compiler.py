@@ -428,7 +428,7 @@ class _Reader(_Code):
         return kind.type in PARTED and attribute == self.parted
 
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
-        """Generate code that runs after an array: it moves elements to parts while more than SLICE are left."""
+        """Generate code that runs after an array is read: while over SLICE items are left, move SLICE to a part."""
         if self.is_parted(kind, attribute):
             self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 

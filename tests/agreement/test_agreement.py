@@ -68,7 +68,7 @@ def test_on_nodes_of_ours(scenario: Scenario, stages: Stages) -> None:
 
 @pytest.mark.apache
 @pytest.mark.parametrize("kind", ["ours-under-apache", "apache-under-ours"])
-def test_beside_apache(kind: str, mixed_stages: Stages) -> None:
+def test_against_apache(kind: str, mixed_stages: Stages) -> None:
     for scenario in named(BESIDE_APACHE):
         with mixed_stages.on(kind) as stage:
             Play(stage, scenario).check()
@@ -174,7 +174,7 @@ def test_what_the_protocol_decides_is_compared(other: bytes) -> None:
     assert line.startswith(f"{PATH} {{")
 
 
-def test_what_is_gone_is_said_once() -> None:
+def test_a_missing_znode_is_reported_once() -> None:
     before, now = {"/a": "", "/a/b": "1", "/ab": "", "/c": "2"}, {"/ab": "", "/c": "3", "/d": "4"}
     assert difference(before, now) == ("/a is gone", "/c 3", "/d 4")
     assert changed(before, difference(before, now)) == now

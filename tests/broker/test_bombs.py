@@ -75,7 +75,7 @@ def test_a_search_by_time_in_a_bomb_is_done_in_parts(tmp_path: Path) -> None:
     assert peak < 2 << 20
 
 
-def test_a_search_that_takes_long_goes_on_after_other_mail(tmp_path: Path) -> None:
+def test_a_long_search_continues_after_other_messages(tmp_path: Path) -> None:
     """The search takes several slices and finds the last record. For a later time, it returns offset -1."""
     broker = Broker(tmp_path / "data")
     broker.update(known("t"), live=(alive(0),))

@@ -227,7 +227,7 @@ def test_a_brokers_own_override_goes_before_that_of_all(world: World) -> None:
     assert notes == [b'{"version":2,"entity_path":"brokers/<default>"}', b'{"version":2,"entity_path":"brokers/0"}']
 
 
-def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
+def test_advertised_listeners_cannot_be_set_for_all_brokers(world: World) -> None:
     node = world.node(0)
     wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), include_synonyms=True)
 
@@ -247,7 +247,7 @@ def test_where_a_broker_is_reached_is_its_own_to_say(world: World) -> None:
     assert reported() == (said.value, DYNAMIC_BROKER_CONFIG, False, 2, (said,))
 
 
-def test_defaults_of_topics_are_described_with_every_place_that_says_them(world: World) -> None:
+def test_topic_defaults_are_described_with_all_their_sources(world: World) -> None:
     node = world.node(0, log_segment_bytes=1000)
     world.topic("t", (0,))
     for name, changes in (

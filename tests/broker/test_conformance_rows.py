@@ -61,7 +61,7 @@ def test_row_7_a_leader_begins_its_epoch_where_its_log_ends(broker: Broker) -> N
         (True, False, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_row_28_who_waits_hears_when_the_replica_is_stopped(
+def test_row_28_waiting_requests_fail_when_the_replica_is_stopped(
     broker: Broker, delete: bool, is_known: bool, code: int
 ) -> None:
     lead(broker, 1)
@@ -108,7 +108,7 @@ def test_row_51_a_follower_gets_what_it_is_assigned_and_learns_of_its_own_progre
     assert other.high_watermark == 0
 
 
-def test_row_52_a_fetch_of_another_epoch_says_nothing_of_a_follower(broker: Broker) -> None:
+def test_row_52_a_fetch_of_another_epoch_does_not_update_the_follower(broker: Broker) -> None:
     lead(broker, 1, epoch=4)
     waiting = wait_for_produce(broker, batch(b"a"))
     assert fetch(broker, 1, epoch=3, replica=1).error_code == FENCED_LEADER_EPOCH
@@ -118,7 +118,7 @@ def test_row_52_a_fetch_of_another_epoch_says_nothing_of_a_follower(broker: Brok
     assert answered(broker, waiting).partitions[0].error_code == NONE
 
 
-def test_row_55_the_latest_offset_depends_on_who_asks(broker: Broker) -> None:
+def test_row_55_the_latest_offset_depends_on_the_requester(broker: Broker) -> None:
     lead(broker, 1, epoch=4)
     for _ in range(3):
         produce(broker, batch(b"a"))
@@ -152,7 +152,7 @@ def test_row_97_a_batch_larger_than_a_segment_is_refused(broker: Broker) -> None
 
 
 @pytest.mark.parametrize(("caught_up_ms", "out_ms"), [(15_000, 60_000), (14_999, 45_000), (15_001, 60_000)])
-def test_who_lags_goes_out_at_the_first_look_after_more_than_the_lag(
+def test_a_lagging_follower_leaves_the_isr_at_the_first_check_after_the_limit(
     broker: Broker, caught_up_ms: int, out_ms: int
 ) -> None:
     """The lag limit is 30,000 ms, and the ISR is checked every 15,000 ms.

@@ -144,7 +144,7 @@ def test_a_fetcher_ends_with_the_last_partition_that_it_follows(broker: Broker, 
     assert fetchers(broker) == {}
 
 
-def test_who_becomes_leader_leaves_its_old_leader(broker: Broker) -> None:
+def test_a_new_leader_stops_following_its_old_leader(broker: Broker) -> None:
     follow(broker)
     assert codes(broker.lead(order("t", epoch=1, replicas=(0, 1), zk_version=1))) == {"t-0": NONE}
     assert fetchers(broker) == {}

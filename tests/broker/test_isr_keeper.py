@@ -104,7 +104,7 @@ class Keeper:
     ("changes_ms", "notified_ms"),
     [((0,), 7_500), ((2_499,), 7_500), (tuple(range(0, 120_000, 4_000)), 62_500), ((61_000,), 62_500)],
 )
-def test_row_67_the_controller_hears_when_it_is_quiet_or_after_a_minute(
+def test_row_67_the_controller_is_notified_after_a_quiet_interval_or_a_minute(
     changes_ms: tuple[int, ...], notified_ms: int
 ) -> None:
     keeper = Keeper()

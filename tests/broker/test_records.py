@@ -200,7 +200,7 @@ def test_row_34_acks_all_waits_for_the_isr_or_its_time(broker: Broker) -> None:
     assert offsets_of(fetch(broker, 0)) == [0, 1]
 
 
-def test_row_15_who_waits_hears_when_the_leader_goes(broker: Broker) -> None:
+def test_row_15_waiting_requests_fail_when_the_leader_changes(broker: Broker) -> None:
     lead(broker, 1)
     waiting = wait_for_produce(broker, batch(b"a"))
     broker.lead(order("t", leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
@@ -215,7 +215,7 @@ def test_row_39_a_gap_in_the_sequence_is_refused(broker: Broker) -> None:
     assert fetch(broker, 0).high_watermark == 2
 
 
-def test_row_42_who_does_not_lead_says_so_and_who_knows_nothing_too(broker: Broker) -> None:
+def test_row_42_a_follower_and_a_broker_without_the_partition_refuse(broker: Broker) -> None:
     broker.update(known("t", leader=1), live=(alive(1),))
     assert produce(broker, batch(b"a")).error_code == NOT_LEADER_OR_FOLLOWER
     other = TopicPartition("nowhere", 0)
@@ -315,7 +315,7 @@ def test_rows_46_and_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker
     assert answered(broker, idle).partitions[0].body.size == 0
 
 
-def test_a_fetch_waits_no_longer_than_its_connection_lives(broker: Broker) -> None:
+def test_a_delayed_fetch_ends_with_its_connection(broker: Broker) -> None:
     """A closed connection ends its delayed fetch: no timer is left, and no records are sent to it."""
     lead(broker)
     parked = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000))
@@ -348,7 +348,7 @@ def test_min_bytes_is_a_total(broker: Broker) -> None:
     assert [offsets_of(part) for part in answered(broker, waiting).partitions] == [[0], [0]]
 
 
-def test_row_16_who_waits_hears_when_the_role_changes(broker: Broker) -> None:
+def test_row_16_waiting_requests_fail_when_the_role_changes(broker: Broker) -> None:
     lead(broker, 1)
     parts = FetchPartition(T0, 0, 1 << 20), FetchPartition(T0, 0, 1 << 20, 0)
     old = broker.post(fetch_request(parts[0], version=10, max_wait_ms=60_000))
@@ -359,7 +359,7 @@ def test_row_16_who_waits_hears_when_the_role_changes(broker: Broker) -> None:
     assert answered(broker, new).partitions[0].error_code == FENCED_LEADER_EPOCH
 
 
-def test_an_idle_partition_hears_nothing_of_the_polls_of_consumers(broker: Broker) -> None:
+def test_polls_of_consumers_send_no_message_to_an_idle_partition(broker: Broker) -> None:
     """The first poll asks the partition. Each later poll takes only four deliveries, none of them to the partition."""
     lead(broker)
     counts = []
@@ -412,7 +412,7 @@ def at(*offsets: int) -> list[FetchPartition]:
 
 
 @pytest.mark.parametrize("replica", [-1, 1])
-def test_row_4_2_within_a_session_partitions_are_named_that_have_something_to_say(broker: Broker, replica: int) -> None:
+def test_row_4_2_a_session_response_names_only_changed_partitions(broker: Broker, replica: int) -> None:
     lead_three(broker, *([1] if replica == 1 else []))
     reader = Reader(broker, replica)
     assert sorted(reader.fetch(*at(0, 0, 0))) == [0, 1, 2]
@@ -445,7 +445,7 @@ def test_a_partition_that_a_request_names_and_forgets_is_forgotten(
     assert not caplog.records, "no actor has failed"
 
 
-def test_a_parked_fetch_hears_of_the_partition_that_grew_and_of_no_other(broker: Broker) -> None:
+def test_a_delayed_fetch_is_notified_only_of_the_partition_that_grew(broker: Broker) -> None:
     lead_three(broker)
     reader = Reader(broker)
     reader.fetch(*at(0, 0, 0))
@@ -525,7 +525,7 @@ def test_max_bytes_is_a_total(broker: Broker) -> None:
     assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and no partition starves"
 
 
-def test_a_session_hears_that_the_leader_is_another(broker: Broker) -> None:
+def test_a_session_gets_an_error_after_a_leader_change(broker: Broker) -> None:
     lead_three(broker, 1)
     reader = Reader(broker)
     reader.fetch(*at(0, 0, 0))
@@ -734,7 +734,7 @@ def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker,
     assert fetch(broker, 3).log_start_offset == 2
 
 
-def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker: Broker) -> None:
+def test_a_follower_requests_the_end_of_its_newest_epoch(broker: Broker) -> None:
     """It does not truncate to its high watermark, which may lag behind acknowledged records (broker.md 4.4)."""
     broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
@@ -758,7 +758,7 @@ def test_a_follower_whose_epochs_were_all_replicated_asks_where_they_end(broker:
 # ------------------------------------------------------------------------------------------------ retention
 
 
-def test_only_partitions_that_have_something_to_drop_hear_of_it(tmp_path: Path) -> None:
+def test_only_partitions_with_expired_segments_get_the_message(tmp_path: Path) -> None:
     clock = VirtualClock()
     recorder = Recorder(tmp_path / "trace", 0, now=clock.now)
     broker = Broker(tmp_path / "data", clock=clock, observer=recorder)

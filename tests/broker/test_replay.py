@@ -45,7 +45,7 @@ ACTORS = (
 )
 
 
-def test_a_brokers_life_replays_exactly(tmp_path: Path) -> None:
+def test_a_brokers_run_replays_exactly(tmp_path: Path) -> None:
     directories = (tmp_path / "a", tmp_path / "b")
     (directories[0] / ("old-0." + "f" * 32 + "-delete")).mkdir(parents=True)
     clock = VirtualClock()

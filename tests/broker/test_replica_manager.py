@@ -181,7 +181,7 @@ def test_an_order_of_an_older_znode_version_makes_no_log(broker: Broker, data: P
     assert logs(data) == ["t-0", "v-0"], "whose leader is not alive gets its log anyway"
 
 
-def test_row_20_what_may_be_on_a_lost_directory_is_not_made_anew(tmp_path: Path) -> None:
+def test_row_20_a_log_that_may_be_in_a_lost_directory_is_not_created_again(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b", start=False)
     broker.disk.faults[str(tmp_path / "b")] = IO_ERROR
     broker.start()
@@ -521,7 +521,7 @@ wild_stops = st.tuples(topics, int32, int32, st.booleans())
 
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(st.lists(st.one_of(st.lists(wild_orders, max_size=4), st.lists(wild_stops, max_size=4)), max_size=4))
-def test_whatever_a_controller_says_is_answered_and_stays_in_the_log_directory(
+def test_every_controller_request_is_answered_and_stays_in_the_log_directory(
     tmp_path_factory: pytest.TempPathFactory, script: list
 ) -> None:
     root = tmp_path_factory.mktemp("wild")
@@ -554,7 +554,7 @@ def coordinated(broker: Broker) -> tuple[list[tuple[str, int]], list[str]]:
     return led, [str(each) for news in reported for each in news.lost]
 
 
-def test_row_19_the_coordinator_hears_which_internal_partitions_are_led_here(broker: Broker) -> None:
+def test_row_19_the_coordinator_is_notified_of_led_internal_partitions(broker: Broker) -> None:
     broker.update(live=(alive(0), alive(1)))
     offsets, offsets_1 = "__consumer_offsets-0", "__consumer_offsets-1"
     broker.lead(order("__consumer_offsets", epoch=3), order("__consumer_offsets", 1, leader=1), order("t"))
@@ -571,7 +571,7 @@ def test_row_19_the_coordinator_hears_which_internal_partitions_are_led_here(bro
     assert coordinated(broker) == ([], [offsets])
 
 
-def test_the_coordinator_hears_of_a_failed_disk_and_of_deleted_topics(tmp_path: Path) -> None:
+def test_the_coordinator_is_notified_of_failed_disks_and_deleted_topics(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.run()
     broker.lead(order("__transaction_state"), order("t"))
@@ -620,7 +620,7 @@ def test_describe_log_dirs_has_places_and_sizes(tmp_path: Path) -> None:
     broker.end()
 
 
-def test_the_log_says_which_orders_were_not_obeyed_and_why(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_ignored_states_are_logged_with_the_reason(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "state.change.logger")
     broker.lead(order("t", epoch=3), order("u", epoch=3))
     caplog.clear()

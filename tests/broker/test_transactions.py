@@ -369,7 +369,7 @@ def test_an_isolation_level_may_change_within_a_session(broker: Broker) -> None:
 # ------------------------------------------------------------------------------------------------ replay
 
 
-def test_a_life_with_transactions_replays_exactly(tmp_path: Path) -> None:
+def test_a_run_with_transactions_replays_exactly(tmp_path: Path) -> None:
     """The values that a log returns are recorded effects, so no partition reads a file in a replay."""
     clock = VirtualClock()
     recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)

@@ -49,7 +49,7 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_in_memory_is_said(
+def test_options_that_do_not_work_in_memory_are_named(
     tmp_path: Path, options: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["up", "--zookeeper", "memory", "--port", "0", "--dir", str(tmp_path / "c"), *options]) in (1, 2)

@@ -128,7 +128,7 @@ def test_execute_writes_the_znode_and_throttles(shell: ReassignShell) -> None:
         shell.run(f"--execute --reassignment-json-file {shell.plan((FOO, [0, 1]))}")
 
 
-def test_verify_tells_how_far_each_is_and_takes_the_throttles_back_when_all_is_done(shell: ReassignShell) -> None:
+def test_verify_reports_progress_and_removes_the_throttles_at_the_end(shell: ReassignShell) -> None:
     plan = shell.plan((FOO, [1, 2]), (BAR, [0]), (TopicPartition("nope", 3), [0]))
     shell.run(f"--execute --reassignment-json-file {shell.plan((FOO, [1, 2]))} --throttle 1000")
     shell.reassigning("foo", ReplicaAssignment((1, 2, 0), (2,), (0,)), ReplicaAssignment((1, 2)))

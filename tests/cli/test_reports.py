@@ -86,7 +86,7 @@ def test_a_replay_with_a_difference(
     assert out.endswith(" 1 divergences\n")
 
 
-def test_a_run_that_was_killed_is_said_to_have_ended_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_run_is_reported_as_ended_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = Small(tmp_path / "trace")
     small.live()
     kill(small.recorder)
@@ -307,7 +307,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     assert "does not answer" in node_1["missing"] and not node_1["queues"]
 
 
-def test_a_healthy_cluster_is_said_to_be(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_healthy_cluster_is_reported_as_healthy(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
     with metrics(CollectorRegistry()) as port:
         register(ask, 0, port)
         ask(Elect(0, 0))

@@ -54,7 +54,7 @@ def test_the_table_is_consistent() -> None:
             setting.kind.parse(setting.default)
 
 
-def test_what_follows_from_what_is_said() -> None:
+def test_derived_settings() -> None:
     settings = loaded(log__dir="/a", zookeeper__session__timeout__ms="6000")
     assert settings.log_dirs == ("/a",)
     assert settings.trace_dir == "/a.trace"

@@ -65,7 +65,7 @@ def test_without_filters_every_delivery_is_a_line(folder: Path) -> None:
         (("--node", 2, "--message", "Ask"), lambda each: each.node == 2 and each.message == "Ask"),
     ],
 )
-def test_filters_choose_what_they_say(folder: Path, arguments: tuple[object, ...], test: object) -> None:
+def test_each_filter_selects_its_deliveries(folder: Path, arguments: tuple[object, ...], test: object) -> None:
     assert shown(folder, *arguments) == those(folder, test) != set()
 
 

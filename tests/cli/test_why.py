@@ -156,7 +156,7 @@ def test_4_each_part_of_an_outage_has_its_share(cluster: TraceFacts) -> None:
     assert other.endswith("until it became leader and responded")
 
 
-def test_5_who_has_not_heard_is_named_with_the_order_that_did_not_reach_it(cluster: TraceFacts) -> None:
+def test_5_a_stale_broker_is_named_with_the_lost_request(cluster: TraceFacts) -> None:
     lines = reported(cluster, "partition", PAIR, "Which brokers have an older state than ZooKeeper, and why?")
     assert lines == [
         "broker 0 has leader epoch 2, not 3: epoch 3 is queued for the broker: TimeoutError",
@@ -229,7 +229,7 @@ def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: TraceFacts) -
     ]
 
 
-def test_15_who_lost_its_session_ended_its_term(cluster: TraceFacts) -> None:
+def test_15_a_lost_session_ends_the_term(cluster: TraceFacts) -> None:
     assert reported(cluster, "controller", None, "Which broker was controller, when, and why did it change?") == [
         "broker 0 was elected, epoch 1",
         "broker 2 was elected, epoch 2",
@@ -272,7 +272,7 @@ def test_replay_goes_where_an_answer_points(lived: Path, facts: TraceFacts) -> N
     assert replay.base.n == line.place.n
 
 
-def test_the_command_tells_with_time_node_and_delivery(lived: Path) -> None:
+def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
     result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived)])
     assert result.exit_code == 0
     verdict, seen, because, *_ = result.stdout.splitlines()

@@ -262,7 +262,7 @@ def test_a_reassignment_that_the_next_controller_found_is_still_the_admin_s(tmp_
     assert answer[0] == f"adding [{third}], removing [{second}], by AlterPartitionReassignmentsRequest"
 
 
-def test_a_topic_made_anew_does_not_inherit_the_story_of_its_name(tmp_path: Path) -> None:
+def test_a_recreated_topic_does_not_inherit_earlier_events(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         first, second = others(running)
         create(running, "t", first, second)
@@ -295,7 +295,7 @@ def test_a_broker_that_only_earlier_controllers_saw_is_gone(tmp_path: Path) -> N
     assert answer[-1] == f"gone for controller {heir}: Reelect"
 
 
-def test_a_broker_that_answers_again_is_said_to(tmp_path: Path) -> None:
+def test_a_broker_that_answers_again_is_reported(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
@@ -307,7 +307,7 @@ def test_a_broker_that_answers_again_is_said_to(tmp_path: Path) -> None:
     assert answer[-1] == "it has responded to requests since then"
 
 
-def test_an_isr_that_only_its_dead_leader_had_written_is_known_from_who_read_it(tmp_path: Path) -> None:
+def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(tmp_path: Path) -> None:
     """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
     cluster_life.live(tmp_path)
     answer = lines(tmp_path, "partition", "pair", "Which replicas are not in the ISR")

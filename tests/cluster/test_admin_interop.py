@@ -242,7 +242,7 @@ def test_requests_are_answered_with_the_same_codes_words_and_settings(both: Both
             assert ours == theirs, request
 
 
-def test_kafkas_tools_say_the_same(both: Both) -> None:
+def test_kafkas_tools_print_the_same(both: Both) -> None:
     for tool, *arguments in (
         (TOPICS, "--create", "--topic", "made", "--partitions", "2", "--config", "retention.ms=777000"),
         (TOPICS, "--create", "--topic", "made"),
@@ -261,7 +261,7 @@ def test_kafkas_tools_say_the_same(both: Both) -> None:
         assert "by-hand" in listed.split() and "made" not in listed.split()
 
 
-def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path: Path) -> None:
+def test_kafkas_tools_for_replicas_and_leaders_print_the_same(both: Both, tmp_path: Path) -> None:
     """--execute sets throttles on the topic and the broker, and --verify removes them after completion."""
     asked, wanted, elected = (tmp_path / name for name in ("topics.json", "plan.json", "elected.json"))
     asked.write_text('{"version":1,"topics":[{"topic":"r"}]}')
@@ -282,7 +282,7 @@ def test_kafkas_tools_for_replicas_and_leaders_say_the_same(both: Both, tmp_path
         assert _without_times(ours) == _without_times(theirs), arguments
 
 
-def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> None:
+def test_our_commands_print_what_kafkas_tools_print(both: Both, tmp_path: Path) -> None:
     """Our commands print the same as Kafka's tools.
 
     Kafka's tools use the topic `kafkas` of Apache's broker. Our commands use `kafiot` of Apache's broker and of ours.
@@ -326,7 +326,7 @@ def test_our_commands_say_what_kafkas_tools_say(both: Both, tmp_path: Path) -> N
             ), wanted
 
 
-def test_t4_who_is_deposed_in_mid_deletion_and_elected_again_finishes_it_here_and_not_there(both: Both) -> None:
+def test_t4_a_reelected_controller_finishes_the_deletion_here_and_not_in_apache(both: Both) -> None:
     """Our controller deletes the topic after trap T4; Apache's never does.
 
     A raised /controller_epoch makes the controller's next write fail; it resigns and is elected again. Apache's

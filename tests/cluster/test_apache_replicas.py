@@ -63,7 +63,7 @@ def test_either_kind_follows_leads_dies_and_comes_back(cluster: Mixed) -> None:
     assert replayed.returncode == 0, replayed.stdout
 
 
-def test_who_diverged_is_cut_to_the_new_leaders_log(cluster: Mixed) -> None:
+def test_a_diverged_replica_is_truncated_to_the_new_leaders_log(cluster: Mixed) -> None:
     """Records with acks=1 that no follower has are lost with their leader, whichever kind it is.
 
     A delayed fetch of the frozen follower is answered once, and the follower reads that response when it resumes. Only

@@ -187,7 +187,7 @@ def prepare(both: Both) -> None:
 
 
 @pytest.mark.parametrize("conversation", [a_groups_life, static_members, what_is_refused])
-def test_the_same_is_said(coordinated: Both, conversation: Any) -> None:
+def test_the_responses_are_the_same(coordinated: Both, conversation: Any) -> None:
     said = []
     for port in coordinated.ports:
         with WireClient("127.0.0.1", port) as client:
@@ -202,7 +202,7 @@ def test_the_same_is_said(coordinated: Both, conversation: Any) -> None:
 TOOLS = "org.apache.kafka.tools."
 
 
-def test_kafkas_own_tools_say_the_same(coordinated: Both, tmp_path: Path) -> None:
+def test_kafkas_own_tools_print_the_same(coordinated: Both, tmp_path: Path) -> None:
     """Kafka's tools produce, consume in a group, list offsets and delete records; times and addresses may differ."""
     deletion = tmp_path / "delete.json"
     deletion.write_text('{"version":1,"partitions":[{"topic":"tooled","partition":0,"offset":3}]}')
@@ -219,7 +219,7 @@ def test_kafkas_own_tools_say_the_same(coordinated: Both, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("asked", [("--topic-list", "grouped,nowhere"), ("--broker-list", "0,7")])
-def test_kafkas_tool_of_log_directories_says_the_same(coordinated: Both, asked: tuple[str, ...]) -> None:
+def test_kafkas_tool_of_log_directories_prints_the_same(coordinated: Both, asked: tuple[str, ...]) -> None:
     same(coordinated, "LogDirsCommand", "--describe", *asked)
 
 

@@ -178,7 +178,7 @@ def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
     member.close()
 
 
-def test_kafkas_own_tool_says_the_same(cluster: Three, apache_jars: Path) -> None:
+def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> None:
     left(cluster, "compared", 100)
     tool = [
         *apache_java(apache_jars),

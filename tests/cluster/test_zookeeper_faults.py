@@ -111,7 +111,7 @@ main()
 """A node without the guard for invalid responses, which then end kazoo's thread, as any unexpected error does."""
 
 
-def test_a_node_whose_thread_for_zookeeper_died_ends(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_node_ends_when_its_zookeeper_thread_fails(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
     link = Proxy(zookeeper.port)
     [port] = free_ports(1)
     file = properties(

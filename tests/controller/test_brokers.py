@@ -23,7 +23,7 @@ from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore
 
 
-def test_ch1_a_new_broker_first_hears_of_every_partition(world: World) -> None:
+def test_ch1_a_new_broker_first_gets_every_partition(world: World) -> None:
     world.node(1)
     world.broker(8)
     (partition,) = world.topic("t", (1, 8))
@@ -131,7 +131,7 @@ def test_a_lost_follower_is_reported_once(world: World) -> None:
     assert metadata.partition_states == () and [broker.id for broker in metadata.live_brokers] == [1]
 
 
-def test_a_new_broker_does_not_hear_of_topics_that_go(world: World) -> None:
+def test_a_new_broker_gets_no_topics_in_deletion(world: World) -> None:
     world.node(1)
     for broker_id in (2, 3):
         world.broker(broker_id)

@@ -132,7 +132,7 @@ def test_parts_go_ahead_of_their_request_each_time_it_is_sent(line: Line) -> Non
     assert line.network_mail[4:] == [*ahead, Transmit(NAME, ENDPOINT, 3, "1", last, 30.0, 10.0)]
 
 
-def test_of_a_leader_and_isr_the_controller_hears_what_is_not_served_and_what_is_again(line: Line) -> None:
+def test_the_controller_gets_new_and_cleared_errors_of_leader_and_isr(line: Line) -> None:
     def answered(*errors: PartitionError) -> tuple[PartitionError, ...]:
         line.send(ROLES)
         line.answer(LeaderAndIsrResponse(0, errors))
@@ -168,7 +168,7 @@ def test_a_large_answer_to_stop_replica_becomes_events_of_its_requests_parts(lin
     assert errors == [failed, *(PartitionError(tp, NONE) for tp in gone[1:])]
 
 
-def test_a_large_answer_without_errors_says_so_of_what_was_asked(line: Line) -> None:
+def test_a_large_response_without_errors_is_summarised(line: Line) -> None:
     many = [TopicPartition("t", number) for number in range(2 * SLICE)]
     lost = PartitionError(many[5], KAFKA_STORAGE_ERROR)
 

@@ -42,7 +42,7 @@ def controller(world: World, **options: Any) -> Node:
     return world.node(1, auto_leader_rebalance_enable=False, **options)
 
 
-def test_a_client_hears_of_the_preferred_leader_when_the_metadata_show_it(world: World) -> None:
+def test_the_response_follows_the_metadata_with_the_preferred_leader(world: World) -> None:
     node = controller(world)
     partition = led_by_second(world)
     learn(world, node)
@@ -123,7 +123,7 @@ def test_an_unknown_election_type_keeps_the_term(world: World) -> None:
     assert world.controller() == (1, 1)
 
 
-def test_elsewhere_the_partitions_say_so(world: World) -> None:
+def test_another_broker_refuses_each_partition(world: World) -> None:
     controller(world)
     other = world.node(2)
     ask(world, other, elect(("t", (0,))))

@@ -133,7 +133,7 @@ def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) 
     assert state is not None and state.controller_epoch == 8, "the old term wrote nothing"
 
 
-def test_who_is_deposed_by_a_raised_epoch_lets_the_next_be_elected_above_it(world: World) -> None:
+def test_a_controller_deposed_by_a_raised_epoch_lets_another_be_elected_above_it(world: World) -> None:
     """Only the epoch was raised; /controller still names this node.
 
     Apache's cluster has no controller from then on.
@@ -147,7 +147,7 @@ def test_who_is_deposed_by_a_raised_epoch_lets_the_next_be_elected_above_it(worl
     assert world.led(partition) == (0, 0, (0, 1))
 
 
-def test_who_hears_of_a_raised_epoch_by_the_watch_lets_the_next_be_elected(world: World) -> None:
+def test_a_raised_epoch_seen_by_the_watch_ends_the_term(world: World) -> None:
     node = world.node(0)
     ops = (
         WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),
@@ -220,7 +220,7 @@ def test_an_expired_session_of_the_controller_lets_another_be_elected(world: Wor
 
 
 @pytest.mark.parametrize("event", [BrokerChange, TopicChange, ControllerChange, Reelect])
-def test_mail_of_a_dead_session_is_not_looked_at(world: World, event: type) -> None:
+def test_events_of_an_expired_session_are_ignored(world: World, event: type) -> None:
     """The same event of the current session makes the controller send a request to ZooKeeper."""
     node = world.node(0)
     node.store.expire()

@@ -77,7 +77,7 @@ def test_dashboards_find_their_series(world: World) -> None:
     assert (("broker_id", "2"),) in queued
 
 
-def test_ev1_the_queue_has_its_figures_as_long_as_the_process_lives(world: World) -> None:
+def test_ev1_the_metrics_of_the_queue_exist_as_long_as_the_process(world: World) -> None:
     """The metrics exist as long as the process, not only during a term."""
     node = world.node(1)
     other = world.node(2)
@@ -101,7 +101,7 @@ def test_ev4_an_event_is_timed_under_its_state_and_its_own_name(world: World) ->
     assert node.gauge("controllerstate") == ControllerState.IDLE
 
 
-def test_ev2_an_event_whose_state_has_no_timer_is_counted_all_the_same(world: World) -> None:
+def test_ev2_an_event_whose_state_has_no_timer_is_counted(world: World) -> None:
     node = world.node(1)
     node.samples.clear()
     world.topic("t", (1,))

@@ -75,7 +75,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("kind", [*EVENTS, *REQUESTS], ids=lambda kind: kind.__name__)
-def test_who_is_not_active_ignores_what_is_not_about_the_term(world: World, kind: type) -> None:
+def test_an_inactive_controller_ignores_events_outside_the_term(world: World, kind: type) -> None:
     """Each event of controller.md 1.4 and 1.5 is ignored, or runs ("I: runs"); a request gets its refusal."""
     world.node(0)
     other = world.node(1)
@@ -191,7 +191,7 @@ def story() -> str:
     return digest.hexdigest()
 
 
-def test_the_same_mail_makes_the_same_sends_whatever_the_hash_seed() -> None:
+def test_the_same_messages_cause_the_same_sends_with_any_hash_seed() -> None:
     command = [sys.executable, "-c", "from tests.controller.test_shell import story; print(story())"]
     last_sent = [
         subprocess.run(

@@ -92,7 +92,7 @@ def given(*assignments: tuple[int, ...], first: int = 0) -> tuple[CreatableAssig
 # ------------------------------------------------------------------------------------------------- CreateTopics
 
 
-def test_a_client_hears_of_its_topics_when_they_are_led(world: World) -> None:
+def test_the_response_to_create_topics_follows_the_leaders(world: World) -> None:
     node = cluster(world)
     topics = (
         CreatableTopic("counted", 6, 3, configs=(CreatableConfig("retention.ms", "12345"),)),
@@ -141,7 +141,7 @@ def test_racks_of_some_brokers_only_are_refused(world: World) -> None:
     assert world.topics() == ()
 
 
-def test_sizes_are_the_settings_where_nothing_is_said(world: World) -> None:
+def test_sizes_default_to_the_settings(world: World) -> None:
     node = cluster(world, num_partitions=4, default_replication_factor=2)
     ask(world, node, create(CreatableTopic("t")))
     assert [len(replicas) for replicas in world.replicas("t").values()] == [2, 2, 2, 2]
@@ -263,7 +263,7 @@ def test_unknown_brokers_are_accepted_as_kafka_does(world: World) -> None:
 # ------------------------------------------------------------------------------------------------- DeleteTopics
 
 
-def test_a_client_hears_of_a_deletion_when_the_topic_has_left_the_metadata(world: World) -> None:
+def test_the_response_to_delete_topics_follows_the_metadata(world: World) -> None:
     node = cluster(world)
     world.topic("t", (1, 2))
     learn(world, node)
@@ -291,7 +291,7 @@ def test_dt11_a_topic_that_is_queued_for_deletion_is_unknown(world: World) -> No
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)])
-def test_a_cluster_that_deletes_nothing_says_so(world: World, version: int, code: int) -> None:
+def test_a_cluster_without_topic_deletion_refuses(world: World, version: int, code: int) -> None:
     node = cluster(world, delete_topic_enable=False)
     world.topic("t", (1,))
     ask(world, node, DeleteTopicsRequest(version, ("t", "missing"), TIMEOUT_MS))
@@ -306,7 +306,7 @@ def grow(*topics: GrowingTopic, validate_only: bool = False) -> CreatePartitions
     return CreatePartitionsRequest(2, topics, TIMEOUT_MS, validate_only)
 
 
-def test_a_client_hears_of_its_partitions_when_they_are_led(world: World) -> None:
+def test_the_response_to_create_partitions_follows_the_leaders(world: World) -> None:
     node = cluster(world)
     world.topic("t", (1, 2))
     world.topic("u", (1,))

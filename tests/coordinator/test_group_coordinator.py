@@ -61,7 +61,7 @@ def other_group(world: World, than: str = "g") -> str:
 # ---------------------------------------------------------------------------------------- finding the coordinator
 
 
-def test_the_first_who_asks_has_the_topic_made(world: World) -> None:
+def test_the_first_request_creates_the_topic(world: World) -> None:
     world.topic_exists = False
     assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
     assert world.made() == [(GROUP_METADATA,)]
@@ -79,7 +79,7 @@ def test_without_zookeeper_no_coordinator_is_known(world: World) -> None:
     assert world.made() == []
 
 
-def test_who_leads_the_groups_partition_coordinates(world: World) -> None:
+def test_the_leader_of_the_groups_partition_coordinates(world: World) -> None:
     world.coordinate(world.partition_of("g"))
     group = other_group(world)
     world.coordinate(world.partition_of(group), leader=1)
@@ -94,7 +94,7 @@ def test_an_unknown_type_of_key(world: World) -> None:
 # ------------------------------------------------------------------------------------------------ members and commits
 
 
-def test_a_members_life(world: World) -> None:
+def test_a_member_joins_commits_and_leaves(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     assert member == "test-00000000-0000-0000-0000-000000000001"
@@ -108,7 +108,7 @@ def test_a_members_life(world: World) -> None:
     assert world.fetch() == {T0: 5}
 
 
-def test_what_is_refused_at_the_door(world: World) -> None:
+def test_requests_that_the_coordinator_refuses(world: World) -> None:
     world.coordinate(*range(4))
     assert world.answer(world.join("")).error_code == INVALID_GROUP_ID
     assert world.answer(world.join(session_timeout_ms=5)).error_code == INVALID_SESSION_TIMEOUT
@@ -151,7 +151,7 @@ def test_the_next_leader_loads_groups(world: World) -> None:
     assert world.heartbeat(member) == UNKNOWN_MEMBER_ID, "its session began with the load"
 
 
-def test_who_waits_hears_that_the_coordinator_is_another(world: World) -> None:
+def test_waiting_members_get_not_coordinator(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     joining = world.join()

@@ -181,7 +181,7 @@ def test_batches_of_one_producer_keep_their_order_and_others_do_not_wait(world: 
     assert world.codes_of(waiting) == [NONE, NONE]
 
 
-def test_a_producer_whose_coordinator_is_away_tries_again(world: VerifyingWorld) -> None:
+def test_a_producer_without_a_coordinator_retries(world: VerifyingWorld) -> None:
     pair = world.producer()
     world.add(pair, A0)
     world.fails = True

@@ -254,7 +254,7 @@ def test_every_row_of_the_conformance_tables_is_named_by_a_test() -> None:
 
 
 @pytest.mark.parametrize("page", PROTOCOL, ids=name)
-def test_every_section_of_the_protocol_says_who_obeys_it(page: Path) -> None:
+def test_every_section_of_the_protocol_names_its_code_and_tests(page: Path) -> None:
     """Each section with text begins with a note in italics.
 
     A note that begins with "Obeyed" names its tests, or says that the section is not built yet or for comparison only.

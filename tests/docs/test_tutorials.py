@@ -60,7 +60,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: str(page.stem))
-def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_a_tutorial_shows_the_real_output(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     if page.name in IN_A_CLONE:

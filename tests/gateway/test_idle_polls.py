@@ -28,7 +28,7 @@ class World:
         self.polls.rest(ClientResponse(CONNECTION, 1, FetchResponse((), 0, SESSION), rest=2))
 
 
-def test_a_poll_whose_connection_is_gone_is_not_given_back() -> None:
+def test_a_poll_of_a_closed_connection_is_dropped() -> None:
     world = World()
     assert world.polls.hold_if_idle(poll(2))
     world.time.run(0.2)
@@ -48,7 +48,7 @@ def test_a_poll_that_would_not_wait_is_answered_at_once() -> None:
         assert world.answers.pop().correlation_id == epoch
 
 
-def test_a_poll_beside_one_that_is_held_ends_the_rest() -> None:
+def test_a_second_poll_of_an_idle_session_ends_the_idle_state() -> None:
     world = World()
     assert world.polls.hold_if_idle(poll(2))
     world.time.run(0.1)

@@ -322,7 +322,7 @@ def test_half_sent_requests_do_not_take_all_memory() -> None:
     run_with_gateway(scenario, queued_max_request_bytes=pool)
 
 
-def test_who_waits_for_memory_gets_it_in_turn() -> None:
+def test_waiting_connections_get_memory_in_order() -> None:
     pool, retried = MemoryPool(100), []
     assert pool.take(90, lambda: None) and pool.take(500, lambda: None), "as long as there is anything, as Kafka does"
     assert not pool.take(1, lambda: retried.append("a"))
@@ -389,7 +389,7 @@ def test_a_request_of_too_many_partitions_is_refused_before_it_is_read_to_the_en
     assert slices == most / SLICE
 
 
-def test_a_size_that_will_be_refused_takes_nothing_of_the_pool_while_it_waits_for_its_turn() -> None:
+def test_a_frame_that_is_too_large_takes_no_memory_while_it_waits() -> None:
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         base.inject(gateway.address, ServeClients(handler))
         client = await Client.of(gateway)

@@ -189,7 +189,7 @@ def test_a_question_is_answered_in_an_answer() -> None:
     ],
     ids=["hangs up", "negative size", "giant", "cut", "another's answer"],
 )
-def test_what_is_no_answer_fails_and_the_next_transmit_connects_anew(serve: Serve) -> None:
+def test_an_invalid_response_fails_and_the_next_transmit_reconnects(serve: Serve) -> None:
     async def scenario() -> None:
         async with desk_and(serve) as (desk, peer):
             for number in (1, 2):
@@ -240,7 +240,7 @@ def test_connecting_and_the_answer_have_their_own_time(monkeypatch: pytest.Monke
     run(scenario)
 
 
-def test_a_closed_channel_tells_nothing_of_what_was_in_flight() -> None:
+def test_a_closed_channel_reports_no_request_in_flight() -> None:
     async def scenario() -> None:
         async with desk_and(silent) as (desk, peer):
             desk.send(transmit(peer, timeout=0.2))

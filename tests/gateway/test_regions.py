@@ -102,7 +102,7 @@ def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) 
     assert len(after.data) == after.size
 
 
-def test_who_looks_into_what_he_reads_is_given_bytes(path: str) -> None:
+def test_readers_that_decode_get_bytes(path: str) -> None:
     _, body = opened(path, 1).read(path, 0, 1 << 30, BATCHES, True, False)
     assert isinstance(body.piece, bytes)
 

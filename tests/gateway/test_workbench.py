@@ -69,7 +69,7 @@ def test_large_messages_take_turns_with_each_other_and_with_the_loop(turn_second
     run(scenario())
 
 
-def test_results_and_errors_reach_who_waits() -> None:
+def test_results_and_errors_reach_the_caller() -> None:
     async def scenario() -> None:
         bench = Bench()
         log: list[str] = []

@@ -27,7 +27,7 @@ def families(world: World, node: int) -> dict[str, Any]:
     return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def test_every_metric_says_what_it_means_and_counters_begin_at_0(tmp_path: Path) -> None:
+def test_every_metric_has_a_help_text_and_counters_begin_at_0(tmp_path: Path) -> None:
     world = World.of(tmp_path)
     at_first = families(world, 0)
     assert set(COUNTERS) == {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS, VERIFICATION_FAILURES}

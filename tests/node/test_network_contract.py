@@ -201,7 +201,7 @@ def test_a_request_is_answered(open_world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [NONE, KAFKA_STORAGE_ERROR])
-def test_a_large_answer_without_errors_says_no_more_than_that(open_world: World, code: int) -> None:
+def test_a_large_response_without_errors_is_one_part(open_world: World, code: int) -> None:
     errors = tuple(PartitionError(TopicPartition("t", n), code if n == SLICE else NONE) for n in range(2 * SLICE))
     parts, last = cut(LeaderAndIsrResponse(0, errors))
     ask(open_world, LeaderAndIsrRequest(4, 1, 1, 1, (), ()), 7)

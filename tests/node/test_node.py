@@ -174,7 +174,7 @@ def test_a_broker_alone_does_not_compete(frozen: FrozenTime, tmp_path: Path, zoo
 
 
 @pytest.mark.parametrize("name", ["INTERNAL", "PLAINTEXT"])
-def test_a_broker_without_the_controllers_listener_says_so(
+def test_a_broker_without_the_controllers_listener_logs_an_error(
     node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, name: str, caplog: Any
 ) -> None:
     """Node 0 is the controller and uses listener PLAINTEXT. The warning is repeated after an expired session."""
@@ -209,7 +209,9 @@ def test_log_directories_of_another_broker_keep_a_node_from_starting(
     assert registration(zookeeper)[0] is None
 
 
-def test_after_an_expired_session_it_registers_anew_and_then_competes(node: Node, zookeeper: MemoryZooKeeper) -> None:
+def test_after_an_expired_session_it_registers_again_then_joins_the_election(
+    node: Node, zookeeper: MemoryZooKeeper
+) -> None:
     first = registration(zookeeper)[1].czxid
     epoch = int(zookeeper.read("/controller_epoch").data)
     node.store.expire()
@@ -227,7 +229,7 @@ def advertise(node: Node, text: str | None) -> None:
     node.run()
 
 
-def test_where_a_broker_is_reached_may_be_said_while_it_runs(
+def test_advertised_listeners_can_change_while_the_broker_runs(
     node: Node, frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper, caplog: Any
 ) -> None:
     """The registration is updated without a new broker epoch.

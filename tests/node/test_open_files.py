@@ -21,7 +21,7 @@ def test_the_soft_limit_becomes_the_hard_one() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_a_limit_that_does_not_fit_the_partitions_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_limit_that_is_too_low_for_the_partitions_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for number in range(40):
         (tmp_path / f"t-{number}").mkdir()
     assert check_limit(FileLimit.of(64), [str(tmp_path), "/nowhere"])

@@ -36,7 +36,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_records_whose_beginning_is_gone_are_replayed_from_any_snapshot(lived: Path) -> None:
+def test_a_run_without_its_beginning_is_replayed_from_any_snapshot(lived: Path) -> None:
     runs = find_runs(lived).runs
     assert len(runs) == 3 and any(each.removed for each in runs)
     for each in runs:

@@ -81,7 +81,7 @@ class ClusterContract:
         cluster.start_broker(dead)
         cluster.wait_for(lambda: len(cluster.isr_of("survives")) == 3)
 
-    def test_who_stops_in_order_hands_on_what_it_leads(self, cluster: Cluster) -> None:
+    def test_a_clean_shutdown_moves_the_leaderships(self, cluster: Cluster) -> None:
         cluster.create_topic("handed-on", partitions=3)
         cluster.stop_broker(1)
         assert 1 not in [cluster.leader_of("handed-on", n) for n in range(3)]
@@ -106,7 +106,7 @@ class ClusterContract:
         cluster.create_topic("under-another")
         assert cluster.leader_of("under-another") is not None
 
-    def test_who_loses_its_session_comes_back(self, cluster: Cluster) -> None:
+    def test_a_broker_that_loses_its_session_registers_again(self, cluster: Cluster) -> None:
         cluster.create_topic("session", partitions=3)
         lost = cluster.leader_of("session", 0)
         assert lost is not None

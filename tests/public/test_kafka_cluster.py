@@ -238,7 +238,7 @@ def test_a_topic_that_does_not_exist_yet_is_waited_for() -> None:
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_invalid_operations_are_errors() -> None:
     with pytest.raises(ClusterError, match="at least one broker"):
         KafkaCluster(0).start()
     cluster = KafkaCluster(2)

@@ -55,7 +55,7 @@ def lives(directory: Path) -> list[float]:
         return moments
 
 
-def test_a_life_in_virtual_time_is_the_same_again_and_replays(tmp_path: Path) -> None:
+def test_a_run_in_virtual_time_is_repeatable_and_replays(tmp_path: Path) -> None:
     began = time.monotonic()
     one = lives(tmp_path / "one")
     assert one[1] - one[0] >= 6.0, "a session lasts six seconds"
@@ -66,7 +66,7 @@ def test_a_life_in_virtual_time_is_the_same_again_and_replays(tmp_path: Path) ->
     assert [run.divergence or run.problem for run in runs if not run.ok] == []
 
 
-def test_what_cannot_be_is_said() -> None:
+def test_invalid_operations_are_errors() -> None:
     with pytest.raises(ClusterError, match="at least one broker"):
         SimulatedCluster(0)
     with pytest.raises(ClusterError, match="did you mean min"):

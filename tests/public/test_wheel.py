@@ -205,7 +205,7 @@ assert not {"actors", "messages", "spark", "zk_bridge"} & set(sys.modules)
 """
 
 
-def test_every_module_of_the_wheel_can_be_imported_beside_a_project(installed: Installed, other_project: Path) -> None:
+def test_every_module_of_the_wheel_can_be_imported_in_a_project(installed: Installed, other_project: Path) -> None:
     done = installed.run("python", "-c", _IMPORT_ALL, cwd=other_project)
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(installed.wheel) as wheel:
@@ -233,7 +233,7 @@ with SimulatedCluster(seed=7, directory=sys.argv[1]) as cluster:
 """
 
 
-def test_clusters_run_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
+def test_clusters_run_in_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
     """The wheel writes the same traces as the repository, so each can replay the traces of the other."""
     assert installed.run("python", "-c", _CLUSTER, cwd=other_project).stdout == "0\n"
     theirs, ours = str(tmp_path / "wheel"), str(tmp_path / "repository")
@@ -249,7 +249,7 @@ def test_clusters_run_beside_a_project(installed: Installed, other_project: Path
     assert "recorded with code version" not in replayed.stdout
 
 
-def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, project: Path) -> None:
+def test_the_report_of_a_failed_test_names_the_log_and_the_traces(installed: Installed, project: Path) -> None:
     for old in (project / "tests").iterdir():
         old.unlink()
     (project / "tests" / "test_it.py").write_text(
@@ -271,7 +271,7 @@ def test_where_a_test_fails_the_report_says_where_to_look(installed: Installed, 
     assert Path(command[2]).is_dir()
 
 
-def test_the_command_runs_a_cluster_beside_names_of_ours(installed: Installed, project: Path) -> None:
+def test_the_command_runs_where_a_project_has_modules_of_our_names(installed: Installed, project: Path) -> None:
     up = ["up", "--zookeeper", "memory", "--port", "0", "--detach", "--json", "--dir", str(project / "cluster")]
     ready = installed.run("kafka-actors", *up, cwd=project)
     assert '"zookeeper": "memory"' in ready.stdout, ready.stderr

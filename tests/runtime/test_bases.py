@@ -74,7 +74,7 @@ def test_ping_pong(system: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_the_parent_hears_of_its_childs_exit(system: ActorSystem, fails: bool) -> None:
+def test_the_parent_is_notified_of_its_childs_exit(system: ActorSystem, fails: bool) -> None:
     assert system.ask(system.createActor(Parent), Raise(fails), PATIENCE) is True
 
 

@@ -439,7 +439,7 @@ def pausing(*texts: str) -> Any:
     return event
 
 
-def test_a_pause_lets_the_mail_pass_that_waits_and_then_the_flow_goes_on() -> None:
+def test_waiting_messages_are_handled_during_a_pause() -> None:
     desk = Desk()
     desk.base.inject(desk.clerk_address, pausing("one", "two", "three"))
     desk.base.inject(desk.clerk_address, Poke())

@@ -39,7 +39,7 @@ def test_timers_see_both_clocks_at_the_moment_they_are_due(frozen: FrozenTime) -
     assert (frozen.now, datetime.datetime.now()) == (7200.0, START + timedelta(seconds=7200))
 
 
-def test_simulating_a_base_takes_the_wall_clock_along(frozen: FrozenTime) -> None:
+def test_simulating_a_base_advances_the_wall_clock(frozen: FrozenTime) -> None:
     base = frozen.base()
     watcher = local_system(base).createActor(Clockwatcher)
     base.inject(watcher, (10.0,))

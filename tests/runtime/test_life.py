@@ -147,7 +147,7 @@ def test_a_global_name_finds_the_same_actor_until_it_exits() -> None:
     assert world.system.createActor(Scripted, globalName="king") is not one
 
 
-def test_mail_for_the_dead_is_recorded_counted_and_handed_to_the_handler() -> None:
+def test_dead_letters_are_recorded_counted_and_handled() -> None:
     world = World()
     handler, dead = world.actor(), world.actor()
     world.tell(handler, lambda actor, _: actor.handleDeadLetters())

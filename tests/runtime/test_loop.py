@@ -99,7 +99,7 @@ def test_a_turn_ends_by_its_cpu_time(cost: float) -> None:
     on_loop(story, Slow())
 
 
-def test_a_timer_that_is_due_beside_mail_makes_no_second_turn() -> None:
+def test_a_timer_that_is_due_with_a_message_needs_no_second_turn() -> None:
     async def story(base: LocalBase, system: Any) -> None:
         one = system.createActor(Scripted)
 
@@ -208,7 +208,7 @@ def test_threads_inject_into_the_loop() -> None:
     on_loop(story)
 
 
-def test_who_runs_on_the_loop_cannot_wait_inline_but_other_threads_can() -> None:
+def test_code_on_the_loop_cannot_wait_but_other_threads_can() -> None:
     async def story(base: LocalBase, system: Any) -> None:
         echo = system.createActor(Echo)
         with pytest.raises(RuntimeError, match="request"):
@@ -241,7 +241,7 @@ def test_shutdown_ends_the_actors_and_leaves_the_loop() -> None:
     on_loop(story)
 
 
-def test_many_actors_end_beside_whatever_else_the_loop_does() -> None:
+def test_the_loop_runs_other_tasks_while_many_actors_end() -> None:
     async def story(base: LocalBase, system: Any) -> None:
         parent = system.createActor(Scripted)
         echo = system.createActor(Echo)

@@ -16,7 +16,7 @@ def wake(actor: Scripted, seconds: float, payload: object) -> None:
     actor.wakeupAfter(timedelta(seconds=seconds), payload)
 
 
-def test_mail_is_delivered_in_the_order_of_sending() -> None:
+def test_messages_are_delivered_in_the_order_of_sending() -> None:
     world = World()
     one, two = world.actor(), world.actor()
 
@@ -54,7 +54,7 @@ def test_timers_fire_in_the_order_of_their_deadlines_then_of_arming(seconds: lis
     )
 
 
-def test_due_timers_enter_before_mail_from_outside() -> None:
+def test_due_timers_enter_before_messages_from_outside() -> None:
     world = World()
     one = world.actor()
     world.tell(one, lambda actor, _: wake(actor, 1, "timer"))
@@ -64,7 +64,7 @@ def test_due_timers_enter_before_mail_from_outside() -> None:
     assert [getattr(message, "payload", message) for message in world.got(one)] == ["timer", "outside"]
 
 
-def test_run_says_what_is_left() -> None:
+def test_run_returns_the_number_of_waiting_messages() -> None:
     world = World()
     one = world.actor()
     assert world.base.run() is None
@@ -77,7 +77,7 @@ def test_run_says_what_is_left() -> None:
     assert world.base.run(limit=1) == 7.0
 
 
-def test_the_journal_tells_numbers_causes_kinds_and_times() -> None:
+def test_a_delivery_has_its_number_cause_kind_and_time() -> None:
     world = World()
     one, two = world.actor(), world.actor()
 
@@ -119,7 +119,7 @@ def test_an_observer_that_raises_is_dismissed_and_the_actors_go_on(caplog: pytes
     assert "The trace recorder failed at message 1" in caplog.text
 
 
-def test_an_observer_may_hear_of_primaries() -> None:
+def test_an_observer_can_be_notified_of_top_level_actors() -> None:
     heard = []
 
     class Curious:

@@ -59,7 +59,7 @@ def test_live_calls_are_made_and_noted() -> None:
     assert disk.calls == 2
 
 
-def test_a_call_whose_method_is_data_is_noted_like_any_other() -> None:
+def test_a_call_by_a_computed_name_is_recorded() -> None:
     world = World(ports={"disk": Disk()})
     clerk = world.actor(Clerk)
     world.tell(clerk, ["disk", "make_directory", ("a",)])

@@ -71,7 +71,7 @@ def lived(numbers: tuple[int, ...]) -> tuple[Ring, VirtualScheduler]:
     return ring, scheduler
 
 
-def test_bases_send_each_other_mail_on_one_virtual_clock() -> None:
+def test_bases_exchange_messages_on_one_virtual_clock() -> None:
     ring, scheduler = lived((10,))
     assert [ring.seen(place) for place in range(3)] == [[10, 7, 4, 1], [9, 6, 3, 0], [8, 5, 2]]
     assert {row[5] for row in ring.history} == {0.0, 1.0, 2.0}, "9 and 3 rest for a second each, 6 not at all"
@@ -107,7 +107,7 @@ def test_a_base_that_was_removed_is_left_alone_and_one_of_another_clock_is_refus
         scheduler.add(LocalBase(clock=VirtualClock()))
 
 
-def test_bases_send_each_other_mail_on_one_loop() -> None:
+def test_bases_exchange_messages_on_one_loop() -> None:
     async def main() -> Ring:
         scheduler = LoopScheduler(asyncio.get_running_loop())
         ring = Ring([None] * 3)

@@ -37,7 +37,7 @@ def in_threads(count: int, work: Any) -> None:
         assert not thread.is_alive()
 
 
-def test_mail_of_many_threads_arrives_once_each_threads_in_its_order() -> None:
+def test_messages_of_many_threads_arrive_once_and_in_each_threads_order() -> None:
     world = World()
     one = world.actor()
     in_threads(4, lambda number: [world.base.inject(one, (number, count)) for count in range(1000)])
@@ -78,7 +78,7 @@ def test_ask_returns_the_answer_and_honours_its_timeout() -> None:
     assert base.queued == 0
 
 
-def test_listen_is_woken_by_mail_injected_by_another_thread() -> None:
+def test_listen_is_woken_by_a_message_of_another_thread() -> None:
     base, system, _ = echo_system()
     one = system.createActor(Scripted)
     requester = base.inline.address
@@ -86,7 +86,7 @@ def test_listen_is_woken_by_mail_injected_by_another_thread() -> None:
     assert system.listen(20) == "news"
 
 
-def test_who_waits_sleeps_and_turns_no_oftener_than_there_is_news() -> None:
+def test_a_waiting_thread_wakes_only_for_new_messages() -> None:
     base, system, _ = echo_system()
     one = system.createActor(Scripted)
     turns = []

@@ -57,7 +57,7 @@ def traces(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def test_the_same_seed_gives_the_same_traces_whatever_hash_seed_and_wall_clock_say(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_traces_with_any_hash_seed_and_wall_clock(tmp_path: Path) -> None:
     found = []
     for hash_seed, wall in (("1", "1000000000"), ("2", "1700000000.5")):
         folder = tmp_path / hash_seed

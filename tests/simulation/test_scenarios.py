@@ -28,7 +28,7 @@ def situations() -> list[str]:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_what_happens_is_what_the_transcript_says(file: Path, pytestconfig: pytest.Config) -> None:
+def test_a_scenario_has_this_transcript(file: Path, pytestconfig: pytest.Config) -> None:
     above, _, below = file.read_text(encoding="utf-8").partition(LINE)
     transcript: list[str] = []
     outcome = run(parse(above), transcript=transcript)

@@ -87,7 +87,7 @@ def test_a_master_with_two_workers(traces: Path, alone: dict[str, Any], master: 
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", master) == alone
 
 
-def test_submitted_with_a_bundle_for_workers_whose_python_has_nothing(
+def test_submitted_with_a_bundle_for_workers_without_packages(
     traces: Path, alone: dict[str, Any], master: str, tmp_path: Path
 ) -> None:
     bundle = Running([*OURS, "spark", "bundle", str(tmp_path / "bundle.tar.gz")], tmp_path / "bundled")

@@ -80,7 +80,7 @@ def summary(session: SparkSession, folder: Path) -> Summary:
     return summarise_logs(folder, session)
 
 
-def test_lives_of_brokers(summary: Summary) -> None:
+def test_runs_of_brokers(summary: Summary) -> None:
     found = [(row.node, row.run, row.lines, row.ending) for row in summary["runs"]]
     assert found == [
         (1, "one since 2024-05-01 23:59:58", 16, "stopped"),

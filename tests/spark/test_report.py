@@ -32,7 +32,7 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"(?s)<style>.*?</style>|<[^>]*>", " ", page)).split())
 
 
-def test_it_says_what_broke_and_what_was_affected_how_long_why_and_whether_it_is_over() -> None:
+def test_an_incident_has_failure_effect_duration_reason_and_status() -> None:
     text = text_of(page(incident(3), "A <night> in the life"))
     assert "1. 22:13:29 Broker 1, the controller, was killed" in text
     assert "Affected 3 partitions lost their leader: <b>t-0, <b>t-1, <b>t-2. 3 partitions were" in text
@@ -97,7 +97,7 @@ def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
     assert replaced.what == "Broker 1 replaced controller 0" and replaced.until == replaced.at
 
 
-def test_without_a_controller_nothing_is_said_about_failures() -> None:
+def test_without_a_controller_there_is_no_statement_about_failures() -> None:
     runs = {"runs": incident(1).answers["runs"], "episodes": QueryResult(), "unavailable": QueryResult()}
     assert headline(Summary(runs, 0, ()), UTC) == [
         "No controller has a record here, so it is unknown whether anything broke."
@@ -186,7 +186,7 @@ SCRIPT = """<script>
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
 @pytest.mark.parametrize("partitions", [1, 33_334], ids=["3", "100000"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_first_screen_of_a_phone_has_the_story(tmp_path: Path, dark: bool, partitions: int) -> None:
+def test_the_first_screen_of_a_phone_has_the_incidents(tmp_path: Path, dark: bool, partitions: int) -> None:
     """The page is in a frame, because a browser's own window is wider than a phone."""
     width, height = PHONE
     summary = incident(partitions, still=1200 if partitions > 1200 else 0)

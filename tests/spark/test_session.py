@@ -45,7 +45,7 @@ def test_a_java_home_without_java_is_not_believed(tmp_path: Path, monkeypatch: p
         find_java()
 
 
-def test_a_summary_without_java_says_so(
+def test_a_summary_without_java_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)

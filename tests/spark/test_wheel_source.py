@@ -51,7 +51,7 @@ def run(installed: Installed, cwd: Path, *command: str) -> str:
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
-def test_a_session_beside_a_project_with_our_names_reads_every_row(
+def test_a_session_in_a_project_with_our_names_reads_every_row(
     installed: Installed, tmp_path: Path, master: str
 ) -> None:
     project = copytree(EXAMPLES, tmp_path / "project", ignore=REMAINS)
@@ -63,7 +63,7 @@ def test_a_session_beside_a_project_with_our_names_reads_every_row(
     assert 0 < int(printed.partition("NODE ")[2].split()[0]) < rows
 
 
-def test_a_summary_runs_beside_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
+def test_a_summary_runs_in_a_project(installed: Installed, other_project: Path, tmp_path: Path) -> None:
     """It also runs in Spark's workers, which unpickle our classes by the names that modules have in the wheel."""
     small = Small(tmp_path / "trace")
     small.live()

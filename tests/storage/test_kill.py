@@ -275,7 +275,7 @@ def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path
     survive_kills(tmp_path, PLACES)
 
 
-def test_a_log_that_is_made_again_takes_over_nothing_of_the_deleted_one_wherever_the_kill_comes(tmp_path: Path) -> None:
+def test_a_recreated_log_keeps_nothing_of_the_deleted_one_at_any_kill(tmp_path: Path) -> None:
     died_in = kill_each(Recreation, tmp_path, PLACES)
     assert died_in >= {".log", "t-0", RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS}
 

@@ -225,7 +225,7 @@ def test_producers_survive_a_restart(folder: str, clean: bool) -> None:
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("cut", ["restart", "truncate", "batch"])
-def test_a_log_that_begins_anew_knows_no_producer_of_before(folder: str, cut: str, killed: bool) -> None:
+def test_a_restarted_log_has_no_earlier_producers(folder: str, cut: str, killed: bool) -> None:
     """Kafka's truncateFullyAndStartAt clears the producers; otherwise, their next batches would be refused with 45."""
     log = opened(folder)
     for sequence in range(40):
@@ -421,7 +421,7 @@ def test_row_86_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
     assert append(log, b"z").first_offset == 80
 
 
-def test_row_96_a_start_beyond_the_end_begins_anew(folder: str) -> None:
+def test_row_96_a_start_beyond_the_end_restarts_the_log(folder: str) -> None:
     filled(folder).close()
     log = opened(folder, start=500)
     assert (log.start, log.end) == (500, 500)

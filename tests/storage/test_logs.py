@@ -159,7 +159,7 @@ def test_files_of_old_segments_are_removed_at_the_next_look(port: LogManager, tm
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
-def test_who_has_something_to_drop_is_found_among_all_some_at_a_time(port: LogManager, tmp_path: Path) -> None:
+def test_logs_with_expired_segments_are_found_in_slices(port: LogManager, tmp_path: Path) -> None:
     for number in range(5):
         filled(port, f"{tmp_path}/t-{number}", count=(3, 1, 3, 0, 1)[number])
     port.configure(f"{tmp_path}/t-1", NEVER)
@@ -229,7 +229,7 @@ def test_a_producer_whose_transaction_is_open_does_not_expire(tmp_path: Path) ->
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(["set", "forget", "write"]), st.integers(0, 3), st.integers(0, 3))))
-def test_a_checkpoint_says_what_was_set_last_whatever_came_before(calls: list[tuple[str, int, int]]) -> None:
+def test_a_checkpoint_has_the_last_values(calls: list[tuple[str, int, int]]) -> None:
     with TemporaryDirectory() as folder:
         points, expected = CheckpointFile(folder, "checkpoint"), {}
         for call, partition, offset in [*calls, ("write", 0, 0)]:
@@ -269,7 +269,7 @@ def test_a_closed_segment_has_both_its_indexes(port: LogManager, tmp_path: Path)
         assert log.with_suffix(".index").exists() and log.with_suffix(".timeindex").exists()
 
 
-def test_a_follower_takes_nothing_whose_checksum_is_wrong(port: LogManager, tmp_path: Path) -> None:
+def test_a_follower_refuses_a_batch_with_a_wrong_checksum(port: LogManager, tmp_path: Path) -> None:
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
     good, damaged = batch(b"a", leader_epoch=0), bytearray(batch(b"b", base_offset=1, leader_epoch=0))
@@ -344,7 +344,7 @@ def recovery_points(port: LogManager, folder: Path) -> str:
     return file.read_text().split("\n", 2)[2].strip() if file.exists() else ""
 
 
-def test_who_writes_checkpoints_waits_for_no_disk(tmp_path: Path, held: threading.Event) -> None:
+def test_a_checkpoint_does_not_wait_for_the_disk(tmp_path: Path, held: threading.Event) -> None:
     """The recovery point moves only after the segments below it are durable, also those completed meanwhile."""
     port = LogManager(lambda: 1_000, None, ThreadPoolExecutor(1))
     filled(port, f"{tmp_path}/t-0", 3)

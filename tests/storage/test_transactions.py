@@ -142,7 +142,7 @@ def test_a_control_batch_that_ends_no_transaction_is_no_marker() -> None:
     assert read_marker(whole[:-8], header) is None, "it is cut"
 
 
-def test_a_marker_carries_the_time_of_its_append_where_the_topic_says_so(log: Partition) -> None:
+def test_a_marker_has_its_append_time_if_the_topic_is_configured_so(log: Partition) -> None:
     log.logs.append_marker(log.path, 7, True, True, 6, 0, True, 2)
     [(_, header)] = whole_batches(log.logs.read(log.path, 0, ALL, 1, True)[1].data)
     assert header.attributes == TRANSACTION_BIT | CONTROL_BIT | LOG_APPEND_TIME_BIT

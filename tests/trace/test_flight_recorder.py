@@ -148,7 +148,7 @@ def test_an_unwritable_dump_is_logged_and_harmless(tmp_path: Path) -> None:
     flying.recorder.close()
 
 
-def test_who_never_rests_does_not_cost_memory_for_ever(tmp_path: Path) -> None:
+def test_memory_is_bounded_without_snapshots(tmp_path: Path) -> None:
     flying = Flying(tmp_path)
     flying.base.external_endpoint("store", lambda message, sender: None)
     flying.inject(BrokerChange())
@@ -198,7 +198,7 @@ def test_where_a_dump_begins_cannot_be_altered(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------ with an event loop
 
 
-def test_beside_a_loop_children_do_the_work(tmp_path: Path) -> None:
+def test_with_a_loop_child_processes_do_the_work(tmp_path: Path) -> None:
     """A dump can be replayed, unless its snapshot came too late: the memory's limit has then discarded it (Rule 1)."""
 
     def has_snapshot(run: Run) -> bool:

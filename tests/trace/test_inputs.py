@@ -160,7 +160,7 @@ def test_columns_that_do_not_fit_together_are_not_the_same(
     assert only(rewritten(run, tmp_path / "altered", change)).result not in (SAME, SAME_EARLY)
 
 
-def test_a_full_run_that_calls_itself_one_of_inputs_says_no_less(tmp_path: Path) -> None:
+def test_a_full_run_marked_as_inputs_is_compared_in_full(tmp_path: Path) -> None:
     """A replay compares also the payloads that a run of inputs must omit; here they are present."""
     full = lived(tmp_path / "full", FULL)
     posing = write(tmp_path / "posing", msgspec.structs.replace(full.header, detail=INPUTS), rows_of(full))

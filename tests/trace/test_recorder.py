@@ -67,7 +67,7 @@ def read(folder: Path) -> list[TraceRecord]:
     return list(RunRecords(run_in(folder)))
 
 
-def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
+def test_a_record_has_the_whole_delivery(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     effects = (
         AdapterCall("disk", "make_directory", ("/d/t-0",), None, ""),
         AdapterCall("disk", "remove", ("/d/t-1",), None, "2 No such file"),
@@ -91,7 +91,7 @@ def test_a_record_tells_the_whole_delivery(recorder: Recorder, tmp_path: Path, t
     assert record.error == "ValueError: no"
 
 
-def test_the_header_tells_the_node(tmp_path: Path, time: Time) -> None:
+def test_the_header_describes_the_node(tmp_path: Path, time: Time) -> None:
     settings = NodeSettings(3, (), (), ("/d",), "zk:2181")
     Recorder(tmp_path, node=3, roles=("broker",), settings=settings, now=time.now).close()
     header = run_in(tmp_path).header
@@ -154,7 +154,7 @@ def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path, monk
     assert [record.n for record in read(tmp_path)] == [1, 2, 3, 4]
 
 
-def test_a_slice_lets_mail_go_first_that_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_messages_are_handled_between_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path, node=0)
     base = LocalBase(observer=recorder)
     order: list[str] = []
@@ -224,7 +224,7 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
     assert [record.n for record in read(tmp_path)] == [*range(1, 21), 20]
 
 
-def test_who_is_faster_than_the_slices_waits_for_the_record_a_slice_each_time(
+def test_a_node_faster_than_the_slices_writes_one_slice_for_each_message(
     tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock advances by 0.1 ms with each step.

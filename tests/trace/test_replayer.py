@@ -41,7 +41,7 @@ def records(folder: Path) -> list[TraceRecord]:
     return list(RunRecords(only_run(folder)))
 
 
-def test_a_life_replays_exactly(lived: Path) -> None:
+def test_a_run_replays_exactly(lived: Path) -> None:
     run = only(lived)
     assert run.divergence is None, run.divergence.text()
     assert run.ok and run.complete and not run.warnings and not run.problem
@@ -287,7 +287,7 @@ def test_a_missing_segment_is_a_problem(tmp_path: Path) -> None:
     assert run.problem == f"{missing} is missing" and run.ending == DAMAGED
 
 
-def test_a_damaged_run_is_not_replayed_and_says_where(lived: Path) -> None:
+def test_a_damaged_run_is_not_replayed_and_the_error_has_the_place(lived: Path) -> None:
     [path] = only_run(lived).paths
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
@@ -330,7 +330,7 @@ def test_one_node_of_many(tmp_path: Path) -> None:
     assert not replay_directory(tmp_path, ACTORS, node=5).ok
 
 
-def test_timers_and_mail_of_the_dead_replay(tmp_path: Path) -> None:
+def test_timers_and_messages_of_removed_actors_replay(tmp_path: Path) -> None:
     small = Small(tmp_path)
     small.base.clock.advance(1.5)
     small.base.inject(small.boss, ActorExitRequest(), small.out)

@@ -159,7 +159,7 @@ def test_an_unreadable_run_does_not_affect_others(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("run", ["a", "node0-1", "a-000001", "x.y"])
-def test_names_say_what_they_name(run: str) -> None:
+def test_the_names_of_files(run: str) -> None:
     assert parse_name(segment_name(run, 12)) == (run, 12)
     assert parse_name(manifest_name(run)) == (run, None)
     assert parse_name(f"{run}.txt") is None
@@ -192,7 +192,7 @@ def used(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir() if not path.name.endswith(MANIFEST_SUFFIX))
 
 
-def test_a_run_stays_within_its_bound_and_tells_what_it_removed(tmp_path: Path) -> None:
+def test_a_run_stays_within_its_limit_and_records_what_it_removed(tmp_path: Path) -> None:
     write(tmp_path, [5] * 400, header(), max_bytes=8000)
     run = only_run(tmp_path)
     assert 4000 < used(tmp_path) < 8000 + 1000

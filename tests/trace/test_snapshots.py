@@ -108,7 +108,7 @@ def test_a_rotated_run_is_replayed_from_its_first_snapshot(tmp_path: Path) -> No
     assert late.result == SAME and late.began > replayed.began
 
 
-def test_without_snapshots_a_rotated_run_says_where_its_beginning_went(tmp_path: Path) -> None:
+def test_without_snapshots_a_rotated_run_is_an_error_that_explains_it(tmp_path: Path) -> None:
     run = lived(tmp_path, 20, max_bytes=20_000, snapshot_segments=0)
     assert run.removed and not snapshots(run)
     replayed = only(tmp_path)
@@ -116,7 +116,7 @@ def test_without_snapshots_a_rotated_run_says_where_its_beginning_went(tmp_path:
     assert "trace.max.bytes, and there is no snapshot" in replayed.problem
 
 
-def test_a_setting_says_how_many_segments_go_without(tmp_path: Path) -> None:
+def test_a_setting_limits_the_segments_without_a_snapshot(tmp_path: Path) -> None:
     every = len(snapshots(lived(tmp_path / "every")))
     assert every / 5 < len(snapshots(lived(tmp_path / "fourth", snapshot_segments=4))) < every / 2
 
@@ -283,7 +283,7 @@ def test_a_replay_stops_at_the_given_delivery(run: Run) -> None:
 # ------------------------------------------------------------------------------------------------ with an event loop
 
 
-def test_beside_a_loop_a_child_reads_the_system_out_while_the_node_goes_on(tmp_path: Path) -> None:
+def test_with_a_loop_a_child_process_takes_the_snapshot(tmp_path: Path) -> None:
     async def life() -> None:
         loop = asyncio.get_running_loop()
         recorder = Recorder(tmp_path, node=0, segment_bytes=1)

@@ -133,7 +133,7 @@ def test_the_work_is_done_in_small_steps() -> None:
     assert longest < len(encode(big)[1]) / 15
 
 
-def test_records_that_are_ready_stand_among_deliveries() -> None:
+def test_records_and_deliveries_can_be_mixed() -> None:
     text = FrameText()
     text.take(deque([created(0, "A.1", "A", "m:A", 1.0), reported(1, None)]))
     lines = list(record_lines(decompress(text.finish())))

@@ -39,7 +39,7 @@ def read(key: int, version: int, response: Any, terse: bool = True) -> tuple[Any
 )
 @example(runs=[("t", SLICE), ("longer", 1)], wrong=None, error_code=0)
 @example(runs=[("t", SLICE), ("longer", 1)], wrong=SLICE, error_code=0)
-def test_a_large_answer_is_known_where_it_says_of_no_partition_that_it_has_an_error(
+def test_a_large_response_without_errors_is_recognised(
     key: int, version: int, runs: list[tuple[str, int]], wrong: int | None, error_code: int
 ) -> None:
     partitions = [TopicPartition(topic, number) for topic, count in runs for number in range(count)]

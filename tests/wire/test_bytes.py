@@ -196,7 +196,7 @@ UNENCODABLE = {
 
 
 @pytest.mark.parametrize("name", UNENCODABLE)
-def test_what_a_version_cannot_say_is_refused(name: str) -> None:
+def test_values_that_a_version_cannot_encode_are_refused(name: str) -> None:
     with pytest.raises(Unencodable) as refusal:
         encode_request(UNENCODABLE[name], 1, "me")
     assert isinstance(refusal.value, ValueError) and isinstance(refusal.value, WireError)

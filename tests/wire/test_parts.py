@@ -38,7 +38,7 @@ def state(topic: str, number: int, leader: int = 1) -> UpdateMetadataPartitionSt
 @pytest.mark.parametrize("key", VERSIONS)
 @settings(max_examples=100)
 @given(data=st.data())
-def test_rows_say_what_is_in_a_part_or_there_are_none(key: int, data: Any) -> None:
+def test_rows_equal_the_content_of_a_part(key: int, data: Any) -> None:
     request = data.draw(REQUESTS[key](data.draw(st.sampled_from(VERSIONS[key]))))
     part = PARTED[type(request)].part(request.partition_states)
     for _ in range(2):
@@ -68,7 +68,7 @@ def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
     assert [entries_of(rows) for part in read if (rows := rows_of(part))] == [list(part.entries) for part in read]
 
 
-def test_a_part_that_was_sent_in_another_version_says_the_same() -> None:
+def test_a_part_that_was_sent_in_another_version_has_the_same_content() -> None:
     """There are no rows if the version's rows lack a field that has a value."""
     request = LARGE_REQUESTS["LeaderAndIsr"]
     added = attrs.evolve(request.partition_states[3], adding_replicas=(1,))

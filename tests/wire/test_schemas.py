@@ -51,7 +51,7 @@ def test_the_codec_needs_no_client_library() -> None:
 
 
 @pytest.mark.apache
-def test_the_table_is_what_apaches_definitions_say(apache_jars: Path, tmp_path: Path) -> None:
+def test_the_table_equals_apaches_definitions(apache_jars: Path, tmp_path: Path) -> None:
     made = tmp_path / "schemas.py"
     made.write_text(table(apache_jars / JAR), encoding="utf-8")
     subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", str(made)], check=True, cwd=ROOT)

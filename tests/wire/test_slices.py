@@ -195,7 +195,7 @@ def test_lists_that_are_equal_are_one_object() -> None:
     assert len({id(state.partition.topic) for state in read.partition_states}) == len({p.topic for p in partitions})
 
 
-def test_what_peers_say_is_not_kept_without_bound() -> None:
+def test_caches_of_values_from_peers_are_bounded() -> None:
     kept = BoundedCache(bytes.decode)
     for number in range(MOST_KEPT + 2):
         kept[b"%d" % number]

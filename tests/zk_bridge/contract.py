@@ -141,7 +141,7 @@ class StoreContract:
         reply = listener.read()
         assert (reply.code, reply.nodes, reply.children) == (OK, (), ())
 
-    def test_a_transaction_tells_each_result(self, listener: Listener) -> None:
+    def test_a_transaction_returns_each_result(self, listener: Listener) -> None:
         reply = listener.write(
             create("/a", None),
             WriteOp(SET, "/a", b"x", 0),
@@ -201,14 +201,14 @@ class StoreContract:
             listener.write(WriteOp(DELETE, "/c/x"), WriteOp(DELETE, "/maybe"))
         assert listener.events() == [("/d", NODE_CHANGED), ("/c", CHILDREN_CHANGED), ("/maybe", NODE_CREATED)]
 
-    def test_a_watch_on_what_may_be_absent_hears_of_every_change(self, listener: Listener) -> None:
+    def test_an_exists_watch_fires_for_every_change(self, listener: Listener) -> None:
         for op in (create("/maybe"), WriteOp(SET, "/maybe", b"x"), WriteOp(DELETE, "/maybe")):
             listener.arm(exists=("/maybe",))
             listener.write(op)
         kinds = (NODE_CREATED, NODE_CHANGED, NODE_DELETED)
         assert listener.events() == [("/maybe", kind) for kind in kinds]
 
-    def test_present_says_what_is_there(self, listener: Listener) -> None:
+    def test_present_returns_the_existing_znodes(self, listener: Listener) -> None:
         listener.write(create("/a"))
         assert listener.arm(exists=("/none", "/a")).present == (False, True)
 

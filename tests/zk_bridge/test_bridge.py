@@ -134,7 +134,7 @@ def test_parents_are_made_once(bridge: Bridged) -> None:
     assert bridge.counted(EnsurePaths()) == (Done(), 1, 0)
 
 
-def test_who_comes_first_names_the_cluster(bridge: Bridged, admin: Bridged) -> None:
+def test_the_first_node_sets_the_cluster_id(bridge: Bridged, admin: Bridged) -> None:
     assert bridge.ask(GetClusterId("first")) == ClusterId("first")
     assert admin.ask(GetClusterId("second")) == ClusterId("first")
 
@@ -186,7 +186,7 @@ def test_a_node_of_our_own_earlier_session_is_replaced(bridge: Bridged) -> None:
     assert bridge.ask(GetBroker(1)).brokers[0].endpoints[0].port == 9999
 
 
-def test_a_registration_says_something_new_and_stays_the_same(bridge: Bridged, admin: Bridged) -> None:
+def test_an_updated_registration_keeps_its_broker_epoch(bridge: Bridged, admin: Bridged) -> None:
     bridge.ask(EnsurePaths())
     registered = bridge.ask(RegisterBroker(broker(1), 5, "2.6"))
     assert bridge.ask(UpdateBroker(broker(1, 9999), 6, "2.6")) == Done()
@@ -194,7 +194,7 @@ def test_a_registration_says_something_new_and_stays_the_same(bridge: Bridged, a
     assert (found.endpoints[0].port, found.epoch) == (9999, registered.epoch)
 
 
-def test_who_does_not_own_a_registration_leaves_it_alone(bridge: Bridged, admin: Bridged) -> None:
+def test_a_registration_of_another_session_is_not_changed(bridge: Bridged, admin: Bridged) -> None:
     bridge.ask(EnsurePaths())
     assert bridge.ask(UpdateBroker(broker(1), 6, "2.6")) == Done()
     assert bridge.ask(GetBroker(1)).brokers == ()
@@ -621,7 +621,7 @@ def watching(bridge: Bridged) -> Bridged:
 
 
 @pytest.mark.parametrize(("question", "ops", "event"), CHANGES)
-def test_each_watch_tells_its_asker_once_until_asked_again(
+def test_each_watch_notifies_once_until_it_is_set_again(
     watching: Bridged, question: object, ops: tuple[WriteOp, ...], event: object
 ) -> None:
     watching.ask(question)
@@ -776,7 +776,7 @@ def test_every_watcher_is_notified(watching: Bridged) -> None:
     assert (watching.events("one"), watching.events("two")) == ([TopicChange(1)], [TopicChange(1)])
 
 
-def test_who_stops_watching_hears_no_more(watching: Bridged) -> None:
+def test_no_event_follows_the_end_of_watching(watching: Bridged) -> None:
     with_topic(watching, "u", 1)
     for asker in ("one", "two"):
         watching.ask(GetAssignments(("t", "u")), asker)
@@ -801,7 +801,7 @@ def test_thousands_of_watches_survive(watching: Bridged) -> None:
     assert watching.events() == [PartitionModifications(name, 1) for name in names]
 
 
-def test_a_topic_that_comes_back_is_not_heard_of_until_asked(watching: Bridged) -> None:
+def test_a_recreated_topic_is_not_watched_until_requested(watching: Bridged) -> None:
     """As in Kafka, the watch ends when the znode is deleted. TopicChange announces the new topic."""
     watching.ask(GetAssignments(("t",)))
     watching.server.write((WriteOp(DELETE, "/brokers/topics/t"),), 0)

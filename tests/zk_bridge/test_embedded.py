@@ -143,7 +143,7 @@ def test_a_server_that_goes_on_reading_is_waited_for(tmp_path: Path, monkeypatch
     server.stop()
 
 
-def test_a_server_that_says_nothing_any_more_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stops_logging_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZooKeeperStartFailed, match=r"(?s)has logged nothing for 1 s; the end of"):
         slow_java(tmp_path, monkeypatch, steps=1, serves=False).start(silence=1.0)
 

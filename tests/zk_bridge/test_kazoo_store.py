@@ -291,7 +291,7 @@ def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWo
     listener.store.stop()
 
 
-def test_a_server_that_takes_the_connection_and_says_nothing_does_not_cost_the_session(world: KazooWorld) -> None:
+def test_a_server_that_accepts_and_never_responds_does_not_cost_the_session(world: KazooWorld) -> None:
     """ZooKeeper forgets a client that connects while the server starts: the connection stays open without service."""
     listener = Listener(world.store(session_timeout=3.0))
     link = world.link(listener.store)

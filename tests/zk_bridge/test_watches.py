@@ -68,7 +68,7 @@ def notified(news: list[Notification]) -> list[tuple[object, ...]]:
     return [each.event.notified for each in news]
 
 
-def test_a_path_with_two_keys_tells_both() -> None:
+def test_a_path_with_two_keys_has_both_in_the_event() -> None:
     assert notified(list(table().fired(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
 
 
@@ -80,7 +80,7 @@ def test_only_the_keys_named_are_forgotten() -> None:
     assert made.armed() == Arm()
 
 
-def test_a_path_of_which_no_event_tells_is_refused_by_name() -> None:
+def test_a_path_without_an_event_is_refused_by_name() -> None:
     with pytest.raises(AskFailed, match=r"/brokers/seqid"):
         table().arm("me", Arm(exists=("/brokers/seqid",)))
     with pytest.raises(AskFailed, match=r"znode /brokers/topics/t/partitions/0/state cannot be watched for 'child'"):

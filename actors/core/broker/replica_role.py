@@ -127,7 +127,7 @@ def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[
 
 
 def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Return the role as follower, and whether the leader or its epoch is new."""
+    """Return the replica's role as a follower, and whether its leader or leader epoch is new."""
     if is_superseded(known, order):
         probe("a broker ignores the order to follow on an older state")
         return known, False

@@ -82,7 +82,7 @@ def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
 def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
     """Return the assignment during a reassignment to `target` (controller.md 7.7).
 
-    The assignment is computed from the replicas before any ongoing reassignment.
+    If another reassignment is ongoing, the result is computed from the replicas before that reassignment.
     """
     origin = origin_replicas(assignment)
     return ReplicaAssignment(

@@ -106,6 +106,6 @@ class Handles:
         self._open.clear()
 
     def halve(self) -> None:
-        """Close all files, and keep half as many open from now on."""
+        """Close all files, and halve the maximum number of open files, but not below LEAST."""
         self._most = min(self._most, max(LEAST, self._most // 2))
         self._open.clear()

@@ -70,7 +70,7 @@ def test_new_and_used_sessions_are_not_evicted() -> None:
     assert goes_on(sessions, id, 1)
 
 
-def test_who_was_not_used_for_long_gives_way_to_anybody() -> None:
+def test_a_long_unused_session_is_evicted_for_any_other() -> None:
     sessions = FetchSessions(2)
     first, second = begin(sessions, count=9, replica=FOLLOWER), begin(sessions, 1.0, count=9, replica=FOLLOWER)
     assert begin(sessions, LATE) != 0
@@ -89,7 +89,9 @@ def test_who_was_not_used_for_long_gives_way_to_anybody() -> None:
         ((FOLLOWER, 1), (FOLLOWER, 2), 10.0, False),
     ],
 )
-def test_who_is_worth_less_gives_way(old: tuple[int, int], new: tuple[int, int], age: float, gives_way: bool) -> None:
+def test_the_less_important_session_is_evicted(
+    old: tuple[int, int], new: tuple[int, int], age: float, gives_way: bool
+) -> None:
     """`old`, `new`: (replica id, number of partitions) of the existing session, which is used, and of the new one."""
     sessions = FetchSessions(1)
     id = begin(sessions, count=old[1], replica=old[0])

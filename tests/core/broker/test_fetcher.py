@@ -103,7 +103,7 @@ def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetche
     assert fetcher.fetched(answer(got(A, high_watermark=10), got(B, high_watermark=4)), 0.0) == []
 
 
-def test_who_got_records_stands_behind_the_others_next_time(fetcher: Fetcher) -> None:
+def test_a_partition_that_got_records_is_last_in_the_next_request(fetcher: Fetcher) -> None:
     """A response has a maximum size, which must not always go to the first partition."""
     fetching(fetcher, A, B, C)
     assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
@@ -128,7 +128,7 @@ def test_an_offset_beyond_the_leaders_end_is_cut_back(
 
 
 @pytest.mark.parametrize(("earliest", "order"), [(50, TruncateFullyAndStartAt(EPOCH, 50)), (10, None), (3, None)])
-def test_an_offset_before_the_leaders_start_begins_anew(
+def test_an_offset_before_the_leaders_start_restarts_the_log(
     fetcher: Fetcher, earliest: int, order: TruncateFullyAndStartAt | None
 ) -> None:
     fetching(fetcher, A)
@@ -162,7 +162,7 @@ def test_without_an_answer_everything_waits(fetcher: Fetcher) -> None:
     assert fetcher.next_time() == 3.0 + BACKOFF
 
 
-def test_whose_epoch_is_over_is_left_alone_until_the_next_order(fetcher: Fetcher) -> None:
+def test_a_fenced_partition_is_not_fetched_until_the_next_leader_and_isr(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     asked(fetcher)
     fetcher.fetched(answer(got(A, FENCED_LEADER_EPOCH)), 0.0)
@@ -182,7 +182,7 @@ def test_a_disk_that_failed_is_left_alone_and_damaged_records_are_asked_for_agai
     assert asked(fetcher, BACKOFF) == [(B, 10)]
 
 
-def test_row_14_the_same_leader_in_another_epoch_is_checked_anew(fetcher: Fetcher) -> None:
+def test_row_14_the_same_leader_in_another_epoch_is_checked_again(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     fetcher.follow(A, EPOCH, 10, 10, 4)
     assert asked(fetcher) == [(A, 10)], "the same epoch again changes nothing"
@@ -191,7 +191,7 @@ def test_row_14_the_same_leader_in_another_epoch_is_checked_anew(fetcher: Fetche
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH + 2),))
 
 
-def test_who_is_followed_no_more_gets_nothing(fetcher: Fetcher) -> None:
+def test_an_unfollowed_partition_gets_no_message(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     request = fetcher.next_request(0.0)
     assert isinstance(request, FetchRequest)
@@ -231,7 +231,7 @@ def test_within_a_session_only_what_has_changed_is_named(fetcher: Fetcher) -> No
 
 
 @pytest.mark.parametrize(("error_code", "session"), [(FETCH_SESSION_ID_NOT_FOUND, 0), (INVALID_FETCH_SESSION_EPOCH, 7)])
-def test_a_session_that_is_refused_is_begun_anew_at_once(fetcher: Fetcher, error_code: int, session: int) -> None:
+def test_a_refused_session_is_begun_again_at_once(fetcher: Fetcher, error_code: int, session: int) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
     fetcher.fetched(answer(session=7), 0.0)
@@ -240,7 +240,7 @@ def test_a_session_that_is_refused_is_begun_anew_at_once(fetcher: Fetcher, error
     assert within(fetcher) == (session, 0, [A, B], [])
 
 
-def test_a_session_of_which_nothing_was_heard_is_ended_by_the_next_request(fetcher: Fetcher) -> None:
+def test_a_session_without_a_response_is_ended_by_the_next_request(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     asked(fetcher)
     fetcher.fetched(answer(session=7), 0.0)

@@ -94,7 +94,7 @@ def test_a_follower_whose_log_was_truncated_has_a_lower_end() -> None:
 # ------------------------------------------------------------------------------------------------ shrink and expand
 
 
-def test_row_57_who_never_fetched_goes_after_the_lag() -> None:
+def test_row_57_a_follower_that_never_fetched_leaves_after_the_lag() -> None:
     slow = leader(1, 2, end=10)
     slow.tick(30.0)
     assert writes(slow) == []
@@ -129,14 +129,14 @@ def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
     assert moving.log.high_watermark == 20, "refused: it is not in the ISR"
 
 
-def test_row_59_who_is_not_behind_stays_however_silent() -> None:
+def test_row_59_a_silent_follower_at_the_log_end_stays() -> None:
     idle = leader(1, 2, end=10)
     idle.fetched(2, 10, 0, 10, 1.0)
     idle.tick(10_000.0)
     assert writes(idle) == []
 
 
-def test_row_60_who_reached_the_end_of_before_was_caught_up_then() -> None:
+def test_row_60_a_follower_at_the_previous_log_end_was_caught_up_then() -> None:
     busy = leader(1, 2, end=10)
     busy.fetched(2, 0, 0, 10, 20.0)
     busy.appended(15, 21.0)
@@ -171,7 +171,7 @@ def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
     assert writes(both) == [(1,)]
 
 
-def test_row_62_and_63_who_has_caught_up_comes_in() -> None:
+def test_row_62_and_63_a_caught_up_follower_joins_the_isr() -> None:
     grown = leader(1, replicas=(1, 2), end=10)
     assert grown.log.high_watermark == 10
     grown.fetched(2, 3, 0, 10, 1.0)
@@ -230,7 +230,7 @@ def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum
 # ------------------------------------------------------------------------------------------------ high watermark
 
 
-def test_row_68_who_was_caught_up_lately_holds_it_back() -> None:
+def test_row_68_a_recently_caught_up_follower_limits_the_high_watermark() -> None:
     held = leader(1, replicas=(1, 2), end=10)
     held.fetched(2, 10, 0, 10, 1.0, alive=False)
     held.appended(20, 2.0)
@@ -295,7 +295,7 @@ def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time(
 
 
 @given(st.data())
-def test_in_any_life_the_high_watermark_is_monotone_and_held_by_the_whole_isr(data: st.DataObject) -> None:
+def test_the_high_watermark_only_increases_and_is_in_the_whole_isr(data: st.DataObject) -> None:
     now, replicas = 0.0, (1, 2, 3)
     least = data.draw(st.integers(1, 3))
     any_leader, looked_at = leader(1, 2, 3, min_isr=least), leader(1, 2, 3, min_isr=least)

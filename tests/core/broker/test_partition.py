@@ -419,7 +419,7 @@ def test_a_reader_is_notified_once_of_each_later_change() -> None:
         (CONSUMER, 3, 5, (NONE, 1)),
     ],
 )
-def test_a_new_leader_tells_consumers_no_last_offset_before_its_epoch_is_committed(
+def test_a_new_leader_returns_no_latest_offset_before_its_epoch_is_committed(
     replica: int, timestamp: int, version: int, found: tuple[int, int]
 ) -> None:
     stage = Stage(Disk(1, 5, 3))
@@ -437,7 +437,7 @@ def test_a_committed_epoch_lets_consumers_learn_the_last_offset() -> None:
     assert stage.take(READER)[-1].result.offset == 5
 
 
-def test_the_end_of_an_epoch_is_the_leaders_to_tell() -> None:
+def test_only_the_leader_returns_the_end_of_an_epoch() -> None:
     stage = Stage(Disk(0, 5, 5, {2: 3, 4: 5}))
     stage.lead(epoch=6)
     stage.handle(FindEpochEnd(1, 0, EpochQuery(T0, 3)), READER)
@@ -550,7 +550,7 @@ def test_data_of_another_leader_epoch_or_for_a_stopped_replica_is_fenced(event: 
     assert stage.offsets == (0, 3, 5)
 
 
-def test_a_follower_before_the_leaders_log_start_begins_anew() -> None:
+def test_a_follower_before_the_leaders_log_start_restarts() -> None:
     stage = Stage(Disk(0, 5, 3))
     stage.follow()
     stage.handle(TruncateFullyAndStartAt(0, 20), READER)

@@ -65,7 +65,7 @@ def test_a_stop_is_obeyed_from_the_known_epoch_on_and_where_it_names_none(
     assert stop_verdict(FRESH if known_epoch < 0 else at(known_epoch), epoch) == code
 
 
-def test_a_leader_takes_over_what_the_order_says() -> None:
+def test_a_leader_stores_the_state_of_the_request() -> None:
     said = order("t", epoch=7, isr=(0, 2), replicas=(0, 1, 2), adding_replicas=(1,), controller_epoch=5, zk_version=3)
     leader, is_new = make_leader(FRESH, said)
     assert is_new

@@ -67,7 +67,7 @@ def test_the_rate_is_what_the_last_eleven_samples_hold(
 @pytest.mark.parametrize(
     "moved", [((0.0, 10 * KB),), ((0.0, KB), (1.0, 20 * KB)), tuple((float(second), KB) for second in range(30)), ()]
 )
-def test_it_is_free_when_it_says_and_not_before(rate: int | None, moved: tuple[tuple[float, int], ...]) -> None:
+def test_the_quota_is_free_at_the_returned_time(rate: int | None, moved: tuple[tuple[float, int], ...]) -> None:
     made, now = quota(rate, *moved), moved[-1][0] if moved else 0.0
     free = made.free_at(now)
     assert free == now or quota(rate, *moved).is_exceeded(free - 0.001)

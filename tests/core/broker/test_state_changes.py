@@ -39,7 +39,7 @@ def test_an_order_that_is_not_obeyed_is_named_with_the_reason(code: int, asked: 
     assert ignored(ORIGIN, T0, code, asked, known, (1, 2)) == f"{START} epoch 3 for partition t-0 {reason}"
 
 
-def test_a_stop_that_is_not_obeyed_says_whether_it_was_to_delete() -> None:
+def test_an_ignored_stop_replica_logs_whether_it_deletes() -> None:
     stop = Origin("StopReplica", 7, 3, 42)
     assert ignored(stop, T0, FENCED_LEADER_EPOCH, 1, 2, how="(delete=true) ") == (
         "Ignoring StopReplica request (delete=true) from controller 7 with correlation id 42 epoch 3 for partition t-0"
@@ -67,7 +67,7 @@ def test_stopped_fetchers_are_counted() -> None:
     )
 
 
-def test_an_isr_says_who_is_out_of_sync_how_far_and_since_when() -> None:
+def test_an_isr_line_has_the_out_of_sync_replicas_and_their_lag() -> None:
     leader = Leader(0, 5, (0, 1, 2), (0, 1, 2), 8, ReplicaLog(0, 10, 0), 30.0, 2, 100.0)
     leader.fetched(1, 10, 0, 10, 101.0)
     leader.fetched(2, 4, 0, 10, 101.0)

@@ -30,7 +30,7 @@ NODE = NodeSettings(
         ("NODES://[::1]:5", [Endpoint("NODES", "::1", 5)]),
     ],
 )
-def test_what_may_be_said(text: str, endpoints: list[Endpoint]) -> None:
+def test_valid_listeners(text: str, endpoints: list[Endpoint]) -> None:
     assert list(advertised_listeners(NODE, text)) == endpoints
 
 

@@ -155,7 +155,7 @@ def test_cm7_a_topic_being_deleted_has_leader_minus_2() -> None:
     ]
 
 
-def test_cm8_living_brokers_hear_of_living_brokers() -> None:
+def test_cm8_live_brokers_get_the_live_brokers() -> None:
     made = scene()
     shut_down_2_and_lose_3(made)
     batch = RequestBatch(made.context)

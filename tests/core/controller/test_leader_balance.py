@@ -37,7 +37,7 @@ def epochs(scene: Scene, partitions: list[TopicPartition]) -> list[tuple[int, in
     return [(scene.znodes[tp].leader, scene.znodes[tp].leader_epoch) for tp in partitions]
 
 
-def test_who_leads_as_preferred_is_left_alone() -> None:
+def test_a_preferred_leader_is_not_changed() -> None:
     scene, partitions = scene_of(1, 2)
     scene.wanted = tuple(partitions)
     scene.run(leader_balance.requested(scene.context, REQUESTED))

@@ -128,7 +128,7 @@ def test_ps9_an_election_that_changes_nothing_still_costs_an_epoch() -> None:
     assert (state.is_new, state.leader_epoch, state.zk_version) == (False, 1, 4)
 
 
-def test_ps10_a_controlled_shutdown_tells_the_leaving_one_too() -> None:
+def test_ps10_a_controlled_shutdown_also_notifies_the_stopping_broker() -> None:
     scene = scene_with(S.ONLINE, 5, 6, brokers=(5, 6))
     scene.lead(T0, 5, 5, 6)
     scene.context.begin_shutdown(5)
@@ -262,7 +262,7 @@ def test_many_failures_are_logged_in_few_lines(caplog: pytest.LogCaptureFixture)
     assert "480 more" in caplog.records[-1].getMessage()
 
 
-def test_an_illegal_move_tells_the_story_of_its_subject(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_illegal_move_shows_the_last_moves_of_its_subject(caplog: pytest.LogCaptureFixture) -> None:
     scene = scene_with(S.NON_EXISTENT)
     other = TopicPartition("other", 0)
     scene.context.set_assignment(other, scene.context.assignments[T0])

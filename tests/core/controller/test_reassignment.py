@@ -165,7 +165,7 @@ def test_another_order_is_done_at_once() -> None:
     assert scene.topic_znodes["t"].partitions == (PartitionAssignment(0, FULL((2, 1))),)
 
 
-def test_who_is_wanted_no_more_on_the_way_is_deleted() -> None:
+def test_a_replica_dropped_during_the_reassignment_is_deleted() -> None:
     scene = scene_of(1)
     request(scene, (T0, (2,)))
     scene.forget()
@@ -180,7 +180,7 @@ def test_who_is_wanted_no_more_on_the_way_is_deleted() -> None:
     assert scene.context.assignment(T0) == FULL((3,)) and scene.reassignments is None
 
 
-def test_who_leads_and_is_wanted_no_more_on_the_way_is_replaced_before_he_goes() -> None:
+def test_a_leader_dropped_during_the_reassignment_is_replaced_first() -> None:
     """An added replica in the ISR may become leader during a reassignment, and the next reassignment may remove it.
 
     Kafka removes it from the ISR while it leads, and leaves the partition without a leader (KAFKA-14808).
@@ -303,7 +303,7 @@ def test_a_starting_broker_receives_pending_reassignments() -> None:
     assert (state.leader_epoch, state.is_new, state.adding_replicas) == (2, True, (2,))
 
 
-def test_a_refusal_of_another_kind_drops_nothing_of_the_others() -> None:
+def test_another_refusal_drops_no_other_reassignment() -> None:
     scene = scene_of(1)
     scene.raising[UpdatePartitionStates] = ZooKeeperRefused("no")
     request(scene, (T0, (2,)))

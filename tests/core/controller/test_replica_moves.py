@@ -67,7 +67,7 @@ def test_rs1_and_rs2_states_at_the_start_of_a_term() -> None:
         assert scene.context.replica_state(5, T0) is state
 
 
-def test_rs3_offline_without_leadership_tells_all() -> None:
+def test_rs3_offline_without_leadership_notifies_all_brokers() -> None:
     scene = scene_with(S.NEW, brokers=(5, 6))
     move(scene, S.OFFLINE)
     (stop,) = scene.requests(StopReplicaRequest, 5)
@@ -77,7 +77,7 @@ def test_rs3_offline_without_leadership_tells_all() -> None:
 
 
 @pytest.mark.parametrize("state", [S.ONLINE, S.OFFLINE, S.DELETION_INELIGIBLE])
-def test_rs4_online_with_leadership_tells_the_replica(state: ReplicaState) -> None:
+def test_rs4_online_with_leadership_notifies_the_replica(state: ReplicaState) -> None:
     scene = scene_with(state)
     scene.lead(T0, 5, 5)
     move(scene, S.ONLINE)
@@ -213,7 +213,7 @@ def test_a_move_causes_the_requests_that_its_row_names(row: Transition) -> None:
         }
 
 
-def test_an_illegal_move_tells_the_story_of_the_replica(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_illegal_move_shows_the_last_moves_of_the_replica(caplog: pytest.LogCaptureFixture) -> None:
     scene = scene_with(S.NON_EXISTENT, 6, 5, brokers=(5, 6))
     for target in (S.NEW, S.ONLINE, S.OFFLINE):
         move(scene, target)

@@ -129,7 +129,7 @@ def test_a_member_syncs(state: GroupState, code: int | None) -> None:
         (DEAD, COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_member_lives(state: GroupState, code: int) -> None:
+def test_a_member_that_sends_heartbeats_stays(state: GroupState, code: int) -> None:
     assert Life.at(state).heartbeat("m2") == code
 
 
@@ -256,7 +256,9 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
         ("s", 1, "static", FENCED_INSTANCE_ID),
     ],
 )
-def test_who_says_what_it_is_not(member: str, generation: int, instance: str | None, code: int) -> None:
+def test_requests_with_wrong_identities_are_refused(
+    member: str, generation: int, instance: str | None, code: int
+) -> None:
     life = Life()
     life.join()
     life.join(instance="static", version=5)
@@ -306,7 +308,7 @@ def test_the_first_rebalance_waits_for_the_initial_delay() -> None:
     assert life.joined(first).generation_id == 1
 
 
-def test_the_initial_delay_begins_anew_with_each_newcomer_up_to_the_rebalance_timeout() -> None:
+def test_each_new_member_restarts_the_initial_delay_up_to_the_rebalance_timeout() -> None:
     life = Life()
     first = life.join(rebalance_timeout_ms=8000)
     for _ in range(2):
@@ -330,7 +332,7 @@ def test_a_rebalance_ends_when_all_have_joined() -> None:
     assert life.joined(third).leader == "m1"
 
 
-def test_who_has_not_joined_when_the_longest_rebalance_timeout_is_over_is_out() -> None:
+def test_a_member_that_does_not_rejoin_within_the_longest_timeout_is_removed() -> None:
     life = Life(max_session_timeout_ms=2 * REBALANCE_MS)
     life.stable(2, session_timeout_ms=2 * REBALANCE_MS)
     third = life.join(rebalance_timeout_ms=1000)
@@ -367,7 +369,7 @@ def test_a_session_is_over() -> None:
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "commit", "sync"])
-def test_what_is_a_sign_of_life(sign: str) -> None:
+def test_requests_that_restart_the_session_timeout(sign: str) -> None:
     life = Life.at(STABLE)
     life.wait(SESSION_MS - 1)
     if sign == "heartbeat":
@@ -380,7 +382,7 @@ def test_what_is_a_sign_of_life(sign: str) -> None:
     assert set(life.group.members) == {"m2"}
 
 
-def test_who_waits_for_an_answer_needs_no_heartbeat() -> None:
+def test_a_member_that_waits_for_a_response_needs_no_heartbeat() -> None:
     life = Life(initial_rebalance_delay_ms=0)
     life.stable(2, session_timeout_ms=SESSION_MS)
     joining = life.join("m1")
@@ -425,7 +427,7 @@ def test_an_id_that_was_given_is_used_or_given_back() -> None:
     assert (left.error_code, life.group.pending) == (NONE, {})
 
 
-def test_who_does_not_ask_for_its_part_in_time_is_out() -> None:
+def test_a_member_without_sync_group_in_time_is_removed() -> None:
     life = Life()
     life.completing(2, session_timeout_ms=300_000)
     leader = life.sync("m1", given={"m1": b"all"})
@@ -437,7 +439,7 @@ def test_who_does_not_ask_for_its_part_in_time_is_out() -> None:
     assert (set(life.group.members), life.group.state) == ({"m1"}, PREPARING)
 
 
-def test_the_time_to_ask_for_ones_part_ends_with_the_last_who_does() -> None:
+def test_the_sync_timeout_ends_with_the_last_sync_group() -> None:
     assert "sync" not in Life.at(STABLE).timers
     life = Life()
     life.completing(2, session_timeout_ms=300_000)
@@ -570,7 +572,7 @@ def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int
     assert (list(life.group.members), life.stores) == (["m1", "m2"], [])
 
 
-def test_a_static_member_that_the_log_does_not_take_is_who_it_was() -> None:
+def test_a_static_member_keeps_its_id_if_the_append_fails() -> None:
     life = static()
     life.log = NOT_ENOUGH_REPLICAS
     assert life.joined(life.join(instance="a", version=5)).error_code == COORDINATOR_NOT_AVAILABLE

@@ -111,7 +111,7 @@ def test_what_is_not_about_groups_is_passed_over(key: str) -> None:
         ("0002 0001 ff", ""),
     ],
 )
-def test_what_is_damaged_is_said_to_be(key: str, value: str) -> None:
+def test_damaged_records_are_reported(key: str, value: str) -> None:
     with pytest.raises(DamagedRecord):
         read_record(bytes.fromhex(key), bytes.fromhex(value))
 

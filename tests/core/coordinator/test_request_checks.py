@@ -110,7 +110,7 @@ def test_session_timeouts(timeout: int, code: int | None) -> None:
         (TxnOffsetCommitRequest(3, "id", "g", 1, 0, (), 5, "m"), True, None),
     ],
 )
-def test_what_is_said_where_there_is_no_such_group(request_: Any, makes: bool, answer: dict[str, Any] | None) -> None:
+def test_responses_about_a_missing_group(request_: Any, makes: bool, answer: dict[str, Any] | None) -> None:
     assert makes_group(request_) == makes
     if answer is None:
         return
@@ -118,7 +118,7 @@ def test_what_is_said_where_there_is_no_such_group(request_: Any, makes: bool, a
     assert {name: getattr(said, name) for name in answer} == answer
 
 
-def test_what_is_said_entry_by_entry_where_there_is_no_such_group() -> None:
+def test_entries_of_responses_about_a_missing_group() -> None:
     left = NOBODYS[LeaveGroupRequest](LeaveGroupRequest(4, "g", (LeavingMember("m"), LeavingMember("", "i"))))
     assert (left.error_code, [each.error_code for each in left.members]) == (NONE, [UNKNOWN_MEMBER_ID] * 2)
     commit = OffsetCommitRequest(8, "g", 3, "m", (CommittedPartition(TP, 1),))

@@ -59,7 +59,7 @@ def test_an_aborted_offset_never_counts() -> None:
     assert (life.fetch(), life.group.offsets.pending) == ({}, {})
 
 
-def test_the_marker_of_another_producer_says_nothing() -> None:
+def test_the_marker_of_another_producer_has_no_effect() -> None:
     life = Life()
     life.commit_in_transaction(1, 5)
     life.commit_in_transaction(2, 6, partitions=(CommittedPartition(T1, 6),))

@@ -166,7 +166,7 @@ ACTS = st.sampled_from(("init", "add", "commit", "abort", "mark", "retry", "time
 
 @settings(max_examples=200)
 @given(st.lists(ACTS, max_size=40))
-def test_whatever_happens_a_decision_stands_and_the_epoch_never_falls(acts: list[str]) -> None:
+def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> None:
     """Invariants 10.e and 10.h, and that each append follows from the last append that the log stored."""
     world, decision, last, stored = World(), None, (-1, -1), EMPTY
     for act in acts:
