@@ -227,7 +227,7 @@ def test_a_brokers_own_override_goes_before_that_of_all(world: World) -> None:
     assert notes == [b'{"version":2,"entity_path":"brokers/<default>"}', b'{"version":2,"entity_path":"brokers/0"}']
 
 
-def test_advertised_listeners_cannot_be_set_for_all_brokers(world: World) -> None:
+def test_advertised_listeners_are_set_for_one_broker_only(world: World) -> None:
     node = world.node(0)
     wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (ADVERTISED,)),), include_synonyms=True)
 

@@ -61,7 +61,7 @@ def test_row_7_a_leader_begins_its_epoch_where_its_log_ends(broker: Broker) -> N
         (True, False, UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
-def test_row_28_waiting_requests_fail_when_the_replica_is_stopped(
+def test_row_28_a_waiting_produce_fails_when_the_replica_is_stopped(
     broker: Broker, delete: bool, is_known: bool, code: int
 ) -> None:
     lead(broker, 1)

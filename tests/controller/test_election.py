@@ -147,7 +147,7 @@ def test_a_controller_deposed_by_a_raised_epoch_lets_another_be_elected_above_it
     assert world.led(partition) == (0, 0, (0, 1))
 
 
-def test_a_raised_epoch_seen_by_the_watch_ends_the_term(world: World) -> None:
+def test_a_raised_epoch_seen_by_the_watch_begins_another_term(world: World) -> None:
     node = world.node(0)
     ops = (
         WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),

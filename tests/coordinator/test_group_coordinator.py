@@ -94,7 +94,7 @@ def test_an_unknown_type_of_key(world: World) -> None:
 # ------------------------------------------------------------------------------------------------ members and commits
 
 
-def test_a_member_joins_commits_and_leaves(world: World) -> None:
+def test_a_member_joins_commits_and_expires(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     assert member == "test-00000000-0000-0000-0000-000000000001"

@@ -64,7 +64,7 @@ def test_due_timers_enter_before_messages_from_outside() -> None:
     assert [getattr(message, "payload", message) for message in world.got(one)] == ["timer", "outside"]
 
 
-def test_run_returns_the_number_of_waiting_messages() -> None:
+def test_run_returns_the_time_until_the_next_delivery() -> None:
     world = World()
     one = world.actor()
     assert world.base.run() is None

@@ -57,7 +57,7 @@ def test_the_state_is_the_deliveries_to_come() -> None:
     assert world.base.state() == KernelState(4, 0.0, (), ())
 
 
-def test_the_state_of_a_waiting_flow_actor_is_marked() -> None:
+def test_a_flow_actor_is_busy_while_it_waits() -> None:
     """A suspended generator cannot be stored, so a snapshot has to wait for it."""
     desk = Desk()
     desk.events(asking("a"), noting("next"))

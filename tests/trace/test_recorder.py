@@ -224,7 +224,7 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
     assert [record.n for record in read(tmp_path)] == [*range(1, 21), 20]
 
 
-def test_a_node_faster_than_the_slices_writes_one_slice_for_each_message(
+def test_the_number_of_waiting_deliveries_is_bounded(
     tmp_path: Path, time: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock advances by 0.1 ms with each step.

@@ -303,7 +303,7 @@ def test_a_starting_broker_receives_pending_reassignments() -> None:
     assert (state.leader_epoch, state.is_new, state.adding_replicas) == (2, True, (2,))
 
 
-def test_another_refusal_drops_no_other_reassignment() -> None:
+def test_a_failed_write_of_another_kind_drops_no_reassignment() -> None:
     scene = scene_of(1)
     scene.raising[UpdatePartitionStates] = ZooKeeperRefused("no")
     request(scene, (T0, (2,)))

@@ -129,7 +129,7 @@ def test_a_member_syncs(state: GroupState, code: int | None) -> None:
         (DEAD, COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_member_that_sends_heartbeats_stays(state: GroupState, code: int) -> None:
+def test_heartbeats_in_each_state(state: GroupState, code: int) -> None:
     assert Life.at(state).heartbeat("m2") == code
 
 
