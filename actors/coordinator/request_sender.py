@@ -2,7 +2,8 @@
 
 Rule 1: one request is in flight. The next request contains the entries that were queued meanwhile.
 Rule 2: a request without a response fails together with the queued entries. If the sender must exit because its broker
-        has another endpoint, the entries in flight and in the queue fail too, so that they are not lost with the actor.
+        has another endpoint, the entries in flight and in the queue fail too. Otherwise they would be lost with the
+        actor.
 """
 
 from __future__ import annotations

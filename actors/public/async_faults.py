@@ -24,7 +24,7 @@ class AsyncInjectedFault:
         self._fault = fault
 
     async def hits(self) -> int:
-        """The number of affected requests; for a fault of a broker, the number of the broker's affected operations."""
+        """The number of affected requests; for a broker fault such as `pause`, the number of affected operations."""
         return await asyncio.to_thread(lambda: self._fault.hits)
 
     async def calls(self) -> int:

@@ -38,7 +38,7 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """The number of affected requests; for a fault of a broker, the number of the broker's affected operations."""
+        """The number of affected requests; for a broker fault such as `pause`, the number of affected operations."""
         return int(self._ask("fault", number=self._number)["hits"])
 
     @property

@@ -1,8 +1,8 @@
 """The actions of a simulated run: the usual operations of a cluster's administrator, and faults.
 
 Rule 1: `KINDS` lists all kinds of actions. Each row has a function that chooses arguments from the seed and the actions
-        planned so far, a function that runs the action, and, if the action lasts, a function that ends it. A new kind
-        is a new row.
+        planned so far, and a function that runs the action. If the action lasts, the row also has a function that ends
+        it. A new kind is a new row.
 Rule 2: arguments are chosen without a running cluster: a schedule is complete before the run starts.
 Rule 3: an action checks the cluster when it runs, and does nothing if it is impossible then (`schedule`, rule 2).
 Rule 4: administrators write to ZooKeeper, as Kafka's tools up to 2.x do, or send requests to the controller, as newer

@@ -32,7 +32,7 @@ def accepts(request: Message, response: Any) -> bool:
 
 
 def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A coordinator acknowledges a commit or sends an assignment only after the record with it is committed."""
+    """The record of an accepted commit or assignment is below the high watermark before the coordinator responds."""
     request, partition = change.request, None
     if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and accepts(request, change.response):
         partition = law.exchanges.group_partition(request.group_id)

@@ -3,8 +3,8 @@
 Rule 1: the batches are read from the files after each call that changes the files. If the call opened or truncated the
         log, all files are read again, from the first one on.
 Rule 2: an unfinished transaction is open, or its marker is not yet below the high watermark. Markers that were in the
-        files when the log was opened or truncated count as replicated, because no file stores the offset up to which
-        the log was replicated.
+        files when the log was opened or truncated count as replicated. The reason: no file stores the offset up to
+        which the log was replicated.
 """
 
 from __future__ import annotations

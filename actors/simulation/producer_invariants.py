@@ -96,11 +96,11 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
 def transactions_end(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """In an idle cluster no transaction is open: its producer ends it, or its timeout does (KIP-98).
 
-    A transaction is exempt if a power failure or an unclean election may have damaged its partition's log, which has
-    the marker, or the coordinator's log, which has the transaction's state. It is also exempt if the coordinator's log
-    was truncated. As in Kafka, a new coordinator also loads uncommitted records. If an uncommitted record lists a
-    partition, a request to add that partition is answered without a new record. If the uncommitted record is then
-    truncated, the next coordinator does not know the partition.
+    A transaction is exempt if a power failure or an unclean election may have damaged one of two logs: its partition's
+    log, which has the marker, or the coordinator's log, which has the transaction's state. It is also exempt if the
+    coordinator's log was truncated. As in Kafka, a new coordinator also loads uncommitted records. If an uncommitted
+    record lists a partition, a request to add that partition is answered without a new record. If the uncommitted
+    record is then truncated, the next coordinator does not know the partition.
     """
     logs = [log for log in law.states if log.topic == TRANSACTION_STATE]
     if any(law.is_lossy(log) or log in law.replicas.truncated for log in logs):

@@ -1,7 +1,7 @@
 """Record the state changes that a simulated cluster's controllers make to partitions and replicas.
 
-Rule 1: the table of valid changes (controller.md 3.1 and 3.3) does not depend on the table in the tested code, so that
-        a check finds errors in the tested code.
+Rule 1: the table of valid changes (controller.md 3.1 and 3.3) does not depend on the table in the tested code. So a
+        check finds errors in the tested code.
 Rule 2: changes are read from the controller's history. The state before each change is stored here, beginning when an
         active controller is idle for the first time.
 Rule 3: a re-created topic starts without previous states: the first change of each partition is not checked.

@@ -209,7 +209,7 @@ class Replicas:
             yield LogCalled(node, partition_of_log(name), method, first, view, end_before, start_before)
 
     def _read_transactions(self, view: LogView, effect: AdapterCall) -> None:
-        """Read what a call has changed in a log's files."""
+        """Update the transactions of a log after a call that changed its files or its high watermark."""
         if view.transactions is None or effect.method in ("open", "truncate", "restart"):
             view.transactions = LogTransactions(view.folder, view.end)
         elif effect.method in _FILLING:

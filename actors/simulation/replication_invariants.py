@@ -297,8 +297,8 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
 
     The exception: a leader adds the broker to an ISR while the controller handles the request. The controller reads the
     partition states once and writes only the states whose ISR has the broker (Kafka 2.6
-    `ReplicaStateMachine.removeReplicasFromIsr`), so a fetch in flight can bring the broker back. KIP-841 rules this out
-    in later versions.
+    `ReplicaStateMachine.removeReplicasFromIsr`), and a fetch in flight can bring the broker back afterwards. KIP-841
+    rules this out in later versions.
     """
     request, response = change.request, change.response
     if not isinstance(request, ControlledShutdownRequest):

@@ -4,8 +4,8 @@ Rule 1: the values that may be drawn are data: `CLUSTERS`, `NODE_SETTINGS`, `TOP
         default.
 Rule 2: a drawn value is part of the schedule, so the schedule alone is enough to repeat the run. Defaults are left out
         of the schedule.
-Rule 3: a seed that leaves actions out reaches states that those actions would disturb, and a seed that repeats one
-        action reaches states that need this action many times.
+Rule 3: a seed that leaves actions out reaches states that those actions would disturb. A seed that repeats one action
+        reaches states that need this action many times.
 """
 
 from __future__ import annotations

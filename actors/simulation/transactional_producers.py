@@ -129,7 +129,7 @@ class TransactionalProducers:
         run_script(self.law.cluster, incarnation.script())
 
     def end(self, id: str) -> None:
-        """Let the incarnations of the id finish their transactions and stop."""
+        """Stop all producers with this transactional id, each after its current transaction."""
         self._stopped.add(id)
 
     def is_stopped(self, id: str) -> bool:

@@ -133,8 +133,8 @@ def effects(
 ) -> Iterator[TraceDelivery]:
     """Yield the deliveries `places`, the controller events of class `event`, and all effects of both, by time.
 
-    The effects of an event reach to the end of the requests that the event caused. If `event` is given or `polls` is
-    False, the search for effects stops before timers and followers' polls.
+    The effects of an event include the deliveries on other nodes that handle the event's requests. If `event` is given
+    or `polls` is False, the search for effects stops before timers and followers' polls.
     """
     return (each for each, _ in linked_effects(trace, places, event, polls))
 

@@ -3,8 +3,8 @@
     for fact in facts(run):
         print(fact.place.at, fact)
 
-A fact's `place` has the time in seconds since 1970, the node, the run, the number of the delivery that shows the fact,
-and the event id of this delivery. Facts of one event have the same event id. Facts of several nodes are joined by
+A fact's `place` has the time in seconds since 1970, the node, and the run. It also has the number and the event id of
+the delivery that shows the fact. Facts of one event have the same event id. Facts of several nodes are joined by
 (connection, correlation id) and by (znode, version), because messages contain these values.
 
 The classes of facts are in `declarations`. Each module named `*_facts` reads facts from the messages of one part of a

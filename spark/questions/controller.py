@@ -22,7 +22,7 @@ REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"
 
 
 def sent(delivered: DataFrame, *requests: str) -> DataFrame:
-    """Return the deliveries that passed these requests of a controller to the network, whole or in parts."""
+    """Return the deliveries of these controller requests, or of parts of them, to the network gateway."""
     return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
 
 

@@ -9,7 +9,7 @@ Rule 2 (shrink): a follower leaves the ISR if it is behind and was last caught u
 Rule 3 (expand): a live replica joins the ISR when it has reached the high watermark and the start of this leader's
         epoch.
 Rule 4 (writes): only the ISR in ZooKeeper is confirmed. One write is in flight at a time. Until its outcome is known,
-        the high watermark is computed from the union of the old and the new ISR, but `min.insync.replicas` is compared
+        the high watermark is computed from the union of the old and the new ISR. But `min.insync.replicas` is compared
         with the confirmed ISR. An outcome counts only if it has the number of the write in flight, and the leader epoch
         is still the one in which this write was sent.
 Rule 5 (high watermark): it is the least log end offset of the ISR and of replicas that were caught up within the last

@@ -265,7 +265,7 @@ class Partition(HostedReplica):
     def _fenced(self, leader_epoch: int) -> int:
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
-        A fetcher is stopped only after the partition has accepted a new role or a stop, so messages that the fetcher
+        A fetcher is stopped only after the partition has accepted a new role or a stop. So messages that the fetcher
         sent earlier may still arrive after that.
         """
         if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:

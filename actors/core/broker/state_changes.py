@@ -3,7 +3,7 @@
 Rule 1: a request that is refused, as a whole or for one partition, is logged with its controller and the reason
         (`IGNORED`).
 Rule 2: a change of an ISR is logged before the write, and again when ZooKeeper has accepted or refused the write. The
-        first line of a shrink has the leader's offsets and, for each out-of-sync replica, the log end offset and the
+        first line of a shrink has the leader's offsets. For each out-of-sync replica it has the log end offset, and the
         time at which the replica was last caught up.
 """
 

@@ -1,7 +1,7 @@
 """The states of topics that are being deleted, and the next steps of their deletion (controller.md 6.1).
 
 1. A topic is *queued*. Its deletion begins if none of its replicas is being deleted and it is not *ineligible*.
-2. At the beginning the partitions move to Offline and NonExistent, the topic is marked as *started*, and every broker
+2. At the beginning the partitions move to Offline and NonExistent, and the topic is marked as *started*. Every broker
    receives leader -2 for the topic's partitions.
 3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
    to DeletionIneligible and make the topic ineligible.

@@ -2,7 +2,7 @@
 
 Rule 1: The first replicas of the partitions are assigned to the brokers in turn, beginning at `start`.
 Rule 2: The further replicas of a partition follow its first one at a distance. The distance begins at `shift` + 1 and
-        grows by one each time the first replicas have gone once around all brokers, so that the sets of brokers vary.
+        grows by one each time the first replicas have gone once around all brokers. So the sets of brokers vary.
 Rule 3: If brokers have racks, the brokers are ordered so that racks alternate, and the distance grows by the number of
         racks instead of by one. For each partition, a broker is skipped if its rack already has a replica while another
         rack has none, or if the broker itself already has a replica. If only some brokers have racks, the assignment is

@@ -31,7 +31,7 @@ Rule 5 (answers): each question has an id that is unique in this actor. Answers 
         has no answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin
         this time starts when the flow yields its Await.
 Rule 6 (event ids): the messages that a flow sends have the event id that `event_id_of` returned when the flow's event
-        was delivered, even if the event was stashed or the flow was suspended since then.
+        was delivered. A stashed event and a suspended flow keep that id.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         """Send this actor a WakeupMessage when the clock shows `moment`, never before.
 
         With a `name`, the new timer replaces the timer of this name, as in `set_timer`. Periods are rounded up: an
-        actor that woke a fraction too early would set its next timer for the same moment, and in virtual time would
+        actor that woke a fraction too early would set its next timer for the same moment. In virtual time it would
         repeat this for ever.
         """
         microseconds = max(math.ceil((moment - self.now) * 1e6), 0)

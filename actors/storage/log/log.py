@@ -599,8 +599,8 @@ class Log:
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.
 
-        The snapshots are removed before the segments. In the opposite order, a crash in between would leave snapshots,
-        and the next process would load one of them as the state at the snapshot's offset.
+        The snapshots are removed before the segments. In the opposite order, a crash in between would leave snapshots.
+        The next process would load one of them as the state at the snapshot's offset.
         """
         self.producers.clear()
         self.producers.remove_snapshots(0, -1)

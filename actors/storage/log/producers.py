@@ -12,7 +12,7 @@ Rule 5: a snapshot holds the state before its offset. The state can be rebuilt: 
 Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
         snapshots have only the last batch of each producer; an Apache broker that reads our snapshot uses only the last
         entry of each producer. If a producer retries several batches after a restart of its leader, Apache's broker
-        refuses them (45, fatal in librdkafka), but this log accepts them as duplicates. For a transactional producer, a
+        refuses them (45, fatal in librdkafka). This log accepts them as duplicates. For a transactional producer, a
         snapshot has the batches of the open transaction; if there are none, it has only the producer's last batch. A
         client never retries batches of an ended transaction.
 Rule 7: the first transactional batch of a producer opens its transaction. A marker ends the transaction, even if the
