@@ -80,7 +80,7 @@ class CloseConnection(Message):
 
 @message
 class Interrupt(Message):
-    """A message to the network gateway: stop repeating empty polls on this channel, and deliver the next response."""
+    """A message to the network gateway: stop idle polls on this channel; deliver the next response, even if empty."""
 
     channel: str
 

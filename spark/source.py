@@ -39,7 +39,10 @@ class TraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the format's name. A session may not register `spark.public`'s name again, so this name differs."""
+        """Return the format's name.
+
+        It differs from the name in `spark.public`, because Spark refuses to register that name a second time.
+        """
         return "kafka-actors-traces"
 
     def schema(self) -> StructType:

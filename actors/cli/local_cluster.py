@@ -217,7 +217,10 @@ class LocalCluster:
         return {}
 
     def registered(self, node: BrokerProcess) -> bool:
-        """Return whether the node is registered in ZooKeeper; a killed node stays so until its session expires."""
+        """Return whether the node is registered in ZooKeeper.
+
+        A killed node stays registered until its session expires.
+        """
         return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
 
     # ------------------------------------------------------------------------------------------------- details

@@ -20,8 +20,8 @@ def command() -> None:
 def prepared() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
-    `kafka-actors summary` then needs half the CPU time. The preparation takes half a minute, and 180 MB of disk in this
-    Python environment. The archive is for Java's class data sharing, and is valid for the current version of Java.
+    `kafka-actors summary` then needs half the CPU time. The preparation takes half a minute. The archive is for Java's
+    class data sharing, and takes 180 MB in this Python environment. It is valid only for this Java and this Spark.
     """
     need("spark", "spark prepare")
     from spark.archive import prepare

@@ -314,10 +314,11 @@ class BrokerChannelActor(FlowActor):
         error_code: int,
         codes: dict[TopicPartition, PartitionError],
     ) -> None:
-        """Send the event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
+        """Send an event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
 
         A replica that a reassignment removed is not reported, because the broker may have to create this replica again.
-        The StopReplica request for the topic's deletion then deletes it. Kafka reports such a replica as deleted.
+        If the topic is deleted later, the StopReplica request of the deletion deletes the replica that was created
+        again. Kafka also reports a replica that a reassignment removed.
         """
         deleted = tuple(
             state.partition for state in states if state.delete_partition and state.leader_epoch == EPOCH_DURING_DELETE

@@ -361,8 +361,8 @@ MOST_CANDIDATES = 20
 def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return at most MOST_CANDIDATES partitions to examine, the most troubled first.
 
-    The criteria, in order: no leader, a topic that is not internal, refused producers, an ISR that lacks replicas, many
-    state changes.
+    The sort criteria, the most important first: the partition has no leader, its topic is not internal, producers were
+    refused, the ISR lacks replicas, the partition has more state changes.
     """
     refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
 

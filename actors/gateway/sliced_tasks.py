@@ -60,7 +60,7 @@ class SlicedTaskQueue:
             self._schedule_turn()
 
     async def result(self, steps: LongSteps[T]) -> T:
-        """Run the steps and return their result. Raises their WireError."""
+        """Run the steps and return their result. Raises the WireError that the steps raise."""
         future: asyncio.Future[T | WireError] = asyncio.get_running_loop().create_future()
         self.begin(steps, lambda result: None if future.done() else future.set_result(result))
         result = await future

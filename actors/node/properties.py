@@ -59,7 +59,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """Return name and value, both still escaped."""
+    """Return the name and the value in a line, both still escaped."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _BLANK:
         end += 2 if line[end] == "\\" else 1

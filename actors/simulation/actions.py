@@ -762,7 +762,7 @@ def _leave(cluster: Cluster, node: str) -> None:
 
 
 def _start(cluster: Cluster, node: str) -> None:
-    """Start a node that does not run."""
+    """Start a node that is not running."""
     cluster.start(int(node))
 
 

@@ -98,7 +98,10 @@ COINCIDENCES: tuple[Coincidence, ...] = (
 
 
 def draw_coincidence(occasion: Occasion, kinds: Collection[str]) -> list[Action]:
-    """Draw the actions of a coincidence for a run with these kinds of actions; usually none."""
+    """Draw a coincidence that needs only these `kinds` of actions, and return its actions.
+
+    Half of the seeds (SHARE) have a coincidence; for the others the list is empty.
+    """
     possible = [each for each in COINCIDENCES if set(each.needs) <= set(kinds)]
     if not possible or occasion.chance.random() >= SHARE:
         return []

@@ -586,7 +586,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
 
 
 def _groups(law: Checker) -> Iterator[SimulatedGroup]:
-    """Yield the groups whose coordinator is available, without a fault that prevents it from working."""
+    """Yield the groups whose partition of __consumer_offsets can commit records or does not exist."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
         if partition not in law.states or can_commit(law, partition):

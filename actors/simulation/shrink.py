@@ -83,7 +83,10 @@ class Shrinker:
                 return
 
     def _reset_surroundings(self) -> None:
-        """Reset clocks, network and settings to defaults: all at once, or one by one if the violation disappears."""
+        """Reset clocks, network and settings to their defaults.
+
+        If a reset of all at once removes the violation, try each reset alone.
+        """
         default = Schedule()
         resets: list[dict[str, Any]] = [{name: getattr(default, name)} for name in SURROUNDINGS]
         if self._try(

@@ -3,7 +3,8 @@
 Rule 1: nodes are those of the real program (`actors.node.assembly`) with simulated I/O adapters.
 Rule 2: time passes only in `run`, and all random choices come from one seed: the same calls give the same run on each
         machine, independent of its clock and hash seed.
-Rule 3: a node whose process has ended stays down until it is started again; its disks stay.
+Rule 3: a node whose process has ended stays down until it is started again. Its disks keep their data, but a power
+        failure can destroy unflushed data.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ Rule 1: requests and responses travel on one stream each way, and take effect on
         the next connection, as in the client library. `loses` decides whether the connection breaks before a write's
         response.
 Rule 2: the server expires a session when it has received no request or ping from the session during the session
-        timeout. The reason is that the connection is cut, or that the process is paused or has ended. The client closes
-        a connection after two thirds of the session timeout without a response, and connects again as soon as possible
-        (zookeeper.md).
+        timeout. A session sends nothing while its connection is cut or its process is paused, and after its process
+        has ended. The client closes a connection after two thirds of the session timeout without a response, and
+        connects again as soon as possible (zookeeper.md).
 Rule 3: a paused process receives nothing until it resumes. If its session expires meanwhile, the process notices the
         closed connection a moment after it resumes. The requests that it sends before that are lost.
 """

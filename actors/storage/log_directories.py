@@ -100,7 +100,7 @@ def deleted_path(path: str, unique: str) -> str:
 
 
 def rename_deleted(path: str, logs: Any, disk: Any, random: Any) -> str:
-    """Close a log, and rename it (rule 4). Returns the new path, "" if the log was not there. Raises OSError."""
+    """Close and rename a log (rule 4). Returns the new path, or "" if the log does not exist. Raises OSError."""
     deleted = deleted_path(path, random.uuid_hex())
     logs.close(path, True)
     return deleted if disk.rename(path, deleted) else ""

@@ -137,7 +137,9 @@ def for_each(
     size: int = SLICE,
     where: Callable[[E], bool] | None = None,
 ) -> Flow[None]:
-    """Call `step` with parts of at most `size` items, in order. A part of `size` items uses up a turn.
+    """Call `step` with parts of at most `size` items, in order.
+
+    A part of `size` items takes a whole turn, so the handler then pauses. A smaller part takes a fraction of a turn.
 
     If `step` returns a flow, the flows run one after another, but the first question of each of the next AHEAD flows is
     sent early. So the receiver of the questions has work while a flow waits for an answer. The code of a flow up to its

@@ -108,7 +108,7 @@ def encode_response(header: RequestHeader, response: Message) -> bytes:
 
 
 def decode_response(request: type | int, version: int, frame: Data) -> tuple[int, AnyMessage]:
-    """Return correlation id and message of a response's frame (without its size).
+    """Decode a response's frame (without its size), and return the correlation id and the message.
 
     Args:
         request: The type or the API key of the request.

@@ -620,7 +620,7 @@ class _Writer(_Code):
         return self.finish(f"write {kind.__name__}")
 
     def compile_rows(self, kind: type) -> Any:
-        """Compile a function that encodes elements as rows by topic (`EntryCodec.write`)."""
+        """Compile a function that encodes elements and returns {topic: `Rows`} (`EntryCodec.write`)."""
         element, array, _ = self.rows_of(kind)
         return self.rows_maker(element, array, named=True)
 

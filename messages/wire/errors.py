@@ -10,8 +10,8 @@ from __future__ import annotations
 class WireError(Exception):
     """The base class of the codec's exceptions: bytes cannot be decoded, or a message cannot be encoded.
 
-    `api` is the API's name ("LeaderAndIsr", "API 999", "" if unknown), `version` its version or None. `what` describes
-    the error without API and version.
+    `api` is the API's name, for example "LeaderAndIsr". It is "API 999" for the unknown key 999, and "" if the error
+    names no API. `version` is the API's version, or None. `what` describes the error without the API and the version.
     """
 
     def __init__(self, what: str, api: str = "", version: int | None = None) -> None:

@@ -49,7 +49,7 @@ def overridden(
     """Return the overrides after additions and deletions.
 
     Raises:
-        Refused: An override to delete does not exist.
+        Refused: A name in `deleted` has no override.
     """
     values = dict(entries)
     absent = [name for name in deleted if name not in values]

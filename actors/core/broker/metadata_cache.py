@@ -229,8 +229,8 @@ class MetadataCache:
             partitions = draft.get(topic)
             if partitions is None:
                 known = topics.get(topic, {})
-                # When a broker returns, the controller sends all states again. They are then the same objects as the
-                # held ones; only in a replay are they equal copies.
+                # When a broker returns, the controller sends all states again. If the controller runs in this process,
+                # a repeated state can be the held object. Otherwise, and in a replay, it is an equal copy.
                 held = known.get(number)
                 if held is state or held == state:
                     continue

@@ -204,9 +204,10 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """Return the cached role last sent, or a newly created role if the cached role is missing or has `is_new` set.
+        """Return the role in `last_sent`, or create a role if the cached one cannot be used.
 
-        If this batch already has a role for the broker (`last`), the returned role has the same `is_new` (rule 3).
+        A role is created if no role is cached, if the cached role has `is_new` set, or if this batch already has a role
+        for the broker (`last`). The created role has the `is_new` of `last`; without `last` it is false (rule 3).
         """
         role = None if last_sent is None else last_sent.role
         if role is None or role.is_new or last is not None:

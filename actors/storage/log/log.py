@@ -80,7 +80,8 @@ class LogConfig:
 class Appended(NamedTuple):
     """The result of an append.
 
-    It has the offsets, the log append time (ms) if used, and whether the batch is a `duplicate`.
+    `append_time` is the log append time in ms, or NO_TIMESTAMP if the topic uses the create time. If the batch is a
+    `duplicate`, the offsets and the time are those of the stored batch (without log append time, its newest timestamp).
     """
 
     first_offset: int

@@ -1,12 +1,12 @@
 """A segment is a part of a log: one file with batches, and its indexes (broker.md 5.4).
 
-Rule 1: batches are contiguous, in the order of appends. The segment's size is the end of the valid bytes. Bytes behind
-        it belong to an unfinished write, and the next write replaces them.
+Rule 1: batches are contiguous, in the order of appends. The segment's size is the position after its last valid byte.
+        Bytes from this position on belong to an unfinished write, and the next write replaces them.
 Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an
         entry. The bytes of this batch count for the next index entry.
-Rule 3: an index only gives the position to begin a search. If there is no batch at this position, or if the batch there
-        is after the searched offset, the search begins at the segment's start. If the batches from the last entry on do
-        not end at the file's end, the segment is recovered.
+Rule 3: an index only gives the position at which a search begins. If there is no batch at this position, or if the
+        batch there begins after the requested offset, the search begins at the segment's start. If the batches from the
+        last index entry on do not end at the file's end, the segment is recovered.
 Rule 4: recovery reads batch by batch and checks each checksum. The first incomplete or damaged batch ends the segment,
         and the indexes are rebuilt.
 Rule 5: a segment with messages of format 0 or 1 is not opened, and is never truncated.

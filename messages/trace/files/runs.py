@@ -449,7 +449,7 @@ class _Sequence:
         return ""
 
     def _no_end(self, record: TraceRecord) -> str:
-        """Check the record that ends the run. Return a text that describes its error, or count it and return ""."""
+        """Check and count the end record of the run; return the record's error, or ""."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
