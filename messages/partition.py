@@ -526,9 +526,9 @@ class Replicate(Message):
 class TruncateToEpochEnd(Message):
     """A request to a follower's actor: truncate the log to the offset where an epoch ends on the leader.
 
-    The reply is Replicated. `end` is -1 if the leader does not know `epoch`. `otherwise` is the high watermark that the
-    follower had when it started to follow. The log is truncated to `otherwise` if the log has no epochs, or if the
-    leader knows none of the log's epochs.
+    The reply is Replicated. If `end` is -1, the log is truncated to `otherwise`, which is the high watermark that the
+    follower had when it started to follow. `end` is -1 if either log has no leader epoch, or if the leader's latest
+    epoch is less than the requested epoch.
     """
 
     leader_epoch: int

@@ -113,11 +113,11 @@ PARTED: dict[type, PartLayout] = {
 
 
 class PartEncoding(NamedTuple):
-    """The message class and the API version for which the entries of a part are encoded.
+    """The message class and the API version in which the entries of a part are encoded.
 
-    Rows are encoded entries. A part that came from the wire keeps its rows unchanged. The entries of a part without
-    cached rows are encoded in `version`, which is the version that Kafka 2.6's controller sends. If `version` is None,
-    they are not encoded.
+    Rows are encoded entries, which a part caches. A part that came from the wire keeps its rows unchanged. If a part
+    has no cached rows, its entries are encoded in `version`. For requests this is the version that Kafka 2.6's
+    controller sends. For responses it is None: the entries are not encoded.
     """
 
     message: type

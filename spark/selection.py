@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         return self.actors is None and self.start == -math.inf and self.end == math.inf
 
     def has_record(self, actor: str, at: float) -> bool:
-        """Return whether a record of a selected run is selected."""
+        """Return whether a record's actor class and time match; `has_run` checks the record's node and run."""
         return self.start <= at < self.end and (self.actors is None or actor in self.actors)
 
     def narrowed(self, column: str, comparison: str, value: object) -> Selection | None:

@@ -161,7 +161,7 @@ def test_java_is_looked_for_where_it_will_be_used(
     assert words in done.stderr
 
 
-def test_an_installation_shows_that_it_goes_on(
+def test_an_installation_shows_progress(
     installer: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A message is printed before pip starts, and pip prints its own progress."""

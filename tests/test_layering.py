@@ -62,7 +62,7 @@ def test_imports_keep_the_contract(module: str) -> None:
 
 @pytest.mark.parametrize("layer", PURE)
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_what_decides_touches_nothing(layer: str, name: str) -> None:
+def test_core_packages_have_no_side_effects(layer: str, name: str) -> None:
     top, _, attribute = name.rpartition(".")
     for source in (f"import {name}", f"from {name} import something", f"def f():\n    import {name} as harmless"):
         assert [each.what.startswith(name) for each in offences(f"{layer}.made_up", source)] == [True]
@@ -72,7 +72,7 @@ def test_what_decides_touches_nothing(layer: str, name: str) -> None:
 
 @pytest.mark.parametrize("layer", PURE)
 @pytest.mark.parametrize("call", sorted(layering.IMPURE_BUILTINS))
-def test_what_decides_calls_nothing_impure(layer: str, call: str) -> None:
+def test_core_packages_call_nothing_impure(layer: str, call: str) -> None:
     (found,) = offences(f"{layer}.made_up", f"x = 1\ny = {call}(x)")
     assert (found.line, found.what) == (2, f"{call}()")
 

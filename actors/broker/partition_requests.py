@@ -436,9 +436,9 @@ class PartitionRequestsActor(Dispatcher):
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
-        """Reply with a time for each idle follower: until then, the follower counts as caught up.
+        """Reply with the time when each follower of the partition was last caught up.
 
-        The leader then checks the lag of these followers.
+        After the reply, the leader removes lagging followers from the ISR.
         """
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 

@@ -38,7 +38,7 @@ class RequestSender(Dispatcher, Generic[_T]):
         self._correlation_id = 0
 
     def receiveMsg_StartRequestSender(self, message: StartRequestSender, sender: ActorAddress) -> None:
-        """Set the broker."""
+        """Store the connection to the broker that receives the requests, and the parent actor."""
         self._start, self._parent = message, sender
 
     def receiveMsg_Received(self, message: Received, sender: ActorAddress) -> None:

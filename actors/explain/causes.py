@@ -508,7 +508,7 @@ def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | Non
 
 
 def _leaders(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> list[StateWrite]:
-    """Return the write of the partition's first leader, and each later write that changed the leader."""
+    """Return the partition's first state, and each later state with another leader than before, up to `until`."""
     found: list[StateWrite] = []
     for state in state_history(facts, partition):
         if state.place <= until and (not found or state.leader != found[-1].leader):

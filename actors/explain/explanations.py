@@ -587,7 +587,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 
 
 def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
-    """Return the sentence that says since when a controller sees the broker as alive or gone.
+    """Return the sentence that states whether the broker is alive or gone for a controller, and since which event.
 
     Returns:
         None if the trace has no list of brokers; with `only_gone`, also if the broker is alive.

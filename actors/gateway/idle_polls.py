@@ -1,7 +1,8 @@
 """Repeated fetches that find no new data: the listener answers them itself, so they cause no messages to actors.
 
-A reader (a consumer or follower) that is up to date polls about twice a second: its network gateway repeats the poll,
-and the broker's listener answers it. The trace of an idle node grows by 0.2 to 0.3 MB an hour instead of 10 MB.
+A reader (a consumer or follower) that is up to date polls about twice a second, and the broker's listener answers these
+polls. A follower's polls are repeated by its network gateway. The trace of an idle node grows by 0.2 to 0.3 MB an hour
+instead of 10 MB.
 
 Rule 1 (client side): if a poll changes nothing in the fetch session and its response is empty, the network gateway
         sends the session's next poll. This ends when a response has content, or when the sender interrupts the polls
@@ -13,9 +14,9 @@ Rule 2 (broker side): a session is idle after its reader received an empty respo
 Rule 3: a session's idle state ends SILENCE seconds after its last poll.
 Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
         last poll, and the held poll.
-Rule 5: in a simulation, a held poll may represent all polls that would follow it (`stand`), because the simulated
-        network reports its changes. The poll is held until an event occurs. It counts as if it had been repeated at the
-        end of each wait.
+Rule 5: in a simulation, a held poll may represent all polls that would follow it (`represent`). The poll is then held
+        until the idle state ends, or until the simulated network reports a change between the two hosts. The poll
+        counts as if it had been repeated at the end of each wait.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ def new_isr_members_have_the_committed_records(law: Checker, change: PartitionSt
 def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str]:
     """A replica is not in the ISR if it lacks records that its leader had 1.5 * replica.lag.time.max.ms ago.
 
-    A replica is excepted if its broker has lost unflushed records after that time, or if the replica has entered the
-    ISR after that time. To enter the ISR, a replica needs only the log up to the high watermark, which does not advance
-    while the ISR is smaller than min.insync.replicas.
+    A replica is excepted if it entered the ISR after that time. Such a replica may lack records above the high
+    watermark, which does not advance while the ISR is smaller than min.insync.replicas. A replica is also excepted if
+    its broker was unhealthy after that time and ever had a power failure, which loses unflushed records.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000

@@ -118,7 +118,7 @@ class LogManager:
         region_from: A read of at least this many bytes returns a region of the file; None means that no read does.
         flusher: Makes complete segments durable. None means that they are flushed in the caller's thread.
         open_files: Maximum number of open files.
-        producer_expiration_ms: Time in ms without a batch after which a producer expires.
+        producer_expiration_ms: A producer expires if it has appended no batch for this time in ms.
     """
 
     def __init__(
@@ -463,7 +463,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # its records with this time or a later one are below the log start
+            start = header.next_offset  # the batch's records from `timestamp` on are below the log start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:

@@ -334,9 +334,9 @@ class StopRequested(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """A node recorded nothing for some seconds, then lost its ZooKeeper connection; the gap ends at `place`.
+    """A node recorded nothing for `seconds`, then lost its ZooKeeper connection; the gap ends at `place`.
 
-    If the node's session had already ended when the node lost the connection, the node did not run during the gap.
+    If ZooKeeper ended the node's session before the node noticed the loss, the node did not run during the gap.
     """
 
     place: TracePosition

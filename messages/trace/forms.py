@@ -213,7 +213,10 @@ def _part_plain(substitute: Callable[[Any, dict[str, Any]], Any], part: Any, enc
 
 
 def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, Any]], Any]:
-    """Return a function that converts a value of the class to a struct with sorted keys and replaces some fields."""
+    """Return a function that converts an instance of `cls` to a struct with sorted keys.
+
+    The function's second argument has the new values of the fields that it replaces in the struct.
+    """
     ordered = sorted(names)
     struct = msgspec.defstruct(cls.__name__, ordered)
     # One name is repeated, because attrgetter returns a tuple only for two or more names.

@@ -4,9 +4,9 @@ Rule 1: a line that begins with "[" is a record (`messages.trace.schema`).
 Rule 2: a line {"shared":[...]} has consecutive entries of long tuples. These lines are numbered from 0 in the frame. In
         a record, {"@":[i,j]} in place of a tuple means the entries of the lines i up to but not including j. Entries
         are only shared within a frame, so each frame can be read by itself. A line
-        {"rows":[message,version,[[topic,bytes],...], [[k,n],...]]} is numbered in the same sequence. It holds the
-        entries of one part of a request, encoded in Kafka's protocol at `version`, because the request itself needs
-        these bytes (`messages.wire.parts`).
+        {"rows":[message,version,[[topic,bytes],...], [[k,n],...]]} is numbered in the same sequence. It has the
+        entries of one part of a large message, encoded in Kafka's protocol at `version`. The part caches these bytes,
+        because the message on the network needs them as well (`messages.wire.parts`).
 Rule 3: a run that is recorded by its inputs (`schema.INPUTS`) has lines {"sent":[...]}. Such a line has several
         consecutive deliveries, column by column. Their messages come from actors or timers. The payloads are omitted,
         because a replay sends these messages again. Messages from outside are records as in rule 1.

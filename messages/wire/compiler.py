@@ -476,7 +476,10 @@ class _Reader(_Code):
         self.depth -= 1
 
     def sliced(self, items: str, parted: bool) -> list[str]:
-        """Return the lines of code that run at the end of a slice."""
+        """Return the lines of generated code that run after each SLICE structs, and limit the number of structs.
+
+        If `parted`, they also move SLICE structs from the list `items` to a part.
+        """
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 

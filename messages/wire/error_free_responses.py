@@ -1,8 +1,8 @@
 """Decode large responses that contain no errors, without creating an object for each partition.
 
 Rule: rows (one per partition) with topic names of equal length have equal size. One step takes the longest run of such
-rows, and compares the bytes of their lengths, error codes and tags with the expected values. If any of these bytes
-differs, the general reader decodes the response. Topic names are not checked: they are those of the request.
+rows, and checks that the bytes of their error codes and tags are zero. If any of these bytes is not zero, the general
+reader decodes the response. Topic names are not checked: they are those of the request.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ class StartWatching(BridgeQuestion[Done]):
 class StopWatching(BridgeQuestion[Done]):
     """A request to stop the sender's watches for these event classes, for all keys or only for `keys`.
 
-    The reply is Done. A key is a broker id or a topic as text, or the topic and the number of a partition joined by
-    "/".
+    The reply is Done. A key is text: a broker id, a topic, or a partition in the form "topic/number".
     """
 
     events: tuple[str, ...]

@@ -229,10 +229,14 @@ def leaderless(outages: DataFrame) -> DataFrame:
 
 
 def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
-    """List the times when replicas were out of the ISR. A broker's times with equal begin and end are one row.
+    """List the intervals in which replicas were out of the ISR.
 
-    The times are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns before
-    the next controller event is therefore not listed. Replicas that a reassignment removed are not listed either.
+    The replicas of one broker are one row if their intervals begin in the same tenth of a second and end in the same
+    tenth of a second, with the same value of `by`.
+
+    The intervals are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns
+    before the next controller event is therefore not listed. Replicas that a reassignment removed are not listed
+    either.
 
     Args:
         states: As `replaced` returns them.
@@ -337,15 +341,17 @@ def leadership(changes: DataFrame) -> DataFrame:
 
 
 def unavailability(outages: DataFrame) -> DataFrame:
-    """List the partitions that had no leader: first those that still have none, then by `seconds`, descending.
+    """List the partitions that had no leader at some time.
+
+    Partitions that still have no leader come first. Within both groups, the order is `seconds`, descending.
 
     Args:
         outages: As `outages` returns them.
 
     Returns:
-        topic, partition, windows (number of times without a leader), seconds (in total, of the times that are over),
-        longest_s, still_leaderless (at the end of the traces), since_at (when it lost its leader; null: it has a
-        leader).
+        topic, partition, windows (number of periods without a leader), seconds (total length of the ended periods),
+        longest_s (length of the longest ended period), still_leaderless (at the end of the traces), since_at (when the
+        partition lost its leader; null: it has a leader).
     """
     without = f.col("over_at") - f.col("died_at")
     return (

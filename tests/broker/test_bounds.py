@@ -81,7 +81,7 @@ def test_a_produce_of_one_batch_to_one_partition_takes_four_deliveries(broker: T
     assert receivers(broker, before, last) == {"PartitionRequestsActor": 2, "PartitionActor": 1, "outside:listener": 1}
 
 
-def test_produces_that_come_together_take_four_deliveries_together(broker: Traced) -> None:
+def test_produces_that_arrive_together_need_four_deliveries_together(broker: Traced) -> None:
     """The client sends 20 requests in one write. Each gets its own response, in order."""
     request = produce(100)
     with WireClient("127.0.0.1", broker.port, timeout=10) as client:
@@ -96,7 +96,7 @@ def test_produces_that_come_together_take_four_deliveries_together(broker: Trace
     assert receivers(broker, before, last) == {"PartitionRequestsActor": 2, "PartitionActor": 1, "outside:listener": 1}
 
 
-def test_a_fetch_that_is_caught_up_asks_no_partition(broker: Traced) -> None:
+def test_a_caught_up_fetch_sends_no_message_to_a_partition(broker: Traced) -> None:
     """Sessionless fetches of 20 partitions: the first asks each partition, a later one asks none."""
     parts = tuple(FetchPartition(partition, 0, 1 << 20) for partition in PARTITIONS)
     with WireClient("127.0.0.1", broker.port, timeout=10) as client:

@@ -54,7 +54,7 @@ def test_every_override_that_a_topic_may_have_is_described_and_its_default_is_va
         check_config(ConfigEntry(each.name, each.value or ""))
 
 
-def test_an_override_goes_before_the_server_and_that_before_kafkas_default() -> None:
+def test_an_override_precedes_the_servers_setting_and_kafkas_default() -> None:
     node = settings(0, log_segment_bytes=1000, log_retention_hours=1, unclean_leader_election_enable=True)
     reported = {
         each.name: each for each in describe_topic(node, (ConfigEntry("segment.bytes", "2000"),), synonyms=True)
@@ -208,7 +208,7 @@ ADVERTISED = "advertised.listeners"
 THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
 
 
-def test_a_brokers_own_override_goes_before_that_of_all(world: World) -> None:
+def test_a_brokers_own_override_precedes_the_cluster_wide_default(world: World) -> None:
     node = world.node(0)
     for name, changes in (
         ("", (ConfigChange(UNCLEAN, "true"), ConfigChange(THROTTLE, "5"))),
@@ -278,7 +278,7 @@ def test_topic_defaults_are_described_with_all_their_sources(world: World) -> No
 
 
 @pytest.mark.parametrize("name", ["log.cleaner.threads", "num.partitions", "listeners", "metric.reporters"])
-def test_what_would_have_no_effect_is_refused_by_name(world: World, name: str) -> None:
+def test_settings_without_effect_are_refused_by_name(world: World, name: str) -> None:
     node = world.node(0)
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(name, "1"), kind=BROKER, name="0"))
     (refused,) = ask(world, node, asked).responses

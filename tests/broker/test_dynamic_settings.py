@@ -111,9 +111,7 @@ def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts(
 
 @pytest.mark.parametrize("of_all", [False, True])
 @pytest.mark.parametrize("name", EFFECTS)
-def test_an_open_partition_obeys_it_and_what_was_before_when_it_is_gone(
-    name: str, of_all: bool, tmp_path: Path
-) -> None:
+def test_an_open_partition_uses_an_override_until_it_is_removed(name: str, of_all: bool, tmp_path: Path) -> None:
     fields, takes_effect = EFFECTS[name]
     broker = Broker(tmp_path, **{"log_retention_check_interval_ms": 1_000, **fields})
     broker.run()
@@ -141,7 +139,7 @@ def test_a_topics_own_override_counts_before_it(broker: Broker) -> None:
     assert code(broker, batch(bytes(2000))) == MESSAGE_TOO_LARGE
 
 
-def test_a_topic_that_comes_later_has_it_too(broker: Broker) -> None:
+def test_a_topic_created_later_uses_the_override(broker: Broker) -> None:
     alter(broker, {"message.max.bytes": "1000"})
     lead(broker)
     assert code(broker, batch(bytes(2000))) == MESSAGE_TOO_LARGE

@@ -118,7 +118,7 @@ def test_a_topic_that_is_followed_and_not_led_any_more_loses_its_figures(broker:
     assert "kafka_server_brokertopicmetrics_messagesin_total" in dropped.names
 
 
-def test_what_is_the_matter_with_partitions_is_counted_as_it_changes(broker: Broker) -> None:
+def test_unhealthy_partitions_are_counted(broker: Broker) -> None:
     broker.configs["t"] = (ConfigEntry("min.insync.replicas", "2"),)
     lead(broker, 1, 2, isr=(0, 1))
 

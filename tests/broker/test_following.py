@@ -96,7 +96,7 @@ def partition_actor(broker: Broker, partition: TopicPartition = T0) -> Partition
 # ------------------------------------------------------------------------------------------------ refused orders
 
 
-def test_hd5_refused_orders_leave_the_fetcher_alone(broker: Broker) -> None:
+def test_hd5_refused_states_do_not_affect_the_fetcher(broker: Broker) -> None:
     """Otherwise the follower would fetch nothing until its next LeaderAndIsr, and leave the ISR."""
     follow(broker, epoch=2)
     assert codes(broker.stop(("t", 0, 1, False))) == {"t-0": FENCED_LEADER_EPOCH}
@@ -111,7 +111,7 @@ def test_hd5_refused_orders_leave_the_fetcher_alone(broker: Broker) -> None:
     assert log_end_offset(broker) == 1
 
 
-def test_a_refused_order_touches_its_own_partition_alone(broker: Broker) -> None:
+def test_a_refused_state_affects_only_its_own_partition(broker: Broker) -> None:
     follow(broker, epoch=2)
     follow(broker, epoch=2, number=1)
     mixed = broker.lead(order("t", 0, epoch=1, replicas=(0, 1)), order("t", 1, epoch=3, replicas=(0, 1), zk_version=3))
@@ -205,7 +205,7 @@ ROLES = {
 
 @pytest.mark.parametrize("what", LATE)
 @pytest.mark.parametrize("role", ROLES)
-def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: str, role: str) -> None:
+def test_late_messages_of_a_stopped_fetcher_have_no_effect(broker: Broker, what: str, role: str) -> None:
     """The fetcher may send a message before the request that replaces it; the partition receives it afterwards."""
     follow(broker)
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=1))
@@ -219,7 +219,7 @@ def test_what_an_old_fetcher_brings_late_changes_nothing(broker: Broker, what: s
     assert (actor.partition.log.start, actor.partition.log.end, actor.partition.log.high_watermark) == before
 
 
-def test_what_came_before_the_order_counts(broker: Broker) -> None:
+def test_records_received_before_the_role_change_count(broker: Broker) -> None:
     """The partition's reply to the role change gives the new fetcher the log end offset."""
     follow(broker)
     reply(broker, 1, records(b"a", b"b", base=0, high_watermark=2))

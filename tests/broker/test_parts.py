@@ -48,7 +48,7 @@ def test_every_parted_message_is_tried() -> None:
 
 @pytest.mark.parametrize("message", SHORT, ids=lambda message: type(message).__name__)
 @pytest.mark.parametrize("entries", [0, 1, SLICE, SLICE + 1, 2 * SLICE, LARGE])
-def test_what_is_cut_is_whole_again(message: Any, entries: int) -> None:
+def test_a_request_cut_into_parts_is_restored(message: Any, entries: int) -> None:
     whole = attrs.evolve(message, **{PARTED[type(message)].field: tuple(range(entries))})
     parts, last = cut(whole)
     lengths = [len(slice) for slice in entries_of(parts, last)]
@@ -58,7 +58,7 @@ def test_what_is_cut_is_whole_again(message: Any, entries: int) -> None:
     assert joined(parts, last) == whole
 
 
-def test_a_message_without_a_list_goes_whole() -> None:
+def test_a_message_without_a_list_is_not_cut() -> None:
     message = UpdateMetadataResponse(0)
     assert cut(message) == ((), message)
 
@@ -148,7 +148,7 @@ def test_a_topic_is_never_cut_in_two() -> None:
     assert list(cache.view.in_parts("abc")) == [("a",), ("b", "c")]
 
 
-def test_others_have_their_turns_while_a_large_request_is_obeyed(broker: Broker) -> None:
+def test_other_messages_are_handled_during_a_large_request(broker: Broker) -> None:
     """However large the LeaderAndIsr, a client's request waits for fewer than `6 * PARTITIONS_AT_ONCE` deliveries."""
     broker.lead(order("t"))
     longest = 0

@@ -675,7 +675,7 @@ def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(
     broker.end()
 
 
-def test_what_is_old_goes_when_retention_looks(tmp_path: Path) -> None:
+def test_expired_segments_are_removed_at_the_retention_check(tmp_path: Path) -> None:
     broker = Broker(tmp_path, log_retention_check_interval_ms=1_000, log_segment_bytes=200, log_retention_ms=60_000)
     broker.run()
     lead(broker)

@@ -93,14 +93,14 @@ def test_row_3_a_known_leader_epoch_is_stale(broker: Broker) -> None:
     assert broker.gauges["leadercount"] == 0
 
 
-def test_row_4_a_partition_of_others_is_unknown_here(broker: Broker, data: Path) -> None:
+def test_row_4_a_partition_without_a_local_replica_is_unknown(broker: Broker, data: Path) -> None:
     answer = broker.lead(order("t", leader=9, epoch=1, replicas=(8, 9)), order("u", epoch=1))
     assert codes(answer) == {"t-0": UNKNOWN_TOPIC_OR_PARTITION, "u-0": NONE}
     assert logs(data) == ["u-0"]
     assert codes(broker.lead(order("t", epoch=1))) == {"t-0": NONE}
 
 
-def test_rows_5_and_22_an_offline_partition_stays_so_and_others_go_on(tmp_path: Path) -> None:
+def test_rows_5_and_22_an_offline_partition_stays_offline_and_others_continue(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "a", tmp_path / "b")
     broker.lead(*(order("t", number, is_new=True) for number in range(4)))
     assert logs(tmp_path / "a") == ["t-0", "t-2"]
@@ -217,7 +217,7 @@ def test_no_directory_is_left_for_a_log(tmp_path: Path) -> None:
     broker.end()
 
 
-def test_the_last_directory_takes_the_node_along(broker: Broker, data: Path) -> None:
+def test_the_node_ends_with_its_last_log_directory(broker: Broker, data: Path) -> None:
     broker.lead(order("t"))
     broker.disk.faults[str(data)] = IO_ERROR
     assert codes(broker.lead(order("u", is_new=True))) == {"u-0": KAFKA_STORAGE_ERROR}
@@ -260,7 +260,7 @@ def test_row_23_a_stop_of_a_stranger_leaves_its_log(data: Path) -> None:
     broker.end()
 
 
-def test_row_24_a_deletion_takes_the_log_of_a_stranger_too(data: Path) -> None:
+def test_row_24_a_deletion_removes_the_log_of_an_unhosted_partition(data: Path) -> None:
     (data / "t-0").mkdir(parents=True)
     broker = Broker(data)
     assert codes(broker.stop(("t", 0, 1, True), ("never", 0, 1, True))) == {"t-0": NONE, "never-0": NONE}

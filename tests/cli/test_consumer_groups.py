@@ -52,7 +52,7 @@ def test_a_bootstrap_server_without_listener() -> None:
 
 
 @pytest.mark.parametrize("text", ["host", "host:", ":9092", "host:port", "a:1,b", "host:0", "host:65536"])
-def test_what_is_no_address(text: str) -> None:
+def test_invalid_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is not the address of a bootstrap server"):
         places_of(text)
     assert places_of("a:1, [::1]:2") == [("a", 1), ("::1", 2)]

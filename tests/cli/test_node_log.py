@@ -80,7 +80,7 @@ def logged(tmp_path: Path, *args: object, error: Exception | None = None) -> str
     return (tmp_path / "node.log").read_text()
 
 
-def test_no_text_from_outside_makes_a_line_of_its_own(tmp_path: Path) -> None:
+def test_text_from_outside_cannot_add_a_log_line(tmp_path: Path) -> None:
     line = logged(tmp_path, "topic %s of %r", HOSTILE, "é")
     assert line.endswith(f" ERROR topic {ESCAPED} of 'é' (tests.hostile)\n") and line.count("\n") == 1
 

@@ -151,7 +151,7 @@ def test_verify_reports_progress_and_removes_the_throttles_at_the_end(shell: Rea
     assert shell.config("topics/foo") == {}
 
 
-def test_the_controller_takes_back_what_is_on_its_way_and_lists_show_it(shell: ReassignShell) -> None:
+def test_the_controller_cancels_and_lists_reassignments(shell: ReassignShell) -> None:
     assert shell.run("--list") == (0, "No partition reassignments found.\n")
     shell.reassigning("foo", ReplicaAssignment((2, 0, 1), (2,), (0, 1)), ReplicaAssignment((1, 2)))
     line = "Current partition reassignments:\nfoo-0: replicas: 2,0,1. adding: 2. removing: 0,1.\n"

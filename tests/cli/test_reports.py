@@ -94,7 +94,7 @@ def test_a_killed_run_is_reported_as_ended_early(tmp_path: Path, capsys: pytest.
     assert "killed: recording ended early" in capsys.readouterr().out
 
 
-def test_what_a_trace_of_inputs_leaves_out_is_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay_restores_what_a_trace_of_inputs_omits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = Small(tmp_path / "trace", node=4, detail=INPUTS)
     small.live()
     small.recorder.close()

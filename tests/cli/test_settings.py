@@ -204,7 +204,7 @@ def test_what_is_not_acted_on_is_one_line_and_every_unknown_name_one_of_its_own(
         ("broker.role", None),
     ],
 )
-def test_only_what_is_near_is_suggested(name: str, meant: str | None) -> None:
+def test_only_similar_names_are_suggested(name: str, meant: str | None) -> None:
     (warning,) = settings_of({**MINIMAL, name: "1"}).unknown
     assert warning == f"{name} is no known setting" + (f"; did you mean {meant}?" if meant else "")
 

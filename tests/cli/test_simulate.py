@@ -26,7 +26,7 @@ from actors.public.console import command_line
         ("0 slow 0 1 long for 1", "'long' is not a number of seconds"),
     ],
 )
-def test_what_cannot_be_carried_out_is_refused(
+def test_impossible_schedules_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, why: str
 ) -> None:
     file = tmp_path / "schedule.txt"

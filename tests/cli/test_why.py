@@ -213,7 +213,7 @@ def test_9_a_refused_creation_has_its_reason(cluster: TraceFacts) -> None:
     ]
 
 
-def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster: TraceFacts) -> None:
+def test_11_a_refused_and_a_cancelled_reassignment(cluster: TraceFacts) -> None:
     assert reported(cluster, "partition", MOVED, "Why was a reassignment rejected, cancelled or replaced?") == [
         "an admin request was rejected: Replica assignment has brokers that are not alive. Replica list: [7],"
         " live broker list: [0, 1, 2] (INVALID_REPLICA_ASSIGNMENT)",
@@ -222,7 +222,7 @@ def test_11_a_reassignment_that_was_refused_and_one_that_was_taken_back(cluster:
     ]
 
 
-def test_13_what_a_broker_that_was_not_let_go_still_leads(cluster: TraceFacts) -> None:
+def test_13_partitions_led_by_a_broker_with_a_refused_shutdown(cluster: TraceFacts) -> None:
     assert reported(cluster, "broker", 1, "Why was its controlled shutdown rejected?") == [
         "1 of its partitions could not get another leader",
         "pair-0 keeps its leader: its ISR is [1]",
@@ -238,7 +238,7 @@ def test_15_a_lost_session_ends_the_term(cluster: TraceFacts) -> None:
     ]
 
 
-def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
+def test_16_the_running_event_at_the_end_of_the_trace() -> None:
     at = [TracePosition(float(n), 0, "r", n) for n in (1, 2)]
     change, request = ControllerEvent(at[0], "BrokerChange"), ControllerEvent(at[1], "CreateTopicsRequest")
     facts = TraceFacts(waiting=[PendingEvent(at[0], change, 3.0, "GetBrokers"), PendingEvent(at[1], request, 2.0, "")])
@@ -248,7 +248,7 @@ def test_16_what_is_at_work_when_the_record_ends_and_for_how_long() -> None:
     ]
 
 
-def test_18_what_did_nothing_and_why(cluster: TraceFacts) -> None:
+def test_18_events_without_effect_and_the_reason(cluster: TraceFacts) -> None:
     lines = reported(cluster, "controller", None, "Which events did nothing, and why?")
     assert "1 because it was not the controller; the last: CreateTopicsRequest" in lines
     assert any(re.fullmatch(r"\d+ because there was nothing to be done; the last: \w+", line) for line in lines)
@@ -262,7 +262,7 @@ def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: Tr
     assert [each.event.kind for each in cluster.seen if each.by == 2 and each.event is not None][0] == "Reelect"
 
 
-def test_replay_goes_where_an_answer_points(lived: Path, facts: TraceFacts) -> None:
+def test_replay_stops_at_the_delivery_of_an_answer(lived: Path, facts: TraceFacts) -> None:
     (run,) = find_runs(lived).runs
     _, leader = QUESTIONS["partition"][0]
     (line,) = leader(facts, ORDERS)
@@ -348,7 +348,7 @@ def test_wrong_use(line: str, words: str) -> None:
     assert result.stderr.splitlines()[-1] == f"Error: {words}"
 
 
-def test_where_nothing_is_recorded(tmp_path: Path) -> None:
+def test_subjects_without_records(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="contains no recorded run"):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
@@ -389,7 +389,7 @@ def test_a_shutdown_of_all_brokers_is_found(endings: list[tuple[str, float]], be
     assert shutdown_of(TraceFacts(node_runs=node_runs)) == began
 
 
-def test_a_shutdown_does_not_count_as_what_is_wrong() -> None:
+def test_a_shutdown_is_not_reported_as_a_fault() -> None:
     node_runs = [NodeRun(TracePosition(9.0 + node, node, f"r{node}", 9), 1.0, "stopped") for node in (0, 1)]
     led, lost = (
         StateWrite(TracePosition(at, 0, "r0", n), PAIR, leader, n, (0,), "controller 0", at, None, n)

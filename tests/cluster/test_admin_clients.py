@@ -274,7 +274,7 @@ def test_a_broker_receives_its_address(cluster: Cluster) -> None:
     until(known, lambda host: host == "127.0.0.1", "it is reached as before", timeout=30)
 
 
-def test_our_commands_move_replicas_and_take_back_what_cannot_be_done(cluster: Cluster, tmp_path: Path) -> None:
+def test_our_commands_move_replicas_and_cancel_impossible_moves(cluster: Cluster, tmp_path: Path) -> None:
     def run(command: str, *arguments: str) -> tuple[int, str]:
         wanted = [command, "--zookeeper", cluster.connect, *arguments]
         result = CliRunner().invoke(commands, wanted, standalone_mode=False)

@@ -176,7 +176,7 @@ def test_clients_see_brokers_topics_leaders_and_isr(job: Job) -> None:
     assert job.kafka_python == {"made", "admin"}
 
 
-def test_another_controller_leads_what_has_a_live_replica_in_its_isr(job: Job) -> None:
+def test_another_controller_elects_live_replicas_of_the_isr(job: Job) -> None:
     """Only partitions with the killed broker in their ISR change; tests/benchmarks/failover.py measures the time."""
     assert job.epochs == (1, 2)
     for name, raw in job.after.items():

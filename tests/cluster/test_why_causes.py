@@ -373,7 +373,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Moments]:
 
 
 @pytest.mark.parametrize("cause", WITH_ZOOKEEPER, ids=lambda cause: cause.script.__name__)
-def test_a_chain_ends_at_what_was_done_to_a_process(processes: tuple[Path, Moments], cause: Cause) -> None:
+def test_a_chain_ends_at_the_action_on_a_process(processes: tuple[Path, Moments], cause: Cause) -> None:
     folder, moments = processes
     values = moments[cause.script.__name__]
     check(cause, explained(folder, cause.about, values["at"]), values)

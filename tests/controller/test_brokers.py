@@ -151,7 +151,7 @@ def registration(broker_id: int, *more: Endpoint) -> bytes:
     return znodes.encode_broker(Broker(broker_id, (endpoint(broker_id), *more)), 0, "2.6")
 
 
-def test_a_torn_registration_costs_the_other_brokers_nothing(world: World) -> None:
+def test_an_invalid_registration_does_not_affect_other_brokers(world: World) -> None:
     node = world.node(1)
     path = paths.broker(2)
     world.zk.write((WriteOp(CREATE_EPHEMERAL, path, b"{torn"),), 77)
@@ -220,7 +220,7 @@ def test_a_broker_that_registers_another_endpoint_is_reached_there_at_once(world
     assert isinstance(world.sent(3)[0], LeaderAndIsrRequest)
 
 
-def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
+def test_requests_are_sent_to_the_inter_broker_listener(world: World) -> None:
     """The requests still name leaders by their inter-broker listener, because followers fetch there."""
     node = world.node(1)
     both = Broker(2, (endpoint(2), Endpoint("CONTROL", "127.0.0.1", endpoint(3).port)))
@@ -237,7 +237,7 @@ def test_orders_go_to_the_listener_that_is_for_them(world: World) -> None:
     assert world.sent(4, LeaderAndIsrRequest)
 
 
-def test_a_leader_that_lost_its_listener_costs_the_others_nothing(world: World) -> None:
+def test_a_leader_without_the_listener_does_not_affect_others(world: World) -> None:
     """Kafka sends no requests in this case, and none afterwards."""
     world.node(1)
     world.broker(2)

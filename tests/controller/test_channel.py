@@ -119,7 +119,7 @@ def test_answers_become_events(line: Line) -> None:
     ]
 
 
-def test_parts_go_ahead_of_their_request_each_time_it_is_sent(line: Line) -> None:
+def test_parts_precede_their_request_each_time_it_is_sent(line: Line) -> None:
     parts, last = cut(LeaderAndIsrRequest(4, 1, 1, 1, tuple(order("t", n) for n in range(2 * SLICE + 1)), ()))
     for message in (METADATA, *parts, last):
         line.send(message)
@@ -236,7 +236,7 @@ def test_what_belongs_to_an_earlier_try_is_ignored(line: Line) -> None:
     assert len(line.transmitted) == 2 and len(line.events) == 1
 
 
-def test_an_answer_that_comes_after_all_ends_the_pause(line: Line) -> None:
+def test_a_late_response_ends_the_back_off(line: Line) -> None:
     line.send(ROLES)
     line.fail()
     line.answer(LeaderAndIsrResponse(0))
@@ -244,7 +244,7 @@ def test_an_answer_that_comes_after_all_ends_the_pause(line: Line) -> None:
     assert len(line.transmitted) == 1 and len(line.events) == 1
 
 
-def test_an_answer_of_another_kind_is_dropped_and_the_next_request_goes_out(
+def test_a_response_of_another_type_is_dropped_and_the_next_request_is_sent(
     line: Line, caplog: pytest.LogCaptureFixture
 ) -> None:
     line.send(ROLES)
@@ -287,7 +287,7 @@ def test_the_time_in_the_queue_ends_when_a_request_is_first_sent(line: Line) -> 
     assert [timing.value for timing in times] == pytest.approx([0, 250])
 
 
-def test_a_broker_elsewhere_is_sent_there_at_once_what_is_in_flight(line: Line) -> None:
+def test_the_request_in_flight_is_sent_to_a_new_endpoint_at_once(line: Line) -> None:
     elsewhere = Endpoint("PLAINTEXT", "host2", 9093)
     line.send(ROLES)
     line.send(METADATA)
@@ -301,7 +301,7 @@ def test_a_broker_elsewhere_is_sent_there_at_once_what_is_in_flight(line: Line) 
     assert line.transmitted == [ROLES, ROLES, METADATA] and line.network_mail[-1].endpoint == elsewhere
 
 
-def test_a_broker_elsewhere_is_not_waited_for_before_the_next_try(line: Line) -> None:
+def test_a_new_endpoint_is_tried_without_back_off(line: Line) -> None:
     line.send(ROLES)
     line.fail()
     line.send(MoveChannel(Endpoint("PLAINTEXT", "host2", 9093)))
@@ -309,7 +309,7 @@ def test_a_broker_elsewhere_is_not_waited_for_before_the_next_try(line: Line) ->
     assert line.transmitted == [ROLES, ROLES]
 
 
-def test_a_channel_at_rest_goes_elsewhere_with_its_next_request(line: Line) -> None:
+def test_an_idle_channel_uses_a_new_endpoint_for_the_next_request(line: Line) -> None:
     line.send(MoveChannel(Endpoint("PLAINTEXT", "host3", 9092)))
     assert line.network_mail == []
     line.send(ROLES)

@@ -36,7 +36,7 @@ def test_brokers_that_may_elect_uncleanly_from_now_on_do_at_once(world: World, b
     assert world.led(partition) == (9, 2, (9,))
 
 
-def test_the_controllers_own_override_goes_before_that_of_all(world: World) -> None:
+def test_the_controllers_own_override_precedes_the_cluster_wide_default(world: World) -> None:
     world.node(1, unclean_leader_election_enable=True)
     say(world, "1", "false")
     partition = stranded(world)

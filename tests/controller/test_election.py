@@ -119,7 +119,7 @@ def test_ci22_a_deposed_controller_writes_nothing(world: World) -> None:
     assert state is not None and (state.leader, state.controller_epoch) == (0, 3)
 
 
-def test_a_failed_fence_resigns_before_anything_else_is_looked_at(world: World) -> None:
+def test_a_failed_fence_resigns_before_any_other_check(world: World) -> None:
     """After ControllerMoved in the middle of an event, the queued events find an inactive controller."""
     node = world.node(0)
     world.broker(1)

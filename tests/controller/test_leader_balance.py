@@ -51,14 +51,14 @@ def test_requests_without_a_controller_wait_for_the_next(world: World) -> None:
     assert world.led(partition)[0] == 8 and not wanted(world)
 
 
-def test_a_torn_request_goes_and_does_no_harm(world: World) -> None:
+def test_an_invalid_request_is_removed_without_effect(world: World) -> None:
     world.node(1)
     world.zk.write((WriteOp(CREATE, paths.PREFERRED_ELECTION, b"{not json"),), 0)
     world.run()
     assert not wanted(world)
 
 
-def test_leaderships_go_back_by_themselves(world: World) -> None:
+def test_leaderships_return_to_the_preferred_replicas(world: World) -> None:
     world.node(1, leader_imbalance_check_interval_seconds=60)
     partition = led_by_second(world)
     assert world.led(partition) == (9, 1, (8, 9))

@@ -109,7 +109,7 @@ def test_ev2_an_event_whose_state_has_no_timer_is_counted(world: World) -> None:
     assert not [sample for sample in node.samples if "updatemetadata" in sample.name]
 
 
-def test_ev5_an_event_that_fails_is_timed_and_the_queue_goes_on(world: World) -> None:
+def test_ev5_a_failed_event_is_timed_and_the_next_event_is_handled(world: World) -> None:
     node = world.node(1)
     node.samples.clear()
     world.expected_failures = 1

@@ -70,7 +70,7 @@ def test_ci11_there_and_back(world: World) -> None:
     assert not node.context.reassigning
 
 
-def test_the_next_controller_goes_on(world: World) -> None:
+def test_the_next_controller_continues(world: World) -> None:
     node = world.node(1)
     brokers(world, 8, 9)
     (partition,) = world.topic("t", (8,))
@@ -82,7 +82,7 @@ def test_the_next_controller_goes_on(world: World) -> None:
     assert assigned(world, partition) == ReplicaAssignment((9,))
 
 
-def test_what_no_request_names_any_more_goes_on_as_well(world: World) -> None:
+def test_a_reassignment_stored_only_in_the_topic_continues(world: World) -> None:
     """A reassignment that an API requested is also stored only in the topic's znode."""
     node = world.node(1)
     brokers(world, 8, 9)
@@ -109,7 +109,7 @@ def test_a_target_that_is_not_there_is_waited_for(world: World) -> None:
     assert world.led(partition)[::2] == (9, (9,)) and not asked_for(world)
 
 
-def test_a_target_that_dies_on_the_way_and_comes_back(world: World) -> None:
+def test_a_target_that_fails_during_the_reassignment_and_returns(world: World) -> None:
     world.node(1)
     brokers(world, 8, 9)
     (partition,) = world.topic("t", (8,))
@@ -156,7 +156,7 @@ def test_a_deletion_waits_for_nothing_but_a_target_that_is_away(world: World) ->
     assert world.topics() == () and world.deletions() == ()
 
 
-def test_a_deletion_goes_on_under_the_next_controller(world: World) -> None:
+def test_the_next_controller_continues_a_deletion(world: World) -> None:
     """Kafka 3.9.1 halts the deletion there until the reassignment ends, which cannot be cancelled any more."""
     node = world.node(1)
     world.broker(8)
@@ -172,7 +172,7 @@ def test_a_deletion_goes_on_under_the_next_controller(world: World) -> None:
     assert world.topics() == () and world.deletions() == ()
 
 
-def test_ra5_what_cannot_be_is_dropped_and_the_rest_is_done(world: World) -> None:
+def test_ra5_invalid_entries_are_dropped_and_the_others_run(world: World) -> None:
     world.node(1)
     brokers(world, 8, 9)
     partition, same = world.topic("t", (8,), (9,))
@@ -216,7 +216,7 @@ def listed(world: World, node: Node, *asked: ListPartitionReassignmentsTopics) -
     ]
 
 
-def test_ra2_begun_listed_and_taken_back(world: World) -> None:
+def test_ra2_a_reassignment_is_started_listed_and_cancelled(world: World) -> None:
     node = world.node(1)
     brokers(world, 8, 9)
     (partition,) = world.topic("t", (8,))
@@ -232,7 +232,7 @@ def test_ra2_begun_listed_and_taken_back(world: World) -> None:
     assert alter(world, node, partition, None) == NO_REASSIGNMENT_IN_PROGRESS
 
 
-def test_the_latest_request_counts_whichever_way_it_came(world: World) -> None:
+def test_the_latest_request_counts_from_zookeeper_or_the_api(world: World) -> None:
     node = world.node(1)
     brokers(world, 8, 9)
     partition, other = world.topic("t", (8,), (8,))

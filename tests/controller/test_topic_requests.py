@@ -334,7 +334,7 @@ def test_the_response_to_create_partitions_follows_the_leaders(world: World) -> 
         (GrowingTopic("going", 2), INVALID_TOPIC),
     ],
 )
-def test_what_cannot_grow_so(world: World, topic: GrowingTopic, code: int) -> None:
+def test_invalid_numbers_of_partitions(world: World, topic: GrowingTopic, code: int) -> None:
     node = cluster(world)
     for name in ("t", "moving", "going"):
         world.topic(name, (1, 2))

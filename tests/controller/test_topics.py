@@ -69,7 +69,7 @@ def test_live_brokers_lead_a_topic(world: World) -> None:
     assert world.led(waiting) == (9, 0, (9,))
 
 
-def test_a_torn_topic_costs_the_others_nothing(world: World) -> None:
+def test_an_invalid_topic_znode_does_not_affect_other_topics(world: World) -> None:
     world.node(1)
     world.zk.write((WriteOp(CREATE, paths.topic("torn"), b"{not json"),), 0)
     world.run()
@@ -79,7 +79,7 @@ def test_a_torn_topic_costs_the_others_nothing(world: World) -> None:
     assert world.led(TopicPartition("torn", 0)) == (1, 0, (1,))
 
 
-def test_a_topic_removed_by_hand_is_forgotten_and_may_come_again(world: World) -> None:
+def test_a_topic_removed_by_hand_is_forgotten_and_can_be_created_again(world: World) -> None:
     node = world.node(1)
     world.topic("t", (1,))
     world.admin.ask(DeleteTopics(("t",), 1))
@@ -89,7 +89,7 @@ def test_a_topic_removed_by_hand_is_forgotten_and_may_come_again(world: World) -
     assert world.led(partition) == (1, 0, (1,))
 
 
-def test_t12_a_topic_removed_by_hand_while_brokers_serve_it_comes_again_and_is_deleted(world: World) -> None:
+def test_t12_a_topic_removed_by_hand_can_be_created_again_and_deleted(world: World) -> None:
     """Apache's controller keeps the old states: a topic that is created again gets no leader, and cannot be deleted."""
     world.node(1)
     world.broker(2)
@@ -234,7 +234,7 @@ def test_t6_an_error_of_the_whole_request_fails_its_replicas(world: World) -> No
     assert node.gauge("topicsineligibletodeletecount") == 1
 
 
-def test_a_failover_in_mid_deletion_goes_on_with_it(world: World) -> None:
+def test_a_failover_continues_a_deletion(world: World) -> None:
     first, second = world.node(0), world.node(1)
     held: list[Any] = []
     world.answers[9] = holding(held)

@@ -103,7 +103,7 @@ def test_a_producer_without_an_id_gets_a_fresh_producer_id(world: TransactionWor
     assert responses[0].producer_id != responses[1].producer_id
 
 
-def test_requests_that_no_coordinator_takes(world: TransactionWorld) -> None:
+def test_requests_that_every_coordinator_refuses(world: TransactionWorld) -> None:
     assert world.init("").error_code == INVALID_REQUEST
     assert world.init("x" * 32768, version=2).error_code == INVALID_REQUEST, "no record can hold it"
     assert [world.init(timeout=each).error_code for each in (0, -1, 900_001)] == [INVALID_TRANSACTION_TIMEOUT] * 3
@@ -116,7 +116,7 @@ def test_requests_that_no_coordinator_takes(world: TransactionWorld) -> None:
     assert world.end(pair, name="") == INVALID_REQUEST
 
 
-def test_a_producer_goes_on_with_its_epoch(world: TransactionWorld) -> None:
+def test_a_producer_continues_with_its_epoch(world: TransactionWorld) -> None:
     """KIP-360: the current id and epoch raise the epoch, a repeated request gets the same answer, others are fenced."""
     id, epoch = world.producer()
     again = [world.init(pair=(id, epoch)) for _ in range(2)]
@@ -314,7 +314,7 @@ def test_a_load_ends_when_another_broker_becomes_leader(world: TransactionWorld)
     assert not coordinator.is_loading
 
 
-def test_requests_under_way_fail_when_the_partition_goes(world: TransactionWorld) -> None:
+def test_pending_requests_fail_when_the_partition_moves(world: TransactionWorld) -> None:
     pair = world.producer()
     world.add(pair, A0)
     world.coordinate(0, 1, 2, leader=1)

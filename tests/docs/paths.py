@@ -249,8 +249,8 @@ separate acknowledgement.""",
         """\
 When all in-sync replicas have acknowledged the record, the leader raises its high watermark. The follower gets the new
 high watermark with the next response, which has no records. A follower's high watermark may therefore be one round trip
-behind. If the follower becomes leader meanwhile, it starts with its own high watermark. As a follower it truncates its
-log by leader epochs (KIP-101), not to its high watermark.""",
+behind. If this follower then becomes the leader, it starts with its own high watermark. A replica that becomes a
+follower truncates its log by leader epochs (KIP-101), not to its high watermark.""",
     ),
 )
 

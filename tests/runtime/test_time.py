@@ -37,7 +37,7 @@ def test_an_hour_of_heartbeats_is_simulated_exactly() -> None:
         assert world.base.instance_of(heart).beats == [float(second) for second in range(1, 3601)]
 
 
-def test_simulation_stops_at_its_end_and_goes_on_from_there() -> None:
+def test_simulation_stops_at_its_end_and_continues_there() -> None:
     world = World()
     heart = world.actor(Heart)
     world.tell(heart, "beat")

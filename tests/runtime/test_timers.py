@@ -77,7 +77,7 @@ def test_each_actor_has_names_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("takes_back", [("cancel", "a"), ("set", "a", 1, "again")])
-def test_a_timer_that_waits_in_the_queue_can_still_be_taken_back(takes_back: tuple[Any, ...]) -> None:
+def test_a_timer_message_in_the_queue_can_be_cancelled(takes_back: tuple[Any, ...]) -> None:
     world = Waiting()
     world.do(("set", "other", 1, "other"), ("set", "a", 1, "a"))
     world.base.inject(world.address, takes_back)
@@ -91,7 +91,7 @@ def test_a_timer_that_waits_in_the_queue_can_still_be_taken_back(takes_back: tup
     assert world.waiter.came[1:] == [(2.0, "again")][: len(takes_back) - 2]
 
 
-def test_a_timer_that_came_cannot_be_taken_back_and_its_name_is_free() -> None:
+def test_a_delivered_timer_cannot_be_cancelled_and_its_name_is_free() -> None:
     world = Waiting()
     world.do(("set", "a", 1, "first"))
     world.base.simulate(1)

@@ -39,7 +39,7 @@ def test_writes_count_although_their_responses_are_lost() -> None:
     assert found["a written state counts although its response was lost"]
 
 
-def test_a_fenced_controller_gives_way_to_another() -> None:
+def test_a_fenced_controller_is_replaced() -> None:
     found = reached("duration 20\n2 create a 0,1,2\n4 fence\n6 kill 0 for 4")
     assert found["controller ControllerChange"] > 3
 

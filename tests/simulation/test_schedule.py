@@ -49,6 +49,6 @@ def test_every_kind_of_action_can_be_written_and_read(kind: object) -> None:
 @pytest.mark.parametrize(
     "text", ["brokers three", "brokers", "soon kill 1", "1.0", "brokers 0", "records perhaps", "1.0 kill 1 for ever"]
 )
-def test_what_is_no_schedule_is_refused_with_its_line(text: str) -> None:
+def test_an_invalid_schedule_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(BadSchedule, match=r"line 2|at least 1"):
         parse(f"duration 5\n{text}")

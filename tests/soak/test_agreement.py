@@ -23,7 +23,7 @@ MOMENTS = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 
 
 @pytest.mark.parametrize("scenario", INTERRUPTED, ids=lambda each: each.name)
-def test_whenever_a_controller_is_lost_the_next_one_goes_on(scenario: Scenario, tmp_path: Path) -> None:
+def test_the_next_controller_continues_after_every_loss(scenario: Scenario, tmp_path: Path) -> None:
     for moment in MOMENTS:
         check_simulated(scenario, tmp_path / f"{moment}", moment)
 

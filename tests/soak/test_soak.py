@@ -47,7 +47,7 @@ def soak(tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[Soak]:
 
 
 @pytest.mark.soak
-def test_a_cluster_under_faults_comes_to_rest_and_replays(soak: Soak, pytestconfig: pytest.Config) -> None:
+def test_a_cluster_under_faults_recovers_and_replays(soak: Soak, pytestconfig: pytest.Config) -> None:
     ends = time.monotonic() + pytestconfig.getoption("soak_seconds")
     rounds = 0
     while time.monotonic() < ends:
@@ -140,7 +140,7 @@ def reported(**changed: object) -> Sight:
         (attrs.evolve(good(), directories={**good().directories, 0: frozenset({("t", 0), ("x", 1)})}), "('x', 1)"),
     ],
 )
-def test_whatever_is_wrong_is_complained_of(sight: Sight, complaint: str) -> None:
+def test_every_error_is_reported(sight: Sight, complaint: str) -> None:
     found = complaints(sight)
     assert [each for each in found if complaint in each], found
 

@@ -77,7 +77,7 @@ def test_a_duplicate_run_is_reported_and_counted_once(session: SparkSession, tmp
     assert len(twice.damage) == 2 and all("2 times" in damage for damage in twice.damage)
 
 
-def test_of_few_records_nothing_is_compiled(session: SparkSession, tmp_path: Path) -> None:
+def test_few_records_need_no_compiled_code(session: SparkSession, tmp_path: Path) -> None:
     failover.record(tmp_path)
     metrics = session._jvm.org.apache.spark.metrics.source.CodegenMetrics
     before = metrics.METRIC_COMPILATION_TIME().getCount()

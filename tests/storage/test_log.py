@@ -97,7 +97,7 @@ def test_a_read_ends_at_the_limit_and_never_in_another_segment(folder: str) -> N
         log.read(81, 1000, 81)
 
 
-def test_a_batch_larger_than_asked_comes_whole_only_if_one_must(folder: str) -> None:
+def test_a_batch_larger_than_the_limit_is_returned_only_if_required(folder: str) -> None:
     log = filled(folder, 2)
     size = header_of(log.read(0, 1 << 20, 4).data).size
     assert len(log.read(0, 10, 4).data) == 10
@@ -128,7 +128,7 @@ CONFIGS = (
     together=st.lists(st.lists(SENT, max_size=12), max_size=4),
     append_time=st.booleans(),
 )
-def test_batches_that_come_together_are_stored_as_they_would_be_alone(
+def test_batches_written_together_are_stored_as_single_ones(
     config: LogConfig, together: list[list[tuple[int, int, int, int]]], append_time: bool
 ) -> None:
     with TemporaryDirectory() as place:
@@ -349,7 +349,7 @@ def test_a_batch_of_the_leader_with_an_older_epoch_replaces_a_later_one(folder: 
 # ------------------------------------------------------------------------------------------------ cutting
 
 
-def test_row_91_a_truncation_takes_segments_indexes_and_epochs_along(folder: str) -> None:
+def test_row_91_a_truncation_removes_segments_indexes_and_epochs(folder: str) -> None:
     log = filled(folder)
     log.epochs.assign(1, 0)
     log.epochs.assign(4, 50)
@@ -385,7 +385,7 @@ def test_apaches_index_of_aborted_transactions_goes_with_its_segment(folder: str
     assert left == bases & set(log.segments)
 
 
-def test_row_93_old_segments_go_by_time_but_none_above_the_high_watermark(folder: str) -> None:
+def test_row_93_segments_expire_by_time_but_not_above_the_high_watermark(folder: str) -> None:
     log = filled(folder)
     segments = log.segments
     log.config = LogConfig(segment_bytes=1000, retention_ms=1)
@@ -396,7 +396,7 @@ def test_row_93_old_segments_go_by_time_but_none_above_the_high_watermark(folder
     assert log.expire(log.end, 10**9) == 0
 
 
-def test_old_segments_go_by_size_and_by_start(folder: str) -> None:
+def test_segments_are_removed_by_size_and_by_log_start(folder: str) -> None:
     log = filled(folder)
     segments = log.segments
     log.config = LogConfig(segment_bytes=1000, retention_ms=-1, retention_bytes=log.size - 1500)
@@ -413,7 +413,7 @@ def test_old_segments_go_by_size_and_by_start(folder: str) -> None:
 # ------------------------------------------------------------------------------------------------ stopping, starting
 
 
-def test_row_86_a_clean_stop_is_taken_over_as_it_lies(folder: str) -> None:
+def test_row_86_a_log_is_loaded_unchanged_after_a_clean_stop(folder: str) -> None:
     filled(folder).close()
     log = opened(folder)
     assert (log.start, log.end) == (0, 80)
@@ -644,7 +644,7 @@ def test_row_89_an_index_without_a_log_is_removed(folder: str) -> None:
     assert not any(stray.exists() for stray in strays)
 
 
-def test_row_94_with_old_segments_go_the_epochs_that_were_in_them(folder: str) -> None:
+def test_row_94_epochs_are_removed_with_their_segments(folder: str) -> None:
     log = opened(folder, config=LogConfig(segment_bytes=1000, retention_ms=-1, retention_bytes=0))
     for epoch in range(1, 31):
         log.epochs.assign(epoch, log.end)

@@ -179,7 +179,7 @@ def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert "cluster.id" in (data / "meta.properties").read_text()
 
 
-def test_what_is_no_log_refuses(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday pictures").mkdir()
     with pytest.raises(LogDirectoryRefused, match="'holiday pictures' does not have the form"):
         directories(tmp_path).load(DiskAdapter())
@@ -204,7 +204,7 @@ def test_a_start_finds_logs_and_leftovers(tmp_path: Path) -> None:
     mine.unlock(disk)
 
 
-def test_a_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
+def test_a_new_log_is_placed_in_the_directory_with_the_fewest(tmp_path: Path) -> None:
     (tmp_path / "a" / "t-0").mkdir(parents=True)
     disk = DiskAdapter()
     mine = directories(tmp_path / "a", tmp_path / "b")

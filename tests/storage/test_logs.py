@@ -70,9 +70,7 @@ def test_what_was_not_closed_in_order_is_recovered_before_a_start(
 
 
 @pytest.mark.parametrize("ends", [LogManager.close_all, LogManager.abandon])
-def test_batches_that_come_again_after_a_new_start_are_known(
-    tmp_path: Path, ends: Callable[[LogManager], None]
-) -> None:
+def test_duplicates_are_recognised_after_a_restart(tmp_path: Path, ends: Callable[[LogManager], None]) -> None:
     """The log recognises all five kept batches as duplicates; Apache's snapshots have only each producer's last one."""
     path, count = str(tmp_path / "t-0"), KEPT_BATCHES + 1
     batches = [batch(b"a", b"b", producer=7, epoch=0, sequence=2 * number) for number in range(count)]
@@ -248,7 +246,7 @@ def test_a_checkpoint_has_the_last_values(calls: list[tuple[str, int, int]]) -> 
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("how", ["all its records are old", "it begins anew"])
-def test_an_empty_log_goes_on_at_its_offset_after_a_stop(
+def test_an_empty_log_continues_at_its_offset_after_a_stop(
     port: LogManager, tmp_path: Path, how: str, clean: bool
 ) -> None:
     path = f"{tmp_path}/t-0"
@@ -358,7 +356,7 @@ def test_a_checkpoint_does_not_wait_for_the_disk(tmp_path: Path, held: threading
     assert (tmp_path / CLEAN_MARKER).exists()
 
 
-def test_what_is_cut_while_it_is_made_durable_is_not(tmp_path: Path, held: threading.Event) -> None:
+def test_records_truncated_during_a_flush_are_not_durable(tmp_path: Path, held: threading.Event) -> None:
     """Other records replace the truncated ones, so the earlier flush does not move the recovery point past them."""
     executor = ThreadPoolExecutor(1)
     port = LogManager(lambda: 1_000, None, executor)

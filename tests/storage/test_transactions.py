@@ -313,9 +313,7 @@ def test_state_and_index_are_the_same_after_a_start(tmp_path: Path, how: str, da
     assert (log.end, log.unstable, log.index(), log.committed(), sorted(log.logs.producers(log.path))) == before
 
 
-def test_an_index_that_cannot_be_written_gives_no_offset_away_twice(
-    log: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_index_write_does_not_reuse_an_offset(log: Partition, monkeypatch: pytest.MonkeyPatch) -> None:
     """KAFKA-7866: the marker is in the log, so the log end offset has moved although the index write failed."""
     log.send(6, b"a")
     with monkeypatch.context() as patch:
@@ -455,7 +453,7 @@ def test_a_follower_has_the_same_files(tmp_path: Path) -> None:
         assert Path(path, name).read_bytes() == Path(leader.path, name).read_bytes(), name
 
 
-def test_a_deleted_part_of_a_transaction_goes_and_the_rest_can_be_ended(log: Partition) -> None:
+def test_a_partly_deleted_transaction_can_be_ended(log: Partition) -> None:
     """Row 29: the producer state keeps the transaction's original first offset."""
     log.send(6, b"a", b"b")
     log.send(6, b"c")

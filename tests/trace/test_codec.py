@@ -120,7 +120,7 @@ class Stranger:
 
 
 @pytest.mark.parametrize("message", [Stranger(), Answer(1, Stranger()), AnswerDeadline(Stranger())])  # type: ignore[arg-type]
-def test_what_is_no_message_is_refused_by_name(message: Any) -> None:
+def test_other_values_than_messages_are_refused_by_name(message: Any) -> None:
     with pytest.raises(UnknownType, match="Stranger"):
         encode(message)
 

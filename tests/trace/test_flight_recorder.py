@@ -61,7 +61,7 @@ def test_nothing_is_written_where_nothing_happens(tmp_path: Path) -> None:
     assert not (tmp_path / "trace").exists()
 
 
-def test_asked_for_it_writes_what_came_last_and_that_replays(tmp_path: Path) -> None:
+def test_a_requested_dump_has_the_last_messages_and_replays(tmp_path: Path) -> None:
     flying = Flying(tmp_path)
     for number in range(1, 6):
         for _ in range(4):

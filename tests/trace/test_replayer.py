@@ -62,7 +62,7 @@ def test_replay_calls_nothing_outside(lived: Path, monkeypatch: pytest.MonkeyPat
     assert only(lived).ok
 
 
-def test_a_killed_run_replays_as_far_as_it_goes(lived: Path) -> None:
+def test_a_killed_run_replays_to_its_last_record(lived: Path) -> None:
     whole = records(lived)
     for kept in range(1, len(whole)):
         counted = iter(range(kept))

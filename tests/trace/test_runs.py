@@ -111,7 +111,7 @@ def test_endings_of_runs_are_distinguished(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_that_goes_on_can_be_read_meanwhile(tmp_path: Path) -> None:
+def test_a_running_run_can_be_read(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, header(), segment_bytes=1)
     for n in range(6):
         writer.write(compress([line(n + 1)]), 1, n)
@@ -178,7 +178,7 @@ def test_a_trace_of_the_first_schema_is_refused_by_name(tmp_path: Path) -> None:
     assert "schema version 1" in refusal and f"version {SCHEMA_VERSION}" in refusal and "1+abc" in refusal
 
 
-def test_a_trace_of_a_schema_to_come_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_trace_of_a_later_schema_is_refused_by_name(tmp_path: Path) -> None:
     write(tmp_path, [1], msgspec.structs.replace(header(), schema_version=SCHEMA_VERSION + 1))
     assert not find_runs(tmp_path).runs
     [refusal] = find_runs(tmp_path).unreadable
@@ -203,7 +203,7 @@ def test_a_run_stays_within_its_limit_and_records_what_it_removed(tmp_path: Path
     assert "is missing" in only_run(tmp_path).faults[0]
 
 
-def test_earlier_runs_go_first_and_whole(tmp_path: Path) -> None:
+def test_earlier_runs_are_removed_first_and_whole(tmp_path: Path) -> None:
     for place, name in enumerate(("first", "second", "third")):
         write(tmp_path, [5] * 20, header(run=name), max_bytes=-1)
         for path in tmp_path.glob(f"{name}*"):
@@ -219,7 +219,7 @@ def test_earlier_runs_go_first_and_whole(tmp_path: Path) -> None:
     going_on.close()
 
 
-def test_what_a_kill_left_without_a_name_goes_with_its_run(tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed_with_their_run(tmp_path: Path) -> None:
     left = [tmp_path / f"{segment_name('first', 1)}.new", tmp_path / f"{manifest_name('begun')}.new"]
     write(tmp_path, [1], header(run="first"))
     for path in left:
@@ -303,7 +303,7 @@ def test_frames_of_another_kind_are_passed_over(tmp_path: Path, monkeypatch: pyt
     assert numbers(only_run(tmp_path)) == [1, 2]
 
 
-def test_one_segment_alone_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_single_segment_is_read_to_its_end(tmp_path: Path) -> None:
     write(tmp_path, [3, 2, 4], header())
     [path] = only_run(tmp_path).paths
     content = path.read_bytes()

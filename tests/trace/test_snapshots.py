@@ -309,7 +309,7 @@ def test_with_a_loop_a_child_process_takes_the_snapshot(tmp_path: Path) -> None:
         assert replay_run(run, ACTORS, begin).result == SAME
 
 
-def test_a_child_that_dies_costs_its_snapshot_and_nothing_else(
+def test_a_killed_child_process_costs_only_its_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(base: LocalBase) -> Any:
@@ -332,7 +332,7 @@ def test_a_child_that_dies_costs_its_snapshot_and_nothing_else(
     assert only(tmp_path).result == SAME
 
 
-def test_where_no_process_can_be_had_the_record_goes_on_without_a_snapshot(
+def test_if_fork_fails_the_recording_continues_without_a_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails() -> int:

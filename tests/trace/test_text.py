@@ -165,7 +165,7 @@ def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pyt
         list(batches(plain + b'[1,{"@":[0,1]}]'))
 
 
-def test_what_is_no_text_is_an_error() -> None:
+def test_invalid_text_is_an_error() -> None:
     assert decompress(compress([b"[]"])) == b"[]\n"
     with pytest.raises(ValueError, match="Zstandard"):
         decompress(b"nothing of the kind")

@@ -20,7 +20,7 @@ def size_of(frame: bytes) -> bytes:
 
 
 @given(frames=st.lists(st.binary(max_size=50), max_size=8), data=st.data())
-def test_frames_come_out_as_they_went_in_however_the_stream_is_cut(frames: list[bytes], data: st.DataObject) -> None:
+def test_frames_are_restored_from_any_pieces_of_the_stream(frames: list[bytes], data: st.DataObject) -> None:
     stream = b"".join(size_of(frame) + frame for frame in frames)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
     reader = FrameReader()

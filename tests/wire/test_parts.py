@@ -105,7 +105,7 @@ GOOD = rows_of(UpdateMetadataPart((state("a", 1), state("b", 1), state("a", 2)))
     ],
     ids=str,
 )
-def test_what_are_no_rows_is_refused_by_name(bad: dict[str, Any]) -> None:
+def test_invalid_rows_are_refused_by_name(bad: dict[str, Any]) -> None:
     assert GOOD is not None and [each.partition for each in entries_of(GOOD)] == [("a", 1), ("b", 1), ("a", 2)]
     with pytest.raises(ValueError, match=r"the encoded entries of .* are invalid"):
         entries_of(PartRows(**{**GOOD._asdict(), **bad}))

@@ -251,7 +251,7 @@ def test_elections(bridge: Bridged, admin: Bridged) -> None:
     assert admin.ask(GetController()) == ControllerRead(2, 2, ours=True)
 
 
-def test_a_resignation_goes_by_the_session_whatever_became_of_the_epoch(bridge: Bridged, admin: Bridged) -> None:
+def test_a_resignation_depends_on_the_session_and_not_on_the_epoch(bridge: Bridged, admin: Bridged) -> None:
     controlled(bridge)
     bridge.server.write((WriteOp(SET, "/controller_epoch", b"7"),), 0)
     assert bridge.ask(ResignController()) == Done()
@@ -299,7 +299,7 @@ def test_a_torn_controller_is_named(bridge: Bridged) -> None:
 # ------------------------------------------------------------------------------------------------------- brokers
 
 
-def test_a_torn_registration_is_named_and_costs_the_others_nothing(
+def test_an_invalid_registration_is_named_and_does_not_affect_others(
     bridge: Bridged, caplog: pytest.LogCaptureFixture
 ) -> None:
     bridge.ask(EnsurePaths())
@@ -360,7 +360,7 @@ def test_a_topic_is_created_with_its_configuration(bridge: Bridged) -> None:
     assert bridge.ask(GetTopicConfigs(("t", "none"))) == TopicConfigs(configs)
 
 
-def test_a_torn_topic_costs_the_others_nothing(bridge: Bridged) -> None:
+def test_an_invalid_topic_does_not_affect_other_topics(bridge: Bridged) -> None:
     bridge.ask(EnsurePaths())
     with_topic(bridge, "good", 1)
     bridge.server.write(
@@ -516,7 +516,7 @@ def test_states_are_updated_in_bulk_and_conditionally(bridge: Bridged) -> None:
     assert (reads, writes) == (2, 3)
 
 
-def test_row_65_what_is_there_already_as_we_would_write_it_is_written(bridge: Bridged) -> None:
+def test_row_65_an_identical_state_counts_as_written(bridge: Bridged) -> None:
     """broker.md 9.5: a version conflict is a success if the znode already holds the state to be written.
 
     The result has the znode's current version.
@@ -580,7 +580,7 @@ def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     assert bridge.ask(GetIsrChangeNotifications()) == IsrChanges((), ())
 
 
-def test_what_is_no_notification_by_its_name_is_left_alone(bridge: Bridged) -> None:
+def test_a_child_with_another_name_is_not_a_notification(bridge: Bridged) -> None:
     bridge.ask(EnsurePaths())
     for parent in ("/isr_change_notification", "/log_dir_event_notification"):
         bridge.server.write((WriteOp(CREATE, f"{parent}/other", b"?"), WriteOp(CREATE, f"{parent}/other/child")), 0)

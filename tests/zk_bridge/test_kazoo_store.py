@@ -213,9 +213,7 @@ NONSENSE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("change", NONSENSE.values(), ids=NONSENSE.keys())
-def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
-    world: KazooWorld, change: Callable[[bytes], bytes]
-) -> None:
+def test_an_invalid_response_ends_only_the_connection(world: KazooWorld, change: Callable[[bytes], bytes]) -> None:
     """kazoo's own connection would end its thread there, and ZooKeeper's events would be lost."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"), WriteOp(CREATE_EPHEMERAL, "/e"))
@@ -237,7 +235,7 @@ def test_an_answer_that_makes_no_sense_costs_the_connection_and_no_more(
     ],
     ids=["torn", "of no known kind", "no UTF-8"],
 )
-def test_a_watch_event_that_makes_no_sense_too(world: KazooWorld, change: Callable[[bytes], bytes]) -> None:
+def test_an_invalid_watch_event_ends_only_the_connection(world: KazooWorld, change: Callable[[bytes], bytes]) -> None:
     """The bridge sets all watches again after a lost connection, so the change itself is not lost."""
     listener = Listener(world.store())
     listener.write(create("/a", b"x"))

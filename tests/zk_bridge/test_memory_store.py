@@ -75,7 +75,7 @@ def test_a_session_expires_at_its_timeout_and_not_before() -> None:
     assert listener.states()[4:] == [EXPIRED, CONNECTED]
 
 
-def test_what_a_killed_process_held_goes_with_its_session() -> None:
+def test_ephemerals_of_a_killed_process_are_removed_with_its_session() -> None:
     world = MemoryWorld()
     store = world.store(session_timeout=6.0)
     listener = Listener(store)

@@ -314,7 +314,10 @@ class Fetches:
     def _spread(
         self, partition: TopicPartition, before: LogState, state: LogState, now: float, reader: Session | None = None
     ) -> None:
-        """Pass a log's change to the log's readers, except the session whose read has shown the change."""
+        """Mark a log as changed for the sessions that read it; if necessary, read it again for these sessions.
+
+        The log is not read again for `reader`, the session whose read returned the new state.
+        """
         for session in list(self._readers.get(partition, {}).values()):
             self._wake_session(session, now)
             session.moved[partition] = None

@@ -141,10 +141,10 @@ def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...
 
 
 def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[Replicas, ...]]:
-    """Return the replicas of a new topic's partitions, in slices (rule 3).
+    """Return the replicas of a new topic's partitions, assigned from the start broker of rule 3.
 
-    Defaults for the partition count and the replication factor come from the settings. `made` is the number of
-    partitions that this request has created.
+    At most SLICE partitions are assigned in one turn. Defaults for the partition count and the replication factor come
+    from the settings. `made` is the number of partitions that this request has created so far.
     """
     settings = context.settings
     partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions

@@ -38,8 +38,8 @@ class Transaction:
 
     `partitions` are sorted. `last_producer_id` and `last_producer_epoch` are the values that the last InitProducerId
     replaced, if that request contained them. If the client repeats that request, it gets the same response. `pending`
-    is the state of the move that is being appended. `failed_fence`: a fence raised the epoch, but its append failed, so
-    the next fence does not raise the epoch again.
+    is the new state in the move that is being appended (rule 1). `failed_fence`: a fence raised the epoch, but its
+    append failed, so the next fence does not raise the epoch again.
     """
 
     transactional_id: str

@@ -281,8 +281,8 @@ class TransactionalIds:
     def _not_stored(self, target: Transaction, code: int) -> None:
         """Handle a failed append.
 
-        The metadata stays unchanged, but a fence keeps the raised epoch, and a completion is tried again (rules 1 and
-        2).
+        The id keeps its old metadata. If the append was for a fence, the raised epoch stays in memory (rule 1). If the
+        append was for a completion, it is repeated later, except after NOT_COORDINATOR (rule 2).
         """
         name = target.transactional_id
         txn = self._ids[name]

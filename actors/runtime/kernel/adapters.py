@@ -110,7 +110,7 @@ def _noted(value: Any) -> Any:
 
 
 def _remembered(value: Any) -> Any:
-    """Return a recorded value in which each (BODY, size, checksum) is replaced by a body without bytes."""
+    """Return the recorded `value`, with each (BODY, size, checksum) replaced by a Body that has no `data`."""
     if isinstance(value, tuple):
         if len(value) == 3 and value[0] == BODY:
             return Body(value[1], value[2])

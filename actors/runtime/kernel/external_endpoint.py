@@ -1,8 +1,8 @@
 """An external endpoint is an address of a function, not of an actor; messages to it are passed to the function.
 
 ZooKeeper, sockets, metrics and the process itself are outside of the actor system. Actors send messages to them as to
-other actors. Messages from external endpoints enter by `base.inject(to, message, sender=endpoint_address)`. For the
-base an external endpoint is a receiver whose handler is a callback.
+other actors. Messages from external endpoints enter by `base.inject(to, message, sender=endpoint_address)`. The
+system base (`base`) handles an external endpoint as a receiver whose handler is a callback.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
     def call_adapter(self, name: str, method: str, arguments: tuple[Any, ...]) -> Any:
         """Call the method `method` of the adapter `name`, and return the result.
 
-        This costs half as much as `getattr(port(name), method)(*arguments)`, because no attribute is looked up by name.
+        This costs half as much as `getattr(port(name), method)(*arguments)`, because it bypasses the `Adapter` object.
 
         Raises:
             LookupError: The base has no such adapter, or is not a LocalBase.

@@ -248,7 +248,7 @@ class VirtualScheduler:
         return armed is not None and armed <= due
 
     def _settle(self) -> None:
-        """Run the calls that are due, and drive the bases until no base has due messages."""
+        """Run due calls and let the bases (actor systems) deliver messages, until only held bases have due messages."""
         now, calls, awake = self.clock.now(), self._calls, self._awake
         while awake or (calls and calls[0][0] <= now):
             while calls and calls[0][0] <= now:

@@ -4,13 +4,14 @@ It writes them to a trace after a failure or on request.
 
 Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
         replayed. After the configured number of deliveries since the last snapshot, another snapshot is taken as soon
-        as all actors are at rest. Messages before the second-last snapshot are discarded.
-Rule 2: a dump is written if a controller's epoch grew, a handler took too long, an actor's state was inconsistent, or a
-        user requests it. Automatic dumps are at least DUMP_SECONDS apart. `_reason` has the conditions.
+        as all actors are at rest. Messages before the second-last snapshot are discarded. If no snapshot can be taken
+        for a long time, old messages and their snapshot are discarded (`_bound`).
+Rule 2: a dump is written when the controller epoch grows, a handler takes too long, an actor's state is inconsistent,
+        or a user requests a dump. Automatic dumps are at least DUMP_SECONDS apart. `_reason` checks the conditions.
 Rule 3: a dump is a separate run with full detail. The run's end record has the reason for the dump. With an event loop,
         a forked child process writes the dump from its copy of the memory.
-Rule 4: a failure of the flight recorder does not affect the node. A dump that cannot be written is logged, and `reason`
-        describes the error.
+Rule 4: a failure of the flight recorder does not affect the node. If a dump cannot be written, the error is logged and
+        stored in the recorder's `reason`.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class FlightRecorder(DeliveryKeeper):
             self._begin(n, pieces, f"{type(error).__name__}: {error}")
 
     def _begin(self, n: int, pieces: list[Piece], failure: str) -> None:
-        """Start a segment after delivery n, unless its snapshot failed."""
+        """Start a segment with the snapshot taken after delivery n, unless the snapshot failed."""
         self._reading = None
         if failure:
             _log.warning("Failed to take a snapshot for the flight recorder: %s", failure)

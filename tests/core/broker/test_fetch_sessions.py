@@ -55,7 +55,7 @@ def test_a_full_request_ends_the_session_that_it_names(epoch: int) -> None:
     assert [ended.id for ended in sessions.take_ended()] == [id]
 
 
-def test_a_session_that_forgets_everything_is_none_any_more() -> None:
+def test_a_session_without_partitions_ends() -> None:
     sessions = FetchSessions(10)
     id = begin(sessions)
     found = sessions.find(request(id=id, epoch=1, forgotten=1), 2, 0.0)

@@ -89,7 +89,7 @@ def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> 
     assert fetcher.without_epochs(0.0) == [PartitionCommand(A, TruncateToEpochEnd(EPOCH, -1, -1, 7))]
 
 
-def test_what_came_goes_to_the_partition_and_what_brings_nothing_does_not(fetcher: Fetcher) -> None:
+def test_only_responses_with_news_are_sent_to_the_partition(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
     first = fetcher.fetched(answer(got(A, NONE, b"x", high_watermark=10), got(B, high_watermark=4)), 0.0)
@@ -145,7 +145,7 @@ def test_an_offset_before_the_leaders_start_restarts_the_log(
 
 
 @pytest.mark.parametrize("error_code", [NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, 99])
-def test_what_the_leader_refuses_waits_for_the_backoff_alone(fetcher: Fetcher, error_code: int) -> None:
+def test_a_refused_partition_backs_off_alone(fetcher: Fetcher, error_code: int) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
     fetcher.fetched(answer(got(A, error_code), got(B)), 3.0)
