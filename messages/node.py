@@ -213,7 +213,7 @@ class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
     `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
-    replicas in their racks. `group_coordinator` is notified when a transaction that contains offset commits ends. A
+    replicas in their racks. `group_coordinator` is notified of the end of each transaction with offset commits. A
     request to write markers is answered after at most `request_timeout` seconds (`request.timeout.ms`), even if a
     marker is not committed to the log yet.
     """

@@ -311,7 +311,10 @@ def _holds(row: SimpleNamespace, at: float) -> bool:
 
 
 def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> Iterator[_Group]:
-    """Yield the rows, sorted by time, in groups whose rows follow each other within APART_SECONDS."""
+    """Yield groups of the rows, which are sorted by time.
+
+    A row joins the current group if it begins at most APART_SECONDS after the end of that group.
+    """
     groups: list[list[SimpleNamespace]] = []
     until = -NEVER
     for row in rows:

@@ -277,7 +277,7 @@ def may_fetch_metrics(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bo
 
 
 def _is_local(host: str) -> bool:
-    """Return whether a host is an address of this machine, to which a socket can be bound."""
+    """Return whether a host is an address of this machine: whether a socket can be bound to that address."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind) as trial:

@@ -195,7 +195,7 @@ class Connection:
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Begin requests again: the client has read its responses."""
+        """Handle new requests again: all buffered responses are written to the socket."""
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:

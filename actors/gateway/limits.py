@@ -58,7 +58,7 @@ class FileLimit(NamedTuple):
 
     @staticmethod
     def of(limit: int) -> FileLimit:
-        """Return how `limit` files are divided: a reserve, then half of the rest for logs, half for connections."""
+        """Divide the open-file limit: a reserve, at most half of the rest for logs, the remainder for connections."""
         reserve = min(RESERVED_FILES, limit // 2)
         logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
         connections = limit - reserve - logs

@@ -311,7 +311,7 @@ def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Itera
 def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceived) -> Iterator[str]:
     group, generation = change.group, change.generation
     if law.is_lossy(law.exchanges.group_partition(group.name)) or group.is_deleted:
-        return  # the log may have lost the group's last records: the group begins again
+        return  # generation numbers may repeat after the group's records are lost or the group is deleted
     if generation == 1:
         group.begin(change.leader)
     leader = group.leaders.setdefault(generation, change.leader)
@@ -645,8 +645,9 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
     """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
     Each replica applies the retention by itself, so one replica may have deleted records that another still has.
-    A leader may lose power and register again before a controller notices. It remains the leader in the same leader
-    epoch and appends other records at the offsets that it lost; its followers cannot detect this.
+    The partitions in `law.resumed` are not checked. The leader of such a partition lost power, and registered again
+    before a controller noticed. It remains the leader in the same leader epoch and appends other records at the offsets
+    that it lost. Its followers cannot detect this.
     """
     up = set(controlled(law))
     for partition, state in _remaining(law).items():

@@ -178,7 +178,11 @@ class Incarnation:
         return False
 
     def _coordinate(self, request: Message, key_type: int = TRANSACTION_KEY) -> Generator[Any, Any, Any]:
-        """Send a request to the coordinator of the id or of its group, until the response is definite."""
+        """Repeat a request to a coordinator until the response is definite, and return that response.
+
+        The coordinator is that of the transactional id `self.id`, or of the group `self.id` if `key_type` is GROUP_KEY.
+        A retriable error is not definite.
+        """
         cluster, key = self._law.cluster, (self.id, key_type)
         while True:
             while key not in self._coordinators:

@@ -65,7 +65,7 @@ class RecordedPath(NamedTuple):
 
 
 LEGEND = """\
-Each line below is a delivery, that is one message that an actor or an external endpoint received. It begins with the
+Each line below is a delivery: one message that an actor or an external endpoint received. The line begins with the
 number of the delivery, counted from the first delivery on this page. After the arrow comes the number of the delivery
 during which the message was sent; "outside" means that the message came from outside the actor system, or was sent
 before the first delivery on this page. Next are the milliseconds since the first delivery, the sender, the receiver,

@@ -171,8 +171,8 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
 def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChange) -> Flow[None]:
     """After a change of the partition's state, finish its reassignment if the whole target is in the ISR.
 
-    This controller's own writes also fire the watch. If the reassignment is finished, up to MOVES other reassignments
-    are checked too. Those whose whole target is in the ISR are finished in the same requests.
+    This controller's own writes of a partition's state also cause this event. If this call finishes the reassignment,
+    it also checks up to MOVES others. Those whose whole target is in the ISR are finished in the same requests.
     """
     partition = TopicPartition(event.topic, event.partition)
     if partition not in context.reassigning:

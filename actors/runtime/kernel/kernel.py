@@ -213,7 +213,7 @@ class Kernel(ABC):
         return bool(self._inbox)
 
     def driven_by(self, thread: int) -> bool:
-        """Return whether `thread` is running actors of this system, and so is inside a handler."""
+        """Return whether `thread` is delivering this system's messages, and therefore executes a handler."""
         return self._running == thread
 
     def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
