@@ -33,7 +33,7 @@ class Facts:
 
     @cached_property
     def runs(self) -> DataFrame:
-        """One row for each run: node, run, deliveries (the last one's number), first_at and last_at, ending, detail."""
+        """One row for each run: node, run, deliveries (last delivery's number), first_at, last_at, ending, detail."""
         seen = self.records.where(self.records.kind != MALFORMED)
         grouped = seen.groupBy("node", "run").agg(
             f.max("n").alias("deliveries"), f.min("at").alias("first_at"), f.max("at").alias("last_at")

@@ -402,7 +402,10 @@ def _read(path: Path) -> Schedule:
 
 
 def _report_violation(broken: RunOutcome, shrinking: bool, folder: Path) -> None:
-    """Shorten the schedule that violates an invariant, run it again with traces, and print how to reproduce it."""
+    """Repeat the run that violated an invariant, with traces, and print how to reproduce the violation.
+
+    If `shrinking` is true, the schedule is shortened first.
+    """
     out = console()
     smallest = broken
     if shrinking:

@@ -41,7 +41,7 @@ class Counters(Collector):
                 values.pop(each, None)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all samples, by counter."""
+        """Yield a metric for each counter, with a sample for each set of labels."""
         for name, values in self._counters.items():
             family = Metric(name.removesuffix(SUFFIX), help_of(name), "counter")
             for labels, value in list(values.items()):

@@ -3,8 +3,8 @@
 Rule 1: the network has the same messages and guarantees as the gateways with sockets (`network`, `listener`). Each
         Transmit is answered once, each connection has one request in progress, and connections wait for `ServeClients`.
 Rule 2: requests and responses are passed as values. The wire decides when they arrive. The default wire delivers them
-        at once, but the caller may give another wire (`actors.simulation.wire`). A request also fails if its peer is
-        absent, stops, refuses it, or does not answer in time.
+        at once, but the caller may give another wire (`actors.simulation.wire`). A request fails if its peer is absent,
+        stops, closes the connection, or does not answer in time.
 Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. The
         request's messages in flight still arrive at their hosts, possibly after a later request, as between real
         machines.

@@ -987,7 +987,7 @@ def _ask_about_disk(cluster: Cluster, node: str, disk: str) -> None:
 
 
 def _fill(cluster: Cluster, node: str, disk: str) -> None:
-    """Make a disk full. The next "rest" of the schedule restarts the node."""
+    """Make a disk full. The next "rest" action restarts the node if an operation has failed."""
     _disk(cluster, node, disk, FULL)
 
 

@@ -183,7 +183,7 @@ class _Arrival:
 
 
 def kept_for(session_timeout: float) -> float:
-    """Return the number of seconds that a member stays in the group after its request, however much clocks drift."""
+    """Return the minimum number of seconds that a member stays in the group after a request, despite clock drift."""
     return session_timeout * 0.97 - 1.0
 
 
@@ -328,7 +328,7 @@ class Exchanges:
         )
 
     def _leaves(self, request: Message, now: float) -> None:
-        """End the confirmation of members that a request may remove."""
+        """End the confirmation of each member that the request may remove from its group (rule 4)."""
         gone: Iterable[str] = ()
         match request:
             case JoinGroupRequest():

@@ -151,7 +151,7 @@ class _RunReader:
         return pattern is not None and pattern.search(bytes(record.payload)) is not None
 
     def end(self, how: str) -> None:
-        """Emit the facts at the end of the run."""
+        """Emit the facts that are final only after the last delivery; `how` is the ending of the run."""
         if self._first is not None and self._last is not None:
             self._channels.end()
             self._node.end(self._first, self._last, how)

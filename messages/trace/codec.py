@@ -60,7 +60,7 @@ class MessageEncoder:
         return name, value if plain is None else plain(value, self)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """Return the tuple with its entries converted by `plain`; no content is shared between messages here."""
+        """Return the tuple itself, not a reference to it; `plain` converts the entries, if it is not None."""
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 
 

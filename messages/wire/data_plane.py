@@ -163,7 +163,10 @@ def read_produce_of_one(version: int, data: Data, position: int) -> ProduceReque
 
 
 def write_produced_of_one(version: int, correlation_id: int, response: ProduceResponse) -> bytes | None:
-    """Encode the whole frame of the response for one partition, in one step; None for any other response."""
+    """Return the whole frame of a response with a single partition, encoded in one step; None for other responses.
+
+    The result is also None if the partition has record errors or an error message.
+    """
     if len(response.partitions) != 1:
         return None
     [part] = response.partitions

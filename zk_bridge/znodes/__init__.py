@@ -2,8 +2,8 @@
 
 Rule 1: reading accepts the data of every Kafka version with ZooKeeper: every version number, any key order. Unknown
         keys are ignored.
-Rule 2: writing produces the data that Kafka 3.9.1 writes at inter.broker.protocol.version 2.6. The data of the state
-        node is equal byte for byte.
+Rule 2: writing produces the data that Kafka 3.9.1 writes at inter.broker.protocol.version 2.6. For the state node, the
+        bytes are the same as Kafka's. For other nodes, the order of the keys may differ.
 Rule 3: for data that rule 1 does not accept, reading raises only BadZnode, which contains the path and the reason.
 
 Kafka: `ZkData`.

@@ -3,8 +3,10 @@
 Rule 1: A move (a change of state) is prepared (`pending` is the new state), appended to the log, and completed when the
         append succeeds. An id has at most one pending move. The move's target is the complete new metadata.
 Rule 2: `completed` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
-Rule 3: The producer epoch rises by one with each InitProducerId of a known transactional id, with a fence, and with a
-        timeout. From epoch MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use MAX_EPOCH.
+Rule 3: InitProducerId for a known transactional id raises the producer epoch by one. If a client repeats its last
+        request with the same producer id and epoch, the epoch does not rise again. A fence or a timeout also raises the
+        epoch by one. From epoch MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use
+        MAX_EPOCH.
 
 Kafka: `TransactionMetadata`.
 """

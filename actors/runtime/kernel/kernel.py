@@ -418,9 +418,9 @@ class Kernel(ABC):
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of the running handler from now on.
+        """Set the current event id of the running handler; messages that it sends later get this id.
 
-        The first call also sets the event id under which the delivery is recorded.
+        The first call in a delivery also sets the event id under which the delivery is recorded.
         """
         self.event_id = event_id
         if self._served_in != self.n:

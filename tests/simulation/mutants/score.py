@@ -26,11 +26,11 @@ fragment of the product's source. `python -m tests.simulation.mutants` applies e
 simulated clusters until an invariant breaks. It uses the first {seeds} seeds. Each run takes {duration:g} virtual
 seconds, produces records, and uses `--faults {parts}`. A seed counts only if the unchanged code passes it. A seed is
 run with the mutant only if the unchanged code reaches the fragment in its run of that seed; otherwise both runs would
-be the same. The first few of these seeds are run in numerical order. The next seeds are those whose schedules contain
-most of what the mutant needs; among equal seeds, those that reach the fragment most often are run first. A mutant's
-declaration lists its needs (`needs`), and may also name a seed that has found the mutant. Because not every seed is
-run, the number in the column *seeds* is an upper bound: a lower seed that was not run may also find the bug. For a
-mutant that no run within {seeds} seeds finds, the nearest test file is run.
+be the same. The first few of these seeds are run in numerical order. The next seeds are those whose schedules match the
+mutant's needs in the most lines; among equal seeds, those that reach the fragment most often are run first. The needs
+(`needs`) are words of schedule lines that are likely to find the mutant. They may also name a seed that has found the
+mutant. Because not every seed is run, the number in the column *seeds* is an upper bound: a lower seed that was not run
+may also find the bug. If no run within {seeds} seeds finds a mutant, the test in the mutant's declaration is run.
 
 The column *sample* marks {sample} mutants that were drawn at random (random seed 20). These mutants are run with more
 seeds than the others, because the same number of runs for all mutants would take a night. When the sample was drawn,
