@@ -127,9 +127,10 @@ class AppendBatch(NamedTuple):
 
 @message
 class AppendBatches(Message):
-    """A request to a partition's actor to append batches in this order; the replies are one or more BatchesAppended.
+    """A request to a partition's actor to append these batches in order; the replies are one or more BatchesAppended.
 
-    All batches have one origin. With acks -1 the result of a batch is sent after its commit or after `timeout`.
+    A batch that waits for the verification of its transaction is appended later. All batches have the same `origin`.
+    With acks -1 the result of a batch is sent after its commit or after `timeout`.
     """
 
     batches: tuple[AppendBatch, ...]
@@ -394,7 +395,8 @@ class MaintainLogs(Message):
 class LaggingFollower(NamedTuple):
     """A follower that its leader removes from the ISR; its `log_end_offset` is -1 if it has not fetched yet.
 
-    `fetched_ago` is the seconds since its last fetch, and `caught_up_ago` since it was last caught up. -1 means never.
+    `fetched_ago` is the time in seconds since its last fetch, or since the start of the leadership if it has not
+    fetched yet. `caught_up_ago` is the time in seconds since it was last caught up; -1 means never.
     """
 
     broker: int

@@ -144,7 +144,10 @@ def cut(whole: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
 def cut_entries(
     part: Callable[[tuple[E, ...]], Part], entries: tuple[E, ...]
 ) -> tuple[tuple[Part, ...], tuple[E, ...]]:
-    """Split entries into parts (made by `part`) and a rest for the message, each of at most SLICE entries."""
+    """Split entries into parts of SLICE entries, which `part` makes, and a rest of at most SLICE entries.
+
+    The rest remains in the message (rule 1).
+    """
     if len(entries) <= SLICE:
         return (), entries
     *ahead, rest = slices(entries)

@@ -78,7 +78,10 @@ def _lay_out(laid_out: Path) -> None:
 
 
 def _smallest(folder: Path) -> None:
-    """Write traces in the format of `spark.pack`: a broker dies, and another broker then leads its partition."""
+    """Write the trace of a small failover in the format of `spark.pack`.
+
+    In this trace a broker fails, and another broker becomes the leader of its partition.
+    """
     blank = dict.fromkeys(ARROW.names) | {"run": "none", "node": 0, "kind": SENT, "failed": False}
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_SAID, 1)]

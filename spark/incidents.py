@@ -1,4 +1,4 @@
-"""Describe each incident in a summary: what broke and why, what was affected, how long, and whether it is over.
+"""Describe each incident in a summary: what broke and why, what was affected and for how long, and the state now.
 
 Rule 1: an incident is a broker that was gone, partitions that lost their leader though no broker failed, a running
         broker that left an ISR, or a controller that was replaced though its broker was not gone.

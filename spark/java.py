@@ -187,7 +187,7 @@ class Java:
     def ahead(cls) -> Java | None:
         """Start Java and return its process.
 
-        Return None if the archive does not exist, or if SPARK_HOME names another Spark.
+        If SPARK_HOME is set, or if the archive or the stored Java command is missing, start nothing and return None.
         """
         laid_out = home()
         if "SPARK_HOME" in os.environ or (laid_out / "bin").is_symlink() or not archive(laid_out).exists():

@@ -88,7 +88,7 @@ class GroupActor(Answerer):
     # ------------------------------------------------------------------------------------------------ requests
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
-        """Handle a client's request about this group alone."""
+        """Handle a client's request that concerns only this group."""
         group = self._group
         match message.request.request:
             case JoinGroupRequest() as request:

@@ -358,7 +358,8 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
 def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
     """Return the election that caused a truncation.
 
-    It is the last unclean election before the truncation. If there is none, it is the first change of leader.
+    The cause is the partition's last unclean election before the truncation. If no election was unclean, the result is
+    the partition's first change of leader. If the leader did not change before the truncation, the result is None.
     """
     changed = None
     before: StateWrite | None = None

@@ -244,7 +244,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
         after: First state with the new leader.
 
     Returns:
-        No sentence if the event that wrote one of these states is not recorded.
+        One sentence. Empty if the event that wrote `after` or the first state of `gap` is not recorded.
     """
     first, event = (gap[0] if gap else after).event, after.event
     if first is None or event is None:

@@ -190,7 +190,7 @@ class Connection:
         self._begin_next()
 
     def pause_writing(self) -> None:
-        """Stop beginning requests: the client does not read its responses."""
+        """Stop handling new requests: too many bytes of responses wait for the client to read them."""
         self._holds[Hold.DRAINING] = None
         self._regulate()
 

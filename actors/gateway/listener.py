@@ -7,8 +7,9 @@ Rule 2: each connection has one request in progress at a time, or several Produc
         requests (broker.md 3.7, `connection`).
 Rule 3: an invalid request closes its connection, and one log line names peer, API and version. Other clients are not
         affected (broker.md 6.3).
-Rule 4: memory is bounded. While a request waits for its turn, or a peer does not read its responses, the socket of that
-        connection is not read. `limits` has the other limits for peers.
+Rule 4: memory is bounded. While a peer does not read its responses, its connection does not read the socket. While a
+        complete request waits for its turn, the connection stops reading when READ_AHEAD bytes are buffered
+        (`connection`). `limits` has the other limits for peers.
 Rule 5: if a node has several listeners, requests of controllers and brokers (`messages.apis`, `control`) are accepted
         only on the inter-broker listener. On other listeners they are refused with code 31 and do not reach an actor.
 Rule 6: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
@@ -117,7 +118,9 @@ class ListenerGateway:
         return [((endpoint.listener,), (found[endpoint.listener],)) for endpoint in self.settings.listeners]
 
     async def bind(self) -> None:
-        """Bind every listener, so that connections queue up.
+        """Bind every listener.
+
+        New connections wait in the socket's backlog until the node accepts them.
 
         Raises:
             OSError: A listener cannot be bound, or a host of max.connections.per.ip.overrides is unknown. The error

@@ -992,7 +992,7 @@ def _fill(cluster: Cluster, node: str, disk: str) -> None:
 
 
 def _break(cluster: Cluster, node: str, disk: str) -> None:
-    """Make all operations of a disk fail. The next "rest" of the schedule restarts the node."""
+    """Make all operations of a disk fail. The next "rest" action restarts the node if an operation has failed."""
     _disk(cluster, node, disk, FAILING)
     cluster.scheduler.call_later(NOTICED, partial(_ask_about_disk, cluster, node, disk))
 

@@ -373,8 +373,9 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
 def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
     """Check that the ISR has all live replicas, and only replicas that run.
 
-    If a leader lost records by a power failure and continued in its leader epoch, a follower may still have these
-    records. Such a follower refuses a batch that begins below the follower's log end offset, and stays out of the ISR.
+    For the partitions in `law.resumed`, live replicas may be missing from the ISR. The leader of such a partition
+    continued in its leader epoch after a power failure, and a follower may still have records that the leader lost.
+    This follower refuses a batch that begins below the follower's log end offset, and stays out of the ISR.
     """
     able, running = set(controlled(law)), set(connected(law))
     for partition, state in _remaining(law).items():

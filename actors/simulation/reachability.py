@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def connected(law: Checker) -> list[int]:
-    """Return the nodes that run and reach ZooKeeper. In an idle cluster, only a lasting fault excludes a node."""
+    """Return the nodes that run and reach ZooKeeper.
+
+    In an idle cluster, each node that is not returned has a lasting fault.
+    """
     machines = law.cluster.machines.values()
     return [machine.id for machine in machines if machine.state == UP and linked(law, machine.id, ZOOKEEPER)]
 

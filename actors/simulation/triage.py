@@ -95,7 +95,10 @@ def digest(schedule: Schedule) -> tuple[int, str]:
 
 
 def groups(cases: Iterable[Case], before: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the groups of these cases, and the gone groups of the previous report `before` (rules 1 and 3)."""
+    """Return the groups of these cases, and the groups of the previous report that have no case now (rules 1 and 3).
+
+    The latter get the status GONE. Groups that already have this status in the previous report `before` are omitted.
+    """
     by_key: dict[tuple[str, str], list[Case]] = {}
     for case in sorted(cases, key=lambda case: case.seed):
         by_key.setdefault(case.key, []).append(case)

@@ -5,10 +5,10 @@ Rule 1: a node is shown as a process, an actor or external endpoint as a thread,
 Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow's id is
         that of the delivery to the receiver. If this delivery is a response from outside, the flow's id is that of the
         request.
-Rule 3: a slice is written when the export has read all messages that its handler sent. The queue is a FIFO, so a
-        message of a later handler shows that the handler has sent no more. Timers, watch events and repeated polls are
-        exceptions: they may arrive long after their cause. Their flow begins at an instant event in the slice of the
-        cause.
+Rule 3: a slice is written when the export has read all messages that its handler sent. The queue is a FIFO, so an
+        earlier handler's messages all come before the first message of a later handler. But timers, watch events and
+        repeated polls may arrive when the slice of their cause is already written. Then their flow begins at an instant
+        event, at the start of this slice.
 Rule 4: a counter shows how many messages wait in the node's queue, each time a message is taken from the queue. The
         time when a message entered the queue is known from its cause; timers are not counted. Facts are instant events
         of a thread with the name "facts".

@@ -111,7 +111,7 @@ def slices(items: Sequence[E], size: int = SLICE) -> Iterator[Sequence[E]]:
 
 
 def chunks(items: Iterable[E], size: int = SLICE) -> Iterator[list[E]]:
-    """Yield lists of at most `size` items from an iterable, without a list of all items.
+    """Yield lists of at most `size` items from an iterable, without first collecting all items.
 
     The iterable must not change during the iteration.
     """

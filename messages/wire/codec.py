@@ -83,7 +83,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
-    """Return header and message of a request's frame (without its size).
+    """Decode a request's frame (without its size), and return the header and the message.
 
     An ApiVersions request in an unsupported version raises no error; only its `version` is set.
 
@@ -173,7 +173,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 
 def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """Encode a response in steps; `parts` are its preceding parts. Arguments and errors as in `encode_response`."""
+    """Encode a response in steps; `parts` are its earlier parts. Arguments and errors as in `encode_response`."""
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 

@@ -124,7 +124,11 @@ class EntryCodec(NamedTuple):
 
 
 def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> EntryCodec:
-    """Return the codec of a message's parts. Raises ValueError if no array has rows that can be read by themselves."""
+    """Return the codec of the entries of a message's list in one version.
+
+    Raises:
+        ValueError: In this version, no array has the entries as rows that can be decoded without the message.
+    """
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
     return EntryCodec(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
 
@@ -720,7 +724,11 @@ class _Writer(_Code):
         self.depth -= 1
 
     def gather(self, element: _Class, array: Field, named: bool, items: str, keep: bool = False) -> None:
-        """Generate code that adds the rows of `items` to `groups` by topic and, if `keep`, the items to `values`."""
+        """Generate code that adds the row of each item to `groups[topic]`.
+
+        `items` is the expression of the items. If `keep`, the code also adds each item to `values[topic]`. The caller
+        generates the empty dicts `groups` and `values`.
+        """
         self.emit("last = None", f"for item in {items}:")
         self.depth += 1
         self.open_partition(element, "item")
@@ -755,10 +763,11 @@ class _Writer(_Code):
         return "sum([len(part.values) for part in rows])", "b''.join([part.data for part in rows])"
 
     def kept_row(self, kind: _Class, field: Field, value: str) -> str:
-        """Return the expression of an element's row. The row is cached if the element is Encoded (rule 3).
+        """Return the expression of an element's row. An `Encoded` element caches its row (rule 3).
 
-        After an uncached element, all following elements of its topic are treated as uncached. Looking up a missing row
-        costs nearly as much as encoding it, and usually either all values are cached or none is.
+        If an element has no cached row of this version, the generated code encodes it and the later elements without a
+        look-up. In an array grouped by topic, the look-ups start again at the next topic. A failed look-up costs nearly
+        as much as encoding, and usually either all elements have cached rows or none has.
         """
         made = self.row(kind, _present(_elements(field)), value, self.flexible and bool(field.fields))
         if not (isinstance(kind.type, type) and issubclass(kind.type, Encoded)):

@@ -19,7 +19,7 @@ class GetTopicDeletions(BridgeQuestion[TopicNames]):
 class RequestTopicDeletion(BridgeQuestion["Done | TopicAlreadyMarkedForDeletion"]):
     """A request to create /admin/delete_topics/T; the reply is Done or TopicAlreadyMarkedForDeletion.
 
-    The controller's request is fenced.
+    If the controller sends the request, the write is fenced by the controller epoch.
     """
 
     topic: str

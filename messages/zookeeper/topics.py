@@ -68,7 +68,8 @@ class SetAssignments(BridgeQuestion[Done]):
 class CreateTopic(BridgeQuestion["Done | TopicExists"]):
     """A request to create the znodes of a topic with its config and its assignment; the reply is Done or TopicExists.
 
-    /config/topics/T is created or replaced, then /brokers/topics/T is created. The controller's request is fenced.
+    /config/topics/T is created or replaced, then /brokers/topics/T is created. If the controller sends the request, the
+    write is fenced by the controller epoch.
     """
 
     topic: TopicAssignment

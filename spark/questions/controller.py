@@ -119,7 +119,7 @@ def requests(delivered: DataFrame) -> DataFrame:
 
 
 def flights(delivered: DataFrame) -> DataFrame:
-    """List a controller's requests to brokers that were answered.
+    """List the answered requests of a controller to brokers.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.

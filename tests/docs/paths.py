@@ -332,8 +332,8 @@ PATHS = (
 LOOK = """\
 ## Try it
 
-`kafka-actors why partition T-P DIR` explains a change of leader. Each step of the explanation names the run (what a
-node recorded from one start on) and the number of the delivery. `kafka-actors replay DIR --node N --until DELIVERY
+`kafka-actors why partition T-P DIR` explains a change of leader. Each step of the explanation names the run (the
+lifetime of a node's process) and the number of the delivery. `kafka-actors replay DIR --node N --until DELIVERY
 --state ACTOR` replays the recorded actors up to a delivery, and prints an actor's state. [Explain an
 incident](../tutorials/explain-an-incident.md) shows both commands."""
 

@@ -300,7 +300,13 @@ class Leader:
         self._advance(now)
 
     def wait(self, token: Token, offset: int, deadline: float) -> None:
-        """Release an acks=all produce when the high watermark has reached `offset`, the end of its records (rule 6)."""
+        """Delay the response to an acks=all produce until the high watermark reaches `offset` (rule 6).
+
+        Args:
+            token: Identifies the request.
+            offset: The end of the produce's records.
+            deadline: The time at which the produce times out.
+        """
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:
             self._release((waiter,), NONE)

@@ -119,7 +119,7 @@ def no_role(partition: TopicPartition, broker_id: int) -> ReplicaRole:
 
 
 def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
-    """Return the role as leader, and whether the replica has just become the leader."""
+    """Return the replica's role as the leader, and whether it was not the leader before."""
     if is_superseded(known, order):
         probe("a broker ignores the order to lead on an older state")
         return known, False

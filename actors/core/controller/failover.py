@@ -7,8 +7,8 @@ Rule 2: A term begins without any state. All state is read from ZooKeeper, and e
 Rule 3: All state is cleared at the end of a term. A term ends with another controller's election, an expired session, a
         write with an unknown outcome, a failure to begin the term, or an unexpected error in an event (`failures`).
 Rule 4: /controller belongs to the ZooKeeper session that created it. An inactive node deletes a /controller of its own
-        session. So the end of a term leads to an election. It takes place at once or, if ZooKeeper cannot be reached,
-        at the next read of /controller.
+        session, and the deletion starts an election. The node deletes it at the end of the term or, if ZooKeeper cannot
+        be reached then, at its next read of /controller.
 Rule 5: A node that fails to begin a term backs off for one second. Kafka does not back off: if the cause persists, such
         as a broker without the inter-broker listener, all candidates are elected in turn without a pause.
 """

@@ -8,7 +8,7 @@ Rule 1: A change of state applies when its append succeeds. Until then, every ot
         fence, the raised epoch stays in memory.
 Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response and the transaction's markers are
         sent. After the last partition has its marker, the completion is appended. A failed append of a completion is
-        repeated until it succeeds.
+        repeated until it succeeds, or until another broker coordinates the id.
 Rule 3: Results of markers apply only to the producer id and epoch for which the markers were sent.
 Rule 4: If a loaded transaction is already decided, it is completed: its markers are sent again to all partitions.
 Rule 5: The check for timeouts reads only ids with an open transaction.

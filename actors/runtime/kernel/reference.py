@@ -212,7 +212,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         """Do nothing: a local system has no convention, so registrations never change."""
 
     def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
-        """Do nothing: a local system has no convention."""
+        """Do nothing: a local system belongs to no Thespian convention (a group of connected actor systems)."""
 
     def deRegisterRemoteSystem(self, address: Any) -> None:
-        """Do nothing: a local system has no convention."""
+        """Do nothing: a local system belongs to no Thespian convention (a group of connected actor systems)."""

@@ -76,7 +76,7 @@ class LoopScheduler:
             self._loop.call_at(until, self._release, base, until)
 
     def _release(self, base: LocalBase, until: float) -> None:
-        """Drive a held base again, unless its hold was extended."""
+        """Drive the base again at `until`, the end of its hold, unless the hold was extended meanwhile."""
         if self._held.get(base) == until:
             del self._held[base]
             base.attach(self._loop)

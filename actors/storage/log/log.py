@@ -547,9 +547,9 @@ class Log:
         return self._segments[first:]
 
     def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
-        """Return the first batch from `from_offset` on with a record of `timestamp` (ms) or later, and its bytes.
+        """Return the header and the bytes of the first batch whose largest timestamp (ms) is `timestamp` or later.
 
-        Return None if there is no such batch.
+        Batches that end before `from_offset` are skipped. Return None if there is no such batch.
         """
         for segment in self._segments:
             place = segment.find_time(timestamp, from_offset)

@@ -181,7 +181,7 @@ class Segment:
         return self._pread(position, min(size, self.size - position))
 
     def region(self, position: int, size: int) -> FileRegion | bytes:
-        """Return a region of the file, if a fetch may hold the file; otherwise the bytes, as `read` does."""
+        """Return a region of the file, or its bytes (as `read` does) if the limit of open files is reached."""
         if not self._handles.may_lend:
             return self.read(position, size)
         uncut = self._uncut = self._uncut or TruncationFlag()
