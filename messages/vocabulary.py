@@ -82,7 +82,7 @@ _V = TypeVar("_V")
 
 
 def changed(value: _V, **fields: Any) -> _V:
-    """Return a copy of the message with other values of these fields."""
+    """Return a copy of the message in which the fields in `fields` have the given values."""
     whole: Any = value
     made: _V = attrs.evolve(whole, **fields)
     return made

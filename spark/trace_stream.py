@@ -3,7 +3,7 @@
 Rule 1: an offset maps the file name of each segment to the number of bytes that are read: {"RUN-000000.trace.zst":
         4711}. This number is always the end of a frame. A frame that a node is still writing is read later.
 Rule 2: the records between two offsets are always the same, because written bytes never change. A restart from a
-        checkpoint therefore reads the same records. Only one of two copies of a segment is read.
+        checkpoint therefore reads the same records. If the folder contains two copies of a segment, only one is read.
 Rule 3: a damaged segment is read up to the damage, as in `spark.source`. A node removes old segments to stay within
         `trace.max.bytes`; a segment that is removed before it is read is not in the results.
 """

@@ -115,7 +115,7 @@ def ancestors(path: str) -> tuple[str, ...]:
 
 
 def expected_bytes(path: str) -> int:
-    """Return the estimated response size in bytes for reading `path`: data and stat.
+    """Return the estimated size in bytes of the data and the stat in the response to a read of `path`.
 
     The estimate depends on the kind of node. It keeps a batch of reads well below jute.maxbuffer. Pulsar counted only
     the bytes of the requests in a batch, and lost its session again and again (zookeeper.md 4).

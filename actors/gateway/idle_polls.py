@@ -135,7 +135,7 @@ class IdleFetchSessions:
         return True
 
     def stop_representing(self, session_id: int) -> None:
-        """Let the held poll no longer represent others; it is answered when its own maximum wait ends."""
+        """Stop the held poll from representing others; the poll is answered at the end of its current wait."""
         rest = self._resting[session_id]
         self._end_representation(rest)
         left = rest.used_at + rest.wait - self._now()

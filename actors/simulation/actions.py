@@ -201,7 +201,7 @@ def _choose_growth(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 def _grow(cluster: Cluster, topic: str, *replicas: str) -> None:
-    """Add partitions in the topic's znode, as `kafka-topics --zookeeper` does, even during the topic's deletion."""
+    """Add partitions in a topic's znode, as `kafka-topics --zookeeper` does; a topic deletion does not prevent this."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     if data is None or not cluster.zookeeper.up:
         return

@@ -116,7 +116,7 @@ def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
 
 
 def fenced(txn: Transaction, now: int) -> Transaction:
-    """Return the metadata after an abort by the coordinator; its raised epoch fences the producer."""
+    """Return the metadata after an abort by the coordinator; the raised producer epoch fences the producer."""
     epoch = txn.producer_epoch if txn.failed_fence else txn.producer_epoch + 1
     raised = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
     return decided(raised, False, now)

@@ -232,7 +232,7 @@ class Segment:
     def load(self) -> int:
         """Load a segment after a clean shutdown.
 
-        Read its indexes, and read batches from the last entry on to find the end.
+        Read the indexes. Then read the batches from the last entry of the offset index on, to find the segment's end.
 
         If the batches do not end at the file's end, the segment is recovered (rule 3).
 
