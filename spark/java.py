@@ -68,7 +68,7 @@ def find_java() -> None:
 
 
 def options(archive_to: Path | None = None) -> str:
-    """Return Java's options for a session; with `archive_to`, Java writes the archive to this path when it ends."""
+    """Return Java's options for a session; with `archive_to`, Java writes a class archive to this path at exit."""
     laid_out = home()
     shared = ""
     if archive_to is not None:

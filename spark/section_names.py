@@ -69,5 +69,5 @@ def is_local(master: str) -> bool:
 
 
 def default_master() -> str:
-    """Return Spark's default master: spark-submit's if spark-submit started this process, else this machine."""
+    """Return the default Spark master: SUBMITTED if spark-submit started this process, else MASTER."""
     return SUBMITTED if "PYSPARK_GATEWAY_PORT" in os.environ else MASTER

@@ -119,7 +119,7 @@ def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterat
 
 
 def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
-    """Check that each ISR in a written state has only assigned replicas.
+    """Check that each ISR in a written state has only replicas that are assigned or were assigned until recently.
 
     When another reassignment replaces the current one, the change is in ZooKeeper before the leader learns of it.
     Meanwhile the leader may add a replica that is no longer assigned; the controller removes the replica again.

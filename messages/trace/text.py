@@ -366,10 +366,10 @@ def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def record_lines(text: bytes) -> Iterator[bytes]:
-    """Yield the lines of records, with each reference replaced by the entries to which it refers.
+    """Yield the lines of records, with each reference replaced by the entries of the shared lines that it names.
 
     Raises:
-        ValueError: A line refers to lines that do not exist.
+        ValueError: A reference names shared lines that do not exist.
     """
     shared: list[bytes] = []
 

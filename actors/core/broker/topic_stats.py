@@ -77,7 +77,7 @@ class TopicStats:
         counts[place] = counts.get(place, 0) + by
 
     def produced(self, answered: Iterable[tuple[ProducePartition, ProducedPartition]]) -> None:
-        """Count the results of produced partitions."""
+        """Count each partition of some Produce requests by the partition's result (rules 2 and 4)."""
         taken: dict[str, list[int]] = {}
         for part, result in answered:
             topic, code = part.partition.topic, result.error_code
