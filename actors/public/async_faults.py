@@ -32,7 +32,7 @@ class AsyncInjectedFault:
         return await asyncio.to_thread(lambda: self._fault.calls)
 
     async def remove(self) -> None:
-        """End the fault: a paused broker resumes, a disk or clock works correctly again. A second call does nothing."""
+        """End the fault: a paused broker resumes, and a disk or clock works again. A second call does nothing."""
         await asyncio.to_thread(self._fault.remove)
 
     async def __aenter__(self) -> AsyncInjectedFault:

@@ -47,7 +47,7 @@ class InjectedFault:
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:
-        """End the fault: a paused broker resumes, a disk or clock works correctly again. A second call does nothing."""
+        """End the fault: a paused broker resumes, and a disk or clock works again. A second call does nothing."""
         self._ask("remove_fault", number=self._number)
 
     def __enter__(self) -> InjectedFault:

@@ -126,7 +126,8 @@ class ActionKind:
         do: Runs the action; takes the cluster and the arguments.
         undo: Ends the action; takes the same arguments as `do`. None if the action has no duration.
         seconds: The shortest and the longest duration in seconds.
-        needs_all: Whether `undo` waits for all brokers. If so, a run with a lasting fault has no such action.
+        needs_all: Whether `undo` waits until all brokers are online. If so, a schedule with a fault that lasts to the
+            end of the run has no such action.
         stay: Runs after `do` if the action lasts to the end of the run; None if it always ends.
     """
 

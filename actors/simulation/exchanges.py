@@ -200,7 +200,10 @@ def _groups_of(request: Message) -> Iterable[str]:
 def accepted_markers(
     request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
 ) -> Iterator[tuple[TopicPartition, WritableTxnMarker]]:
-    """Yield the written markers with their partitions. As in Kafka, the response has no row for an empty marker."""
+    """Yield a (partition, marker) pair for each marker that a partition has written.
+
+    The response may have no row for a marker without partitions, as in Kafka.
+    """
     results = {result.producer_id: result.partitions for result in response.markers}
     for marker in request.markers:
         for each in results.get(marker.producer_id, ()):
@@ -438,7 +441,7 @@ class Exchanges:
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
-            if request.group_instance_id is None:  # only dynamic members: a static member may be replaced
+            if request.group_instance_id is None:  # a static member can be replaced before its session timeout
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
         elif isinstance(request, OffsetCommitRequest):
             for each, outcome in zip(request.partitions, response.partitions, strict=True):

@@ -1,6 +1,6 @@
 """An I/O adapter for all logs of a broker, like Kafka's LogManager; each call by an actor is recorded.
 
-Actors call it as `self.port("logs").append(...)`, with the path of a log's directory. Arguments and results are text,
+Actors call it as `self.port("logs").append(...)`, with the path of a log's folder. Arguments and results are text,
 numbers, booleans, tuples of them, and bodies of batches, which are recorded by size and checksum. The only exception
 that a call raises is OSError; other errors are returned as error codes.
 
@@ -8,19 +8,20 @@ Rule 1: a log is opened when its partition is first needed. The checkpoints of u
         only the configuration is kept in memory until the first append or read, because a broker may host 100,000 empty
         logs.
 Rule 2: checkpoints are written when they are due and something changed, not for each change (broker.md 5.1).
-Rule 3: the clean shutdown marker of a directory is removed before any of its logs is read or written. At the shutdown,
-        the marker is written if every log of the directory was closed cleanly. A log that was opened in this run must
-        be closed cleanly in this run. For other logs, the old marker shows that an earlier run closed them cleanly.
+Rule 3: the clean shutdown marker of a log directory is removed before any log in the directory is read or written. At
+        the shutdown, the marker is written if every log in the directory is known to be closed cleanly. A log that was
+        opened in this run must be closed cleanly in this run. Logs that were not opened count as closed cleanly only
+        if the removed marker existed.
 Rule 4: files of dropped segments are removed at the next check for old segments.
-Rule 5: a flusher makes complete segments durable. It may use a thread, because the disk takes a second for a large
-        segment. Without a thread, checkpoints waited 60 to 130 ms for the disk. The recovery point moves at the first
-        checkpoint after the flush.
-Rule 6: nothing is written to a failed directory any more: it gets no checkpoints and no clean shutdown marker. The disk
-        errors of a directory do not affect the others.
+Rule 5: a flusher makes complete segments durable. It may use a thread, so that checkpoints do not wait for the
+        disk. Without a thread, checkpoints waited 60 to 130 ms in a measurement. The disk takes a second for a large
+        segment. The recovery point moves at the first checkpoint after the flush.
+Rule 6: nothing is written to a failed log directory any more: it gets no checkpoints and no clean shutdown marker. The
+        disk errors of a log directory do not affect the others.
 Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs
-        are removed from the files before the response to the deletion, and in any case before a log is created in their
-        directory. Lines of logs without a folder are dropped when the files are first read after a start. A log start
-        offset that decreases is written before the log is truncated.
+        are removed from the files before the response to the deletion, and in any case before a log is created in the
+        same log directory. Lines of logs without a folder are dropped when the files are first read after a start. A
+        log start offset that decreases is written before the log is truncated.
 Rule 8: every call that may move the first unstable offset of a log returns this offset: the first offset of the log's
         earliest unfinished transaction, -1 without one. A partition needs only this value and its high watermark to
         compute its last stable offset.
@@ -486,9 +487,9 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again, so it has also restored transactions whose
-        # markers are below the high watermark. The call of `replicated` removes these. Otherwise they would stay until
-        # the high watermark moves.
+        # The truncation has read the log's transaction markers again, so the list of transactions without a replicated
+        # marker also contains transactions whose markers are below the high watermark. The call of `replicated` removes
+        # these from the list. Otherwise they would stay until the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 

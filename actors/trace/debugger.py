@@ -1,8 +1,8 @@
 """Walk a recorded run forwards and backwards, by replay.
 
-Rule 1: the first walk stores its own snapshots in a cache folder, about one per EVERY deliveries. A snapshot is stored
-        only after a delivery that leaves the actors idle. A walk backwards begins at the last recorded or stored
-        snapshot before its target.
+Rule 1: the first walk stores its own snapshots in a cache folder, at intervals of about `EVERY` deliveries. A snapshot
+        is stored only after a delivery that leaves the actors idle. A walk backwards begins at the last recorded or
+        stored snapshot before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores its own. A file that
         cannot be read is ignored.
 Rule 3: the deliveries after the position are read from the trace. The state at the position is that of the replayed

@@ -1,7 +1,8 @@
 """Find the facts of a run: decode the messages in its trace records, and pass them to the modules that find facts.
 
-Rule: only messages that a reader needs are decoded. They are selected by their type. If most messages of a type have no
-fact, only those with a certain text in their payload are decoded.
+Rule: only messages that these modules need are decoded. They are selected by their type, and for some types also by
+their receiver or sender. If most messages of a type have no fact, only those whose payload matches a pattern are
+decoded.
 """
 
 from __future__ import annotations

@@ -780,7 +780,7 @@ class _Writer(_Code):
         return "row"
 
     def row(self, kind: _Class, fields: list[Field], value: str, tagged: bool) -> str:
-        """Return the expression of the bytes of consecutive fields."""
+        """Return the generated expression that encodes consecutive fields as bytes."""
         pieces: list[str] = []
         run: list[tuple[str, str]] = []
         for field in fields:

@@ -36,10 +36,11 @@ class PartRows(NamedTuple):
 
 
 def rows_of(part: Part) -> PartRows | None:
-    """Return the cached rows of a part, or encode and cache them.
+    """Return the cached rows of a part; if there are none, encode the rows and cache them.
 
     Returns:
-        None if the rows do not contain all entries and fields.
+        The rows; None if the part has neither cached rows nor a default API version, or if the rows of its version
+        cannot contain a value of an entry.
     """
     message, usual = KEEP_ROWS[type(part)]
     version = kept_version(part)

@@ -13,9 +13,9 @@ Rule 3: a partition is read only if it may have data for the reader: it is new t
 Rule 4: partitions are read in waves, each with as many partitions as could fill the rest of the response. The first
         partition with data returns at least one batch. Once the response is full, the remaining partitions return only
         their offsets.
-Rule 5: a partition is not informed of each poll of an in-sync follower that is caught up. The session stores the time
-        of the poll. The partition receives this time with the next read after its log has grown. The partition also
-        asks for this time before it removes a lagging follower.
+Rule 5: a poll of an in-sync follower that is caught up causes no message to the partition. The session stores the time
+        of the last such poll. The partition receives this time with the next read after its log has grown. The
+        partition also asks for this time before it removes a lagging follower.
 Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
         and has the fetch offset (`replica.selector.class`, broker.md 3.7).
 Rule 7: a session is idle if its last response was empty and the session has nothing left to send. The listener then

@@ -249,8 +249,8 @@ def _load(context: ControllerContext) -> Flow[None]:
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
     """Queue the topics of /admin/delete_topics. Topics with an offline replica are ineligible (controller.md 6.1).
 
-    A topic whose reassignment is ended because of its deletion stays eligible: otherwise a target broker that never
-    starts would block its deletion for ever.
+    The deletion of a topic ends the topic's reassignments. Such a topic stays eligible: otherwise no replica of the
+    topic would be deleted while a target broker is down.
     """
     if not context.settings.delete_topic_enable:
         probe("T15 a controller begins its term where deletion is disabled")

@@ -269,4 +269,4 @@ class VirtualScheduler:
 
 
 def _nothing() -> None:
-    """Ignore the wake-up of a base that is not driven."""
+    """Do nothing: the wake function of a system base (LocalBase) while no scheduler runs it."""
