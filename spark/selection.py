@@ -59,7 +59,7 @@ class Selection(NamedTuple):
             None if a selection cannot express the condition.
         """
         if column == "at" and isinstance(value, float | int) and not math.isnan(value):
-            after = math.nextafter(value, math.inf)  # `at` is a float64: `at > x` equals `at >= after`
+            after = math.nextafter(value, math.inf)  # `at` is a float64: `at > value` means `at >= after`
             match comparison:
                 case ">=" | ">":
                     return self._replace(start=max(self.start, value if comparison == ">=" else after))

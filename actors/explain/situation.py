@@ -32,5 +32,8 @@ class Situation(NamedTuple):
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:
-    """Always return a situation, without a fact. A table's last row uses this function, so the row always applies."""
+    """Return a situation without a fact, never None.
+
+    A table can use this function in its last row, so that the last row always applies.
+    """
     return Seen(None)

@@ -142,7 +142,7 @@ class FaultKinds(Generic[_T]):
         return self._trigger("throttle", api, milliseconds, filters)
 
     def pause(self, broker: int) -> _T:
-        """Suspend a broker as SIGSTOP does; `remove` resumes it."""
+        """Suspend a broker as SIGSTOP does; `remove` of the returned fault resumes the broker."""
         return self._injected("pause", broker)
 
     def mute(self, broker: int, to: int | None = None) -> _T:

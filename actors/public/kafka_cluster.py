@@ -475,7 +475,7 @@ class KafkaCluster:
             The result of `condition`.
 
         Raises:
-            TimeoutError: The result was false for `timeout` seconds; the message has the last result.
+            TimeoutError: `condition` had no true result within `timeout` seconds; the message has its last result.
         """
         deadline = time.monotonic() + timeout
         while True:

@@ -498,7 +498,7 @@ def _leave_group(cluster: Cluster, group: str, number: str) -> None:
 
 
 def _fall_silent(cluster: Cluster, group: str, number: str) -> None:
-    """Stop a member without a LeaveGroup request; its session expires."""
+    """Stop a member without sending a LeaveGroup request; the member's session expires."""
     cluster.members.leave(group, number, silently=True)
 
 
@@ -598,7 +598,7 @@ def _override(cluster: Cluster, topic: str, entry: str) -> None:
 
 
 def _end_override(cluster: Cluster, topic: str, entry: str) -> None:
-    """Delete all overrides of the topic."""
+    """Delete all overrides of the topic, not only `entry`."""
     if cluster.zookeeper.up and cluster.exists(paths.topic(topic)) and not cluster.exists(paths.delete_topic(topic)):
         cluster.try_ask(SetTopicConfig(topic, ()))
     elif not cluster.zookeeper.up:

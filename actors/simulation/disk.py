@@ -58,7 +58,7 @@ class Disks(DiskFaults):
         return path.removeprefix(str(self._root))
 
     def met(self, fault: str) -> None:
-        """Record that an operation met a fault. Unless the disk is only slow, the process may treat it as failed."""
+        """Set `hurt` if the fault is not SLOW: from now on the process may treat the disk as failed."""
         self.hurt = self.hurt or fault != SLOW
 
     def logs(self) -> list[str]:

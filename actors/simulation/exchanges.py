@@ -316,7 +316,7 @@ class Exchanges:
                         yield (group, member), confirmation
 
     def confirmation_of(self, group: str, member: str) -> Confirmation | None:
-        """Return the confirmation of a member; None if it may have been removed."""
+        """Return a member's confirmation; None if it has none or a later request ended the confirmation (rule 4)."""
         confirmation = self.confirmed.get(group, {}).get(member)
         return None if confirmation is None or confirmation.since <= self._left_at.get(member, -1.0) else confirmation
 

@@ -495,6 +495,6 @@ class _BothObservers:
             self._recorder.delivered(delivery)
 
     def created(self, address: Any, actor_class: type, n: int) -> None:
-        """If an actor was created from outside, notify only the recorder."""
+        """Notify the recorder of an actor that was created from outside; `show` receives only deliveries."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

@@ -3,8 +3,9 @@
 Rule 1: a trace does not contain the records of `__transaction_state`. A response shows that the log of this topic
         contains a change. Sent markers show that the log contains a decision to commit or to abort.
 Rule 2: a response and markers that have the same cause belong together: the request made the decision. A decision
-        without such a response has one of two causes. If its coordinator appended a change before the decision, the
-        cause is the transaction timeout. Otherwise the coordinator found the decision when it loaded its partition.
+        without such a response has one of two causes. If the actor that sends the markers had appended any record
+        before the decision, the cause is the transaction timeout. Otherwise the actor found the decision when it loaded
+        its partition.
 """
 
 from __future__ import annotations

@@ -146,5 +146,5 @@ def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
 
 
 def decode_outer(kind: type[_M], payload: bytes | msgspec.Raw) -> _M:
-    """Call `decode_outer` of a MessageDecoder that has the default for `address`. Raises BadPayload."""
+    """Decode a message by `MessageDecoder.decode_outer`, without the messages inside it. Raises BadPayload."""
     return _CODEC.decode_outer(kind, payload)

@@ -193,7 +193,8 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # Only the newest row uses these entries so far, and that row is replaced below, so this line may be empty.
+            # The entries of this line cannot be encoded, so the line is empty. Until now only the newest row refers to
+            # the line, and that row is replaced below.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)

@@ -363,8 +363,9 @@ def _walk(
 ) -> tuple[int, int, _Shape | None]:
     """Check records one by one, from number `done` at `position` up to number `count`.
 
-    It stops before an incomplete record, and after three records of equal size, because the next may have the same
-    shape. Common lengths are decoded inline: a call would cost as much as the rest of a record.
+    The check stops before an incomplete record. It also stops after three records of equal size: the caller then checks
+    the following records together, as long as they have the same shape. Common lengths are decoded inline: a call would
+    cost as much as the rest of a record.
 
     Args:
         in_order: Whether the offsets must be consecutive.

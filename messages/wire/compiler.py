@@ -272,7 +272,11 @@ def _is_flat(fields: tuple[Field, ...]) -> bool:
 
 
 class _Scope:
-    """The message fields that generated code can read at one place: the expression or the default of each field."""
+    """The protocol fields that generated code can use while it reads one struct.
+
+    `values` has an expression for each field of the struct and of the enclosing structs. `defaults` has the default of
+    each field of the struct that the version does not have.
+    """
 
     def __init__(self, outer: _Scope | None = None) -> None:
         self.values: dict[str, str] = {} if outer is None else dict(outer.values)

@@ -168,7 +168,7 @@ def answers(delivered: DataFrame) -> DataFrame:
     Returns:
         run, node, request, correlation, at, ms (from its arrival to the response).
     """
-    # A client may use a correlation id again: a request is answered by the next response under its id.
+    # A client may reuse a correlation id: a request is paired with the next message of this id, if it is a response.
     columns = ("run", "node", "n", "at", "waited")
     alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
     together = delivered.where(f.col("type").isin("ClientRequests", "ClientResponses"))

@@ -33,7 +33,10 @@ class DelayedDeleteRecords(NamedTuple):
 
 
 def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: int) -> int:
-    """Return NONE, or the error code of a DeleteRecords request up to `offset` (rule 1)."""
+    """Return NONE if a request may delete the records before `offset`, otherwise the error code (rule 1).
+
+    `deletes` is whether the topic's cleanup.policy contains `delete`.
+    """
     if not is_leader:
         return NOT_LEADER_OR_FOLLOWER
     if not deletes:

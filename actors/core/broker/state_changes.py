@@ -148,7 +148,7 @@ def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) 
 
 
 def changed_isr(leader: Leader, written: bool) -> str:
-    """Return the line for the outcome of an ISR write."""
+    """Return the line to log after an ISR write; `written` is whether ZooKeeper accepted the write (rule 2)."""
     if not written:
         return f"Cached zkVersion {leader.zk_version} not equal to that in zookeeper, skip updating ISR"
     below = " (under-min-isr)" if len(leader.isr) < leader.required_isr else ""

@@ -129,7 +129,7 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            self._guards[producer_id] = guard  # moved to the end, so that guards without a query stay ordered by age
+            self._guards[producer_id] = guard  # inserted last: the loop below removes the oldest guards without a query
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:
                 del self._guards[each]

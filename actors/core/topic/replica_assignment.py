@@ -71,9 +71,9 @@ def assign(
 
 
 def _following(brokers: Sequence[int], first: int, distance: int) -> Iterator[int]:
-    """Yield the brokers without brokers[first], in turn and endlessly.
+    """Yield all brokers except `brokers[first]`, in turn and endlessly.
 
-    `distance` determines which broker is yielded first (rule 2).
+    `distance` determines at which broker the sequence starts (rule 2).
     """
     count = len(brokers)
     for step in itertools.count(distance):
@@ -122,8 +122,8 @@ def extend(
     Args:
         partition_0: Replicas of partition 0.
         existing: Number of existing partitions.
-        added: Number of partitions to add.
-        planned: Number of added partitions that earlier calls have planned, when the work is done in slices.
+        added: Number of new partitions to plan in this call.
+        planned: Number of new partitions that earlier calls have planned.
     """
     start = next((at for at, broker in enumerate(racks) if broker >= partition_0[0]), 0)
     first, rounds = existing + planned, max(1, len(racks))

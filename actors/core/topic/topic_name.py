@@ -1,7 +1,7 @@
 """Check topic names, with Kafka's errors for invalid ones.
 
-Metric names replace both '.' and '_' by '_'. Two names that differ only in these characters collide: they would share
-their metrics.
+In metric names, each '.' of a topic name is replaced by '_'. Two topic names that differ only in '.' and '_' collide:
+they would share their metrics.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def name_fault(topic: str) -> str | None:
 
 
 def can_collide(topic: str) -> bool:
-    """Return whether the name has a character that metric names replace."""
+    """Return whether another topic name could have the same metric names: whether the name has a "." or "_"."""
     return "." in topic or "_" in topic
 
 

@@ -4,10 +4,10 @@ A delivery is one message handled by one receiver. Deliveries are numbered from 
 *cause* of a delivery is the number of the delivery that sent its message or armed its timer. A message from outside has
 cause -k if it came after delivery k, and cause 0 if it came before the first delivery.
 
-The *event id* of a delivery is the number of the delivery that began its event. An event is a client's request or
-another message from outside, a timer, or an event of the controller. Messages inherit the event id of the handler that
-sends them. An actor that continues earlier work (a suspended flow, a queued request) calls `Kernel.serve` to use the
-event id of that work.
+The *event id* of a delivery is the number of the delivery that began its event. A delivery begins an event if it
+delivers a message from outside (such as a client's request), a timer, or a controller event. Messages inherit the event
+id of the handler that sends them. An actor that continues earlier work (a suspended flow, a queued request) calls
+`Kernel.serve` to use the event id of that work.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class LoopDriver:
         self._turn_ended = ended
 
     def _set_alarm(self, due: float | None) -> None:
-        """Schedule a turn after `due` seconds.
+        """Cancel the previous alarm, and schedule a turn in `due` seconds unless `due` is None.
 
         A virtual clock needs no alarm, because advancing it wakes the system.
         """

@@ -119,7 +119,10 @@ class VirtualScheduler:
         self._numbers = itertools.count()
 
     def add(self, base: LocalBase) -> None:
-        """See Scheduler.add. The base must use this scheduler's clock, or a clock that drifts from it."""
+        """See Scheduler.add.
+
+        The base must use this scheduler's clock, or a `DriftingClock` whose source is this scheduler's clock.
+        """
         if getattr(base.clock, "source", base.clock) is not self.clock:
             raise ValueError("the actor system and this scheduler use different clocks")
         place = next(self._numbers)
