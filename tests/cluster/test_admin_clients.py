@@ -94,7 +94,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     nodes: list[OurNode] = []
     try:
         for node in NODES:
-            nodes.append(OurNode(place / f"{node}", node, ports[node], connect))
+            # The first automatic check, 5 s after the election, must not elect a preferred leader before a test does.
+            settings = {"auto__leader__rebalance__enable": "false"}
+            nodes.append(OurNode(place / f"{node}", node, ports[node], connect, **settings))
         for node in NODES:
             until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=30)
         for port in ports:  # librdkafka waits for minutes if its first metadata has no controller
