@@ -136,7 +136,7 @@ class DeliveryKeeper:
     Args:
         folder: The folder of the trace.
         header: The header of the run.
-        now: Returns the time of the base's clock in seconds.
+        now: Returns the time of the actor system's clock in seconds.
     """
 
     def __init__(self, folder: str | Path, header: Header, now: Callable[[], float]) -> None:
@@ -185,7 +185,7 @@ class Recorder(DeliveryKeeper):
         node: The node's id.
         roles: The node's roles.
         settings: The node's settings for the header: an attrs value or a mapping; secrets are masked here.
-        now: Returns the time of the base's clock in seconds.
+        now: Returns the time of the actor system's clock in seconds.
         segment_bytes: The size at which the next segment starts.
         max_bytes: Maximum total size of the folder's files; -1: unlimited.
         free_bytes: Minimum free space of the disk; -1: ignored.
