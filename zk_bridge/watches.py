@@ -174,8 +174,8 @@ class WatchTable:
     def armed(self) -> Arm:
         """Return the watches to set again after an interruption. Setting them reports what has changed meanwhile.
 
-        A node in `exists` that existed at the last read gets a data watch. A node in `exists` that was not read yet is
-        left out, because the request that sets its watch is still in progress.
+        For a watch that an `exists` request set, the result has a data watch if the znode existed at the last read.
+        Before the first read the watch is left out, because the request that sets it is still in progress.
         """
         by_field: dict[str, list[str]] = {"data": [], "exists": [], "children": []}
         for (path, _), watch in self._watches.items():

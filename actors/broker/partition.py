@@ -33,7 +33,7 @@ class PartitionActor(Answerer):
         """Pass an event to the partition; `answer` handles the replica manager's orders."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
-        elif message.__class__ is Ask:  # direct: a search for the handler makes 100,000 role changes 2 % slower
+        elif message.__class__ is Ask:  # not by super(): its handler lookup would slow 100,000 role changes by 2 %
             self.receiveMsg_Ask(message, sender)
         else:
             super().receiveMessage(message, sender)

@@ -243,7 +243,12 @@ def offset_index(file: Path) -> list[IndexEntry]:
 
 
 def time_index(file: Path) -> list[TimeIndexEntry]:
-    """Return all entries of a time index, including trailing zeros; raise the errors of `offset_index`."""
+    """Return all entries of a time index, including the zero entries at its end.
+
+    Raises:
+        OSError: The file cannot be read.
+        CommandFailed: The file's name has no offset.
+    """
     base = base_offset(file)
     return [
         TimeIndexEntry(time, base + offset) for time, offset in TIME_ENTRY.iter_unpack(_whole(file, TIME_ENTRY.size))

@@ -31,7 +31,7 @@ class BrokerSenders(Dispatcher):
         self._made = 0
 
     def sender_to(self, broker: int, endpoint: Endpoint) -> ActorAddress:
-        """Return the sender to a broker at this endpoint."""
+        """Return the RequestSender for a broker; create it if there is none for this endpoint."""
         known = self._senders.get(broker)
         if known is not None and known[1] == endpoint:
             return known[0]

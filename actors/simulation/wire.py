@@ -71,7 +71,7 @@ class Wires:
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
 
     def mend(self, source: str, target: str) -> None:
-        """End one `cut`; after the last one, held messages are sent."""
+        """End one `cut` of this direction; send the held messages if no cut remains."""
         direction = source, target
         self._cuts[direction] -= 1
         if not self._cuts[direction]:

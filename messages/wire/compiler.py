@@ -256,7 +256,7 @@ def _is_fixed(field: Field) -> bool:
 
 
 def _is_named(field: Field) -> bool:
-    """Return whether the structs of an array have a field with the topic's name."""
+    """Return whether each struct of an array contains a topic name."""
     return any(part.type == "string" and part.name in _TOPIC_NAMES for part in _present(field.fields))
 
 

@@ -37,7 +37,7 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
-        types: The events that the headers of the traces name.
+        types: Names of event classes, from the headers of the traces.
 
     Returns:
         node, type, count, handled (number of completed events). The other columns cover the completed events only:

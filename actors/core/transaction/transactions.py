@@ -339,7 +339,7 @@ class TransactionalIds:
     # ------------------------------------------------------------------------------ timeout and expiration
 
     def abort_timed_out(self, now: int) -> None:
-        """Abort the transactions that have timed out, with a raised epoch."""
+        """Abort the transactions that have timed out, and raise their producer epochs to fence the producers."""
         for name in list(self._open):
             txn = self._ids[name]
             if is_timed_out(txn, now):

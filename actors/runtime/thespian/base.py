@@ -268,7 +268,7 @@ class LocalBase(Kernel):
         return self.inline.ask(to, message, timeout)
 
     def listen(self, timeout: timedelta | float | None = None) -> Any:
-        """Return the next message to the outside; None after `timeout`."""
+        """Wait for the next message that an actor sends to the external endpoint; return None after `timeout`."""
         return self.inline.listen(timeout)
 
     def external_clone(self) -> InlineDriver:
