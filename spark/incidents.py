@@ -137,7 +137,7 @@ class _IncidentFinder:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the broker was the controller just before the controller that noticed its absence."""
+        """Return whether the broker was the controller whose successor noticed the broker's absence."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]

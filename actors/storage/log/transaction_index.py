@@ -42,7 +42,7 @@ def read_entries(data: bytes) -> list[AbortedTxn]:
 
 
 def aborted_in(indexes: Iterable[TransactionIndex], offset: int, upper: int) -> list[AbortedTxn]:
-    """Return the aborted transactions with offsets from `offset` on and below `upper`.
+    """Return the aborted transactions with offsets >= `offset` and < `upper`.
 
     The first of `indexes` is that of the segment that contains `offset`. The result may have more transactions than
     needed: consumers skip a transaction only up to its marker.
@@ -100,7 +100,7 @@ class TransactionIndex:
         self._entries.append(entry)
 
     def find(self, offset: int, upper: int) -> tuple[list[AbortedTxn], bool]:
-        """Find the transactions with offsets from `offset` on and below `upper`.
+        """Find the transactions with offsets >= `offset` and < `upper`.
 
         Returns:
             The entries, and whether they are complete. If not, later segments may have more.
