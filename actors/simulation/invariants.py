@@ -492,8 +492,9 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             # fewer partitions.
             sent_states = {tp: state for tp, state in sent_states.items() if tp in true}
         # A deletion does not wait until its UpdateMetadata requests arrive, and the next controller does not know the
-        # deleted topic. So a broker may never receive these requests. If a topic has an offline replica, a new
-        # controller does not start its deletion, so brokers keep the topic's metadata.
+        # deleted topic. So a broker may never receive these requests. It may also keep the metadata of a topic whose
+        # deletion does not begin, because the topic has an offline replica. Both are as in Kafka, so neither is
+        # checked.
         sent_states = {
             tp: state for tp, state in sent_states.items() if not law.is_forgotten(tp.topic) and tp.topic not in halted
         }

@@ -487,9 +487,9 @@ class LogManager:
         log = self._changing(path)
         self._lower_start(path, offset)
         log.truncate_to(offset)
-        # The truncation has read the log's transaction markers again, so the list of transactions without a replicated
-        # marker also contains transactions whose markers are below the high watermark. The call of `replicated` removes
-        # these from the list. Otherwise they would stay until the high watermark moves.
+        # The truncation has read the log's transaction markers again, and has listed each as not yet replicated. The
+        # call of `replicated` removes those below the high watermark from the list. Otherwise they would stay in it
+        # until the high watermark moves.
         directory, partition = self._place(path)
         return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
 

@@ -109,7 +109,7 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
     moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_not_deleted)
     if context.queued:
         yield from deletion_steps.fail(context, lost)
-    if not moved and len(context.leaderless) == len(waiting):  # the live brokers were not announced yet by UpdateMetadata
+    if not moved and len(context.leaderless) == len(waiting):  # no UpdateMetadata has announced the live brokers
         yield from announce(context)
 
 
