@@ -224,7 +224,7 @@ class Fetches:
                 place.idle_until = min(place.idle_until, used_at)
 
     def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
-        """Return the partition's followers, each with the time of the last poll when it was caught up (rule 5)."""
+        """Return the partition's followers, each with the time of its last poll that found no new records (rule 5)."""
         found = []
         for session in self._readers.get(partition, {}).values():
             if session.resting:

@@ -161,7 +161,7 @@ def _append(
     if end != log.end:
         leader.appended(end, now)
         if alone:
-            log.moved = False  # the append has already passed the new high watermark to the log's storage
+            log.moved = False  # the append has also stored the new high watermark
     done = []
     for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
         result = produced_partition(name, error_code, first, time_ms, log.start)

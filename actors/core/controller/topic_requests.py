@@ -190,8 +190,8 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
 
     def delete(name: str) -> Flow[DeletedTopic]:
         if name not in context.topics or name in context.queued:
-            # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the metadata of clients, and
-            # UpdateMetadata with leader -2 has removed it from there.
+            # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the broker's metadata cache,
+            # and UpdateMetadata with leader -2 has removed it from this cache.
             return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
         yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
         return DeletedTopic(name, NONE)
