@@ -48,7 +48,7 @@ class MarkerSenderActor(RequestSender[Marker]):
         self._queue = deque(each for each in self._queue if each.state_partition != message.state_partition)
 
     def next_request(self) -> Message:
-        """Return the request of the next markers."""
+        """Return the request that contains the next markers."""
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 

@@ -436,7 +436,8 @@ class Log:
             if 0 <= header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
-                    self.epochs.save()  # now: after a crash, recovery would not remove later epochs
+                    # The file still has later epochs, and recovery after a crash would not remove them.
+                    self.epochs.save()
             if self._must_roll(header, now_ms):
                 self.roll(header.base_offset)
             self._write((data[position : position + header.size],), (header,))
