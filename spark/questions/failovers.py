@@ -5,7 +5,8 @@ Rule 1: a broker is gone from the time when a controller's list of brokers lacks
         registered run is the last run that registered before the broker was gone. The time of this run's last record is
         the broker's time of death. A process whose registration was refused, because another broker had its id, does
         not count. In three cases, the broker counts as dead only from the time when the list lacked it: the last
-        registered run continues (only the session had expired), only the recording of that run ended, or no run exists.
+        registered run continues, because only its session had expired; the recording of that run ended, but the process
+        did not; or no run exists.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from the failure of its leader until the controller first sends the next leader or the
         deletion of the topic to brokers. A topic that is created again has new partitions.
