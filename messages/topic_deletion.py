@@ -89,8 +89,8 @@ class ResumeDeletions(Question["DeletionPlan"]):
 class FailReplicaDeletions(Question["DeletionPlan"]):
     """A message to TopicDeletionActor: replicas could not be deleted, or their broker failed.
 
-    The reply is a DeletionPlan. `replicas` are the affected replicas whose deletion is pending. Other affected replicas
-    keep their state, but the deletion of their topics waits, too.
+    The reply is a DeletionPlan. `topics` has the queued topics of all affected replicas; their deletion waits.
+    `replicas` has only the affected replicas whose deletion is pending: these become ineligible.
     """
 
     asks: ClassVar[str] = DELETION

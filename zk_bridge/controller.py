@@ -71,8 +71,8 @@ def elect(question: Elect) -> Conversation:
 
     - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
       the answer was lost.
-    - /controller exists, but it has another id, or /controller_epoch has another epoch: the broker in /controller is
-      elected.
+    - /controller exists, but one of the two znodes has another value: this broker is not elected; /controller has the
+      id of the controller.
     - /controller is absent: another broker was elected and has gone. Exception: the answer was lost and the version of
       /controller_epoch is unchanged. Then the transaction is sent again.
 

@@ -6,8 +6,8 @@ Rule 1: one request of a connection is in progress at a time. Exception: success
         in one message.
 Rule 2: an invalid or forbidden request is refused in its turn: earlier requests are answered, and then the connection
         is closed.
-Rule 3: the socket is read only while the connection can use more data. Beyond the requests in progress, at most a
-        buffer of usual size is read, or one large request that fits into the memory pool.
+Rule 3: the socket is read only while the connection can use more data. Beyond the requests in progress, it reads at
+        most READ_AHEAD bytes, or one large request that fits into the memory pool.
 Rule 4: `connection_states` defines when a request begins. The flags `_beginning`, `_answering` and `_going_on` are set
         only during a call, or until the next turn of the event loop.
 """

@@ -289,7 +289,7 @@ class MemoryCluster:
         self._paused.discard(id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
-        listener.resume()  # the network gateway needs no resume: the next request on a channel clears `interrupted`
+        listener.resume()  # `node.network` has no resume: the next request to a peer clears `interrupted`
         store.resume()
 
     async def _start(self, id: int) -> None:

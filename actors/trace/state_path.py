@@ -73,7 +73,12 @@ def addresses_of(base: LocalBase, actor: str) -> list[str]:
 
 
 def addresses_for(base: LocalBase, actor: str) -> list[str]:
-    """Return the addresses of the existing actors with this class and subject, given as `PartitionActor:pay-0`."""
+    """Return the addresses of the existing actors with this class and subject.
+
+    Args:
+        base: The actor system.
+        actor: The class and the subject, for example `PartitionActor:pay-0`.
+    """
     name, _, subject = actor.partition(":")
     path = SUBJECTS.get(name)
     if path is None:

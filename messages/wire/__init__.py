@@ -6,10 +6,10 @@
     decode_response(request_type, version, frame) -> (correlation_id, response)
     FrameReader().feed(data) -> frames
 
-    encoding_request, decoding_request, encoding_response, decoding_response: the same in steps
-    encoding_response_pieces: the same in steps and in pieces, without a copy of the records
+    encoding_request, decoding_request, encoding_response, decoding_response: the same functions as generators
+    encoding_response_pieces: a generator that returns the response in pieces, without a copy of the records
 
-All errors are a `WireError`. `messages.apis` lists the supported APIs and versions.
+Each error is a `WireError`. `messages.apis` lists the supported APIs and versions.
 """
 
 from messages.wire.codec import (

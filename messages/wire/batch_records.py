@@ -133,9 +133,9 @@ class _Stream:
         self.data, self.position = b"".join(parts), 0
 
     def next_record(self) -> tuple[int, int] | None:
-        """Return the (start, end) of the next record's content in `data`, without the length before it.
+        """Return the (start, end) of the next record in `data`, without the record's length field.
 
-        Return None if `data` has only a part of the record; then `wanted` is the number of bytes to `fill`.
+        Return None if `data` has only a part of the record. Then `wanted` is the minimum size to pass to `fill`.
 
         Raises:
             ValueError: The stream has ended, or cannot be read any further.

@@ -37,7 +37,7 @@ _FEW = 8
 
 @cache
 def rows_table(kind: type, version: int) -> RowsTable:
-    """Return the cache of rows for the parts of this message class in this version."""
+    """Return the cache of encoded rows of this message class and version."""
     return weakref.WeakValueDictionary()
 
 

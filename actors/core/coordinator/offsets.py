@@ -122,7 +122,7 @@ class Offsets:
             self.write(producer_id, partition, placed(value, log_offset))
 
     def write(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
-        """Store a value that is in the log."""
+        """Store an offset whose record is in the log."""
         if producer_id == NO_TRANSACTION:
             _store_if_later(self.committed, partition, value)
         else:

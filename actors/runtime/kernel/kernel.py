@@ -90,7 +90,7 @@ class Kernel(ABC):
         queued: The number of waiting messages.
         pending_timers: The number of armed timers.
         next_timer: The time of the next timer.
-        neighbours: Other kernels of this process that got messages from this kernel and have not been driven since.
+        neighbours: Other kernels of this process that got messages from this kernel and have not handled them yet.
 
     Args:
         clock: The time source.
@@ -137,7 +137,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def find(self, text: str) -> ActorRef | None:
-        """Return the live actor's address with this text, or None."""
+        """Return the address that has this text, if its actor is alive; otherwise None."""
 
     @abstractmethod
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:

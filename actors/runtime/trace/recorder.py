@@ -367,7 +367,7 @@ class Recorder(DeliveryKeeper):
             self._snapshot_done(f"{type(error).__name__}: {error}")
 
     def _write_snapshot(self, base: LocalBase) -> None:
-        """Write a whole snapshot at once."""
+        """Write a snapshot in this process, without pauses."""
         failure = ""
         try:
             for piece in system_pieces(base):

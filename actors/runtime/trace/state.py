@@ -279,7 +279,7 @@ class _Decoder:
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
-        """Return the address with the same text from the actor's own actor system."""
+        """Return the address that has the same text in the actor's own actor system."""
         base = getattr(getattr(self._actor, _SHELL, None), "base", None)
         known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
         return known

@@ -303,7 +303,7 @@ class Log:
             segment.lacks_aborted = False
 
     def _note_producer(self, segment: Segment, place: BatchPosition) -> None:
-        """Add a stored batch to its producer's state. Add an aborted transaction to the index (rule 6)."""
+        """Add a stored batch to its producer's state, and a transaction that it aborts to the index (rule 6)."""
         header = place.header
         if not header.is_control:
             self.producers.add(header)

@@ -73,9 +73,9 @@ class Transactions:
         if first is None:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
-        # The removed transactions began after this one and ended before it. Until this transaction's marker is
-        # replicated, its first offset is lower than theirs. Then their markers, which come before it in the log, are
-        # replicated too. So the removed transactions never determine the first unstable offset.
+        # Remove the transactions that began after this one and ended before it: they never determine the first unstable
+        # offset. While this transaction's marker is not replicated, its first offset is lower than theirs. Once it is
+        # replicated, so are their markers, because they precede it in the log.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
