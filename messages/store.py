@@ -1,9 +1,9 @@
-"""The messages between ZkBridgeActor and a ZooKeeper client; each contains a batch of ZooKeeper operations.
+"""The messages between ZkBridgeActor and a ZooKeeper client; each request contains a batch of ZooKeeper operations.
 
-Rule 1: requests are bare tuples of paths or of `WriteOp`s, so that 100,000 of them are cheap to create, send and
-        record.
+Rule 1: the operations of a request are paths or `WriteOp`s in bare tuples, so that 100,000 operations are cheap to
+        create, send and record.
 Rule 2: the bridge numbers its requests; the client replies to each `id` with exactly one `StoreReply`.
-Rule 3: the bridge receives replies, watch events and session states in one order, the order of their occurrence.
+Rule 3: the bridge receives all replies, watch events and session states in the order of their occurrence.
 Rule 4: if a connection is lost or a session expires, the client first replies to every request in flight
         (CONNECTION_LOSS, SESSION_EXPIRED), and then sends the `SessionState`.
 

@@ -40,7 +40,7 @@ class Selection(NamedTuple):
 
     @property
     def has_all_records(self) -> bool:
-        """Return whether all records of a selected run are selected."""
+        """Return whether the selection matches all records of each run that `has_run` accepts."""
         return self.actors is None and self.start == -math.inf and self.end == math.inf
 
     def has_record(self, actor: str, at: float) -> bool:

@@ -66,8 +66,8 @@ class Arm(NamedTuple):
 class DropWatches(NamedTuple):
     """Yielded by a request handler of the ZooKeeper bridge to drop watches of the actor that sent the request.
 
-    A watch is dropped if its event is one of `events` and its key is one of `keys`. If `keys` is None, the watches with
-    all keys are dropped.
+    A watch is dropped if its event is one of `events` and its key is one of `keys`. If `keys` is None, the key is
+    ignored.
     """
 
     events: tuple[str, ...]

@@ -228,8 +228,8 @@ class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
     The submitting thread starts it, and kazoo's connection thread continues it. Both threads hold the client's gate
-    while they do so. A separate lock could cause a deadlock: when a connection is lost, the gate and the separate lock
-    would be acquired in the opposite order.
+    while they do so. A separate lock could cause a deadlock. To send a part, a thread would acquire the lock and then
+    the gate. After a lost connection, kazoo's thread would acquire the gate and then the lock.
     """
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:

@@ -254,9 +254,9 @@ class WatchTable:
 
 
 def start_watching(question: StartWatching) -> Conversation:
-    """Set the watches of the named events whose paths have no keys.
+    """Set the watches for the named events, except on paths that contain a key (a broker id or a topic).
 
-    Watches of paths with keys (broker ids, topics) are set by the requests that read those paths.
+    The watch on a path with a key is set by each request that reads the path.
     """
     chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
     yield Arm(

@@ -183,9 +183,9 @@ class ReplicaFetcherManagerActor(Dispatcher):
 
 
 def fetcher_id(partition: TopicPartition, fetchers: int) -> int:
-    """Return the fetcher id of a partition among its leader's fetchers.
+    """Return the fetcher id of a partition, from 0 to `fetchers` - 1; `fetchers` is the number of fetchers per leader.
 
-    Kafka's rule: the hash of the topic's name is Java's (`AbstractFetcherManager.getFetcherId`).
+    The id is computed as in Kafka, with Java's hash of the topic's name (`AbstractFetcherManager.getFetcherId`).
     """
     hashed = _as_int32(31 * java_hash(partition.topic) + partition.partition)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % fetchers

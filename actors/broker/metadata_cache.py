@@ -3,15 +3,15 @@
 Rule 1: a request of the replica manager gets its reply at once. A response to a client is built in slices (actors.md 3)
         from one view, which a later UpdateMetadata does not change.
 Rule 2: the response for all topics is created once per view; all clients receive the same objects.
-Rule 3: clients of this node's controller wait until their created topics are visible here, or their deleted topics are
-        gone (Kafka's purgatory). Once a topic is as expected, the client no longer waits for it, even if the topic
-        changes later.
+Rule 3: on the controller's node, the response to CreateTopics, CreatePartitions, DeleteTopics or ElectLeaders waits
+        until the change is visible here (Kafka's purgatory). Once a topic is as expected, the response no longer waits
+        for the topic, even if the topic changes later.
 Rule 4: a missing topic that a client names is created if the settings and the client permit it. The client's request is
         sent to the actor that creates topics, which sends it back with the outcome. Other requests do not wait
         meanwhile.
 
-Kafka: `MetadataCache` (`ZkMetadataCache`); a response that waits for topics (rule 3) is a `DelayedCreatePartitions` or
-`DelayedDeleteTopics` in Kafka's purgatory.
+Kafka: `MetadataCache` (`ZkMetadataCache`); a response that waits (rule 3) is a `DelayedCreatePartitions`,
+`DelayedDeleteTopics` or `DelayedElectLeader` in Kafka's purgatory.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ class LocalCluster:
         return 0 if busy([port]) else port
 
     def _await_vacancy(self, stopping: Callable[[], bool]) -> None:
-        """Wait until no broker is registered with the id of one of the nodes.
+        """Wait until ZooKeeper has no registration with the id of any node of this cluster.
 
         A killed broker stays registered until its session expires.
         """

@@ -128,7 +128,10 @@ class ReassignmentAdmin:
         self._print_line(f"Successfully started partition reassignment{plural} for {names}")
 
     def verify(self, plan_json: str, preserve_throttles: bool) -> None:
-        """Print the progress of a plan; remove the throttles if no reassignment is active."""
+        """Print the progress of a plan, and remove the throttles if no reassignment is active.
+
+        The throttles stay if `preserve_throttles` is True.
+        """
         plan = parse_plan(plan_json)
         everything = self._assignments()
         self._print_line("Status of partition reassignment:")

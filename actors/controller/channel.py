@@ -155,19 +155,19 @@ class BrokerChannelActor(FlowActor):
         self._enqueue(message)
 
     def receiveMsg_LeaderAndIsrPart(self, message: LeaderAndIsrPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until its last part, the request itself, arrives."""
+        """Store this part of a large request until the request, which has the remaining entries, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_UpdateMetadataPart(self, message: UpdateMetadataPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until its last part, the request itself, arrives."""
+        """Store this part of a large request until the request, which has the remaining entries, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_StopReplicaPart(self, message: StopReplicaPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until its last part, the request itself, arrives."""
+        """Store this part of a large request until the request, which has the remaining entries, arrives."""
         self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:
-        """Store this part of a large response until its last part, a Received message, arrives."""
+        """Store this part of a large response until the Received message, which has the remaining entries, arrives."""
         self._answer_parts.append(message.part)
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:

@@ -6,13 +6,13 @@ Rule 2: when this broker becomes leader of a partition, a child actor reads the 
         groups of the partition are loading. When another broker becomes leader, the groups are unloaded: waiting
         requests fail, and the state is dropped.
 Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then it is sent to the group's actor.
-        If the group does not exist, this actor responds. A first JoinGroup creates the group, and so does a first
-        offset commit by a client that uses the group id without joining the group.
+        Three requests create a group that does not exist: a JoinGroup without a member id, an OffsetCommit without
+        a generation, and a TxnOffsetCommit. This actor responds to all other requests for such a group.
 Rule 4: a request about several groups is sent to each of these groups. The response is sent when all of them have
         answered.
-Rule 5: when a transaction ends, a TransactionEnded message is sent to those groups of the marked partition that have
-        offsets of the transaction's producer. While the groups are being loaded, the message waits, because the loader
-        may have read the partition before the marker was appended.
+Rule 5: when all in-sync replicas of a partition have a transaction's marker, a TransactionEnded message is sent to
+        groups of the partition: those with offsets of the transaction's producer. While the groups are being loaded,
+        the message waits, because the loader may have read the partition before the marker was appended.
 
 Kafka: `GroupCoordinator`.
 """

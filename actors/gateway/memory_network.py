@@ -63,7 +63,10 @@ class Wire(Protocol):
         """Send a message from `source` to `target`: call `deliver` when it arrives, or never if it is lost."""
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Return whether the wire between two hosts has no faults and will call `disturbed` when a fault begins."""
+        """Return whether the wire between two hosts has no faults.
+
+        If the result is True, the code that later causes a fault must call `MemoryNetwork.disturbed`.
+        """
 
 
 class NetworkObserver(Protocol):

@@ -150,10 +150,10 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
 
 
 def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Return the fields of NodeSettings that these properties set; the other settings of the nodes are fixed.
+    """Return the values of the NodeSettings fields that these properties set, by field name.
 
     Raises:
-        SettingsError: With all errors, including properties that do not correspond to a field.
+        SettingsError: Some properties do not correspond to a field, or, if all do, some values are invalid.
     """
     errors = [
         f"{name} cannot be set here" if name in _ACTING else _unknown(name)

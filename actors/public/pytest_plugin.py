@@ -73,7 +73,7 @@ def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]
     """Create topics that are deleted after the test.
 
     `kafka_topics(cluster, partitions=3)` takes the arguments of `create_topic`, and returns the topic's name. The
-    default name is the name of the test with a number.
+    default name is the test's name, followed by a hyphen and a number.
     """
     made: list[tuple[KafkaCluster, str]] = []
 

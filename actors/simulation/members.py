@@ -162,7 +162,10 @@ class Members:
             member.end(silently)
 
     def read_back(self, nodes: Sequence[int]) -> None:
-        """Describe each group and fetch its committed offsets, from the coordinator that one of `nodes` returns."""
+        """Request each group's description and committed offsets from the group's coordinator.
+
+        Each FindCoordinator request is sent to one of `nodes`, or to any node if `nodes` is empty.
+        """
         for group in self.groups.values():
             group.fetched = group.described = None
             self.find_coordinator(group, partial(self._read_from, group), nodes)

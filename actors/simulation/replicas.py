@@ -147,7 +147,10 @@ class Replicas:
         return max((view.high_watermark for view in self.logs_of(partition).values()), default=0)
 
     def touched(self, cluster: Cluster, node: int, effect: AdapterCall, message: Any) -> Iterator[Any]:
-        """Process a call of the I/O adapter "logs"; yield LogCalled or HighWatermarkRaised for the invariants."""
+        """Process a node's call to the I/O adapter "logs", and yield its events for the invariants.
+
+        The events are HighWatermarkRaised and LogCalled; a call can yield none, one or both.
+        """
         method, result, now = effect.method, effect.result, cluster.now
         if method == "checkpoint":
             self._checkpointed(cluster, node)

@@ -315,7 +315,10 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
 
 
 def new_partitions_have_live_isr_members(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
-    """The ISR of a new partition has no broker that has long been dead."""
+    """Each ISR member of a new partition is registered, or was registered recently.
+
+    The invariant fails if the member has been unregistered for more than ELECTION seconds of the controller's term.
+    """
     now, term = law.cluster.now, law.controlled_for()
     for replica in change.after.isr if change.before is None else ():
         dead = now - law.unregistered_at.get(replica, 0.0)

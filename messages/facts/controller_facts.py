@@ -239,7 +239,7 @@ class ControllerFacts:
         controller.in_office, controller.dead_generation = False, generation
 
     def _idle(self, controller: _Controller, count: int) -> None:
-        """Emit that the first `count` queued events ended without a write or request."""
+        """Remove the first `count` events from the queue, and emit an EventWithoutEffect for each of them."""
         over, controller.queue = controller.queue[:count], controller.queue[count:]
         for each in over:
             self._emit(EventWithoutEffect(each.event.place, each.event, controller.idle_reason(each)))

@@ -70,10 +70,11 @@ class ControllerEventHandled(NamedTuple):
 
 
 class StateWrite(NamedTuple):
-    """A write of a partition's state to its znode, with the controller and the controller event that caused the write.
+    """A partition's state that a controller or leader, named in `by`, wrote to the znode or read from it.
 
-    `version` is the version of the znode, -1 if unknown. `read` is True if the controller `by` only read the state. The
-    write is then not recorded, because the writer was killed before ZooKeeper's answer, or has no trace.
+    `event` is the controller event that caused the write or read. `version` is the version of the znode, -1 if unknown.
+    `read` is True if a controller only read the state. The traces may lack the write of such a state: its writer was
+    killed before ZooKeeper's answer, or has no trace.
     """
 
     place: TracePosition

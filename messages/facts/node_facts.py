@@ -143,7 +143,7 @@ class NodeFacts:
             self._emit(MinInsyncReplicas(place, partition, replicas))
 
     def on_disk(self, place: TracePosition, record: TraceRecord) -> None:
-        """Store the log end offset after each call of a partition to its log; emit a fact for each truncation."""
+        """Store the log end offset that an operation on a partition's log returns; emit a fact for each truncation."""
         if record.actor != PARTITION:
             return
         for effect in record.effects:

@@ -60,7 +60,7 @@ class MessageEncoder:
         return name, value if plain is None else plain(value, self)
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
-        """Return the tuple itself, not a reference to it; `plain` converts the entries, if it is not None."""
+        """Return the whole tuple, not a reference to it; convert each entry by `plain` unless `plain` is None."""
         return value if plain is None else tuple([plain(entry, self) for entry in value])
 
 
@@ -141,7 +141,7 @@ _CODEC = MessageDecoder()
 
 
 def decode(name: str, payload: bytes | msgspec.Raw) -> Any:
-    """Decode a recorded message by a MessageDecoder with the default `address`. Raises UnknownType, BadPayload."""
+    """Decode a recorded message by a `MessageDecoder()` without arguments. Raises UnknownType, BadPayload."""
     return _CODEC.decode(name, payload)
 
 

@@ -123,7 +123,7 @@ class FrameText(MessageEncoder):
                 type_, payload = box(message)
             except (TraceError, *UNFIT) as reason:
                 type_, payload = _without_form(message, reason)
-            # Build the row in one expression, with inlined address texts: building rows is most of the recording cost.
+            # Building rows is most of the cost of recording. So this is one expression, and inlines `address_text`.
             rows.append(
                 (
                     n,

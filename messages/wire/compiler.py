@@ -124,10 +124,10 @@ class EntryCodec(NamedTuple):
 
 
 def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -> EntryCodec:
-    """Return the codec of the entries of a message's list in one version.
+    """Return functions that encode and decode entries of a message's list in one version of the API.
 
     Raises:
-        ValueError: In this version, no array has the entries as rows that can be decoded without the message.
+        ValueError: In this version, the entries cannot be decoded without the rest of the message.
     """
     writer, reader = _Writer(layout, version, bindings), _Reader(layout, version, bindings, 0)
     return EntryCodec(writer.compile_rows(kind), reader.compile_rows(kind), writer.rows_of(kind)[2])
@@ -234,7 +234,7 @@ class _Code:
         )
 
     def step(self, *lines: str) -> None:
-        """Generate code that counts a struct and, after each SLICE structs, runs `lines` and yields."""
+        """Generate code that counts a struct; after every SLICE structs, the code runs `lines` and yields."""
         self.emit("left -= 1", "if not left:", "    left = SLICE", *(f"    {line}" for line in lines), "    yield")
 
     def finish(self, name: str) -> Any:

@@ -73,7 +73,7 @@ def test_a_tutorial_shows_the_real_output(page: Path, tmp_path: Path) -> None:
             assert name, "the first line names the file"
             (folder / name[1]).write_text(content, "utf-8")
         elif language == "diff":
-            command = ["patch", "--strip=1", "--no-backup-if-mismatch"]
+            command = ["patch", "--strip=1", "--fuzz=0", "--no-backup-if-mismatch"]
             subprocess.run(command, cwd=folder, input=content, text=True, check=True, capture_output=True)
         elif language == "text":
             assert missing(content, output) == [], output

@@ -83,7 +83,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @property
     def now(self) -> float:
-        """Seconds on the base's clock, constant during one delivery. Thespian's bases use the machine's clock."""
+        """The time in seconds on the actor system's clock.
+
+        On LocalBase the time is constant during a delivery. On Thespian's bases it is `time.monotonic()`.
+        """
         ref = self._myRef
         return ref.base.now if isinstance(ref, ActorRef) else time.monotonic()
 
@@ -100,7 +103,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
         return ref.base.n if isinstance(ref, ActorRef) else 0
 
     def serve(self, event_id: int) -> None:
-        """From now on, send messages with `event_id`, the id of the earlier work that the handler continues."""
+        """Set the event id of the messages that the running handler sends from now on.
+
+        A handler that continues earlier work passes the event id of that work.
+        """
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.base.serve(event_id)

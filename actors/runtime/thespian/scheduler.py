@@ -240,9 +240,9 @@ class VirtualScheduler:
         return place
 
     def _is_armed(self, due: float, place: int) -> bool:
-        """Return whether a timer of base number `place` is due at `due` or earlier.
+        """Return whether the base at `place` has a timer that is due at `due` or earlier.
 
-        If the base's next timer is due later, store the time of that timer.
+        If the base's next timer is later, add the time of this timer to `_timers`.
         """
         base = self._bases.get(place)
         armed = None if base is None else self._next_timer(base)

@@ -171,7 +171,7 @@ class DeliveryKeeper:
         self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def write_if_due(self) -> None:
-        """Decide whether to write the kept deliveries now, and write them; subclasses implement it."""
+        """Write kept deliveries if a write is due; subclasses implement this method."""
 
 
 class Recorder(DeliveryKeeper):

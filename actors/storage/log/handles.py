@@ -31,7 +31,11 @@ _every: weakref.WeakSet[Handles] = weakref.WeakSet()
 
 
 def opening(open: Callable[[], T]) -> T:
-    """Return `open()`. If the process has no free file descriptor, call `open` once more (rule 2). Raises OSError."""
+    """Return `open()`. If no file descriptor is free, close all log files, and call `open` once more (rule 2).
+
+    Raises:
+        OSError: The error of the last call of `open`.
+    """
     try:
         return open()
     except OSError as error:

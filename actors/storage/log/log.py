@@ -584,7 +584,7 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # first, because a crash in between could leave outdated snapshots
+        self.producers.remove_snapshots(0, offset)  # before the records: else, a crash could leave outdated snapshots
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)
