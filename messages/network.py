@@ -119,8 +119,8 @@ class ClientResponse(Message):
     If `response` is None (for example, for a produce request with acks=0), nothing is sent, and the next request
     begins.
 
-    A `rest` other than 0 makes the response's fetch session idle until `FetchSessionWoken`. `rest` is then the epoch of
-    the session's next poll. The listener holds each poll of an idle session for the poll's maximum wait. Then the
+    If `rest` is not 0, the response's fetch session is idle until `FetchSessionWoken`, and `rest` is the epoch of the
+    session's next poll. The listener holds each poll of an idle session for the poll's maximum wait. Then the
     listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
     """
 

@@ -25,7 +25,7 @@ class StopChildren(Message):
 class QueuedMessage(Message):
     """A message in the queue, as a snapshot stores it; `kind` and `cause` are those of its trace record.
 
-    `event_id` is the event id of the sender's delivery.
+    `event_id` is the current event id of the handler when it sent the message.
     """
 
     receiver: ActorAddress

@@ -41,7 +41,7 @@ def moment(at: float, zone: tzinfo | None, begin: float, end: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration with the precision that its length needs."""
+    """Return a duration as text; a longer duration has less precision: 12 ms, 3.4 s, 2 min 5 s, 3 h 10 min."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120:

@@ -1,13 +1,13 @@
 """Start a ZooKeeper server from the jars that PySpark contains; only Java must be installed.
 
 Rule 1: the server is a separate process with its own log file. It ends when this process ends (`guardian`).
-Rule 2: `start` returns when the server handles requests. Otherwise it raises ZooKeeperStartFailed. The message says,
-        for example, that Java is missing or that the port is in use, or it has the last lines of the server's log.
-        `start` waits as long as the log grows, because a server starts slowly if it has much data or if the machine is
-        busy.
+Rule 2: `start` waits until the server handles requests. If the start fails, `start` raises ZooKeeperStartFailed. The
+        error's text has the reason (for example, a missing Java or a port in use) or the last lines of the server's
+        log. `start` waits as long as the log grows, because a server starts slowly if it has much data or if the
+        machine is busy.
 Rule 3: the data directory and the port stay the same after `stop` and another `start`, so clients can reconnect.
-Rule 4: the server runs in its data directory and uses relative file names. Java's properties files have their own
-        escapes and encoding, so they never contain the directory's path.
+Rule 4: the server runs in its data directory, and its configuration files contain only relative paths. An absolute
+        path would need the escapes and the encoding of Java's properties files.
 
 PySpark is only located, never imported.
 """

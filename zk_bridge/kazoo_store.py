@@ -251,7 +251,7 @@ class _StoreReading:
         self.answers = [([], [])] * len(parts)
 
     def go_on(self) -> None:
-        """Send the next parts. Send the reply if no part is in flight."""
+        """Send further parts, unless a part has failed. If no part is in flight afterwards, send the reply."""
         with self.gate:
             while self.parts and self.in_flight < self.window and self.code == OK:
                 index, part = self.parts.popleft()

@@ -96,7 +96,7 @@ class _Watch:
     def __init__(self, row: WatchRow, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
-        self.arms = arms  # the kind of read that set this watch, a field of Arm: data, exists or children
+        self.arms = arms  # the kind of read that set this watch: data, exists or children (the fields of Arm)
         self.present: bool | None = None
         self.watchers: list[Any] = []
         self.notified: list[bool] = []

@@ -13,8 +13,8 @@ Rule 5: only an admin client, recognised by its name, may write to internal topi
 Rule 6: fetches ignore the results of an actor that no longer hosts its partition. If a partition is stopped or
         fails, its part of each pending request gets the error code of rule 2, whether or not the partition had received
         that part.
-Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate of throttled
-        replicas is published likewise, until it is zero.
+Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, if there are any. The rate at which
+        throttled replicas fetch is published at the same time, if it has changed.
 Rule 8: a transaction marker must be replicated to all in-sync replicas before the partition's result is accepted. The
         group coordinator is notified at once of a marker in its topic, without waiting for the request's other
         partitions (`core.broker.partition_markers`).

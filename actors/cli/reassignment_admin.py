@@ -191,7 +191,11 @@ class ReassignmentAdmin:
             raise CommandFailed(IN_PROGRESS)
 
     def _alter(self, plan: Mapping[TopicPartition, tuple[int, ...] | None], failure: str) -> None:
-        """Send the plan to the controller; None cancels a reassignment. Raise CommandFailed with returned errors."""
+        """Send the plan to the controller; a value of None cancels the reassignment of that partition.
+
+        Raises:
+            CommandFailed: The response has errors. The exception's text is `failure` and these errors.
+        """
         by_topic: dict[str, list[ReassignablePartition]] = {}
         for (topic, number), replicas in plan.items():
             by_topic.setdefault(topic, []).append(ReassignablePartition(number, replicas))

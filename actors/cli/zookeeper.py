@@ -66,7 +66,7 @@ def cluster_options(command: Command) -> Command:
 
 
 def address_of(address: str | None, directory: Path | None, bootstrap_server: str | None) -> str:
-    """Return the ZooKeeper address of the options.
+    """Return the ZooKeeper address that the options specify.
 
     Raises:
         click.UsageError: The options name no address, or two.

@@ -183,7 +183,7 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
 
 
 def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Find a replica that is not in the ISR at the end of the trace, and since when."""
+    """Find a replica that is not in the ISR at the end of the trace, and the time when it left the ISR."""
     history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     if not history or assigned is None:
         return None
@@ -210,8 +210,8 @@ def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last interval without a leader.
 
-    The recorded states do not always show this interval: a controller that notices the loss late elects the next leader
-    at once.
+    Such an interval does not need a recorded state without a leader: a controller can replace a lost leader with a
+    single write. This write then shows the interval.
     """
     found: Seen | None = None
     gap: StateWrite | None = None

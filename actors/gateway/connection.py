@@ -199,7 +199,7 @@ class Connection:
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:
-        """Stop or resume new requests and the reading of the socket, after the gateway was paused or resumed."""
+        """Stop or resume beginning requests and reading the socket, after the gateway was paused or resumed."""
         self._begin_next()
 
     # ------------------------------------------------------------------------------------------------ requests

@@ -54,5 +54,5 @@ class GarbageCollectionSchedule:
 
 
 def leave() -> None:
-    """Skip the garbage collection at the end of the process, which would examine all objects."""
+    """Skip the last garbage collection of this process, which would examine all objects."""
     gc.freeze()

@@ -487,7 +487,7 @@ class MemoryCluster:
             self._members[fault.broker].node.notify(notice)
 
     def _block(self, id: int, seconds: float) -> None:
-        """Block a node for a time, because its disk is slow."""
+        """Block a node for `seconds`, to simulate a slow disk."""
         if id in self._members:
             self._scheduler.hold(self._members[id].node.base, seconds)
 

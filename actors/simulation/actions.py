@@ -341,7 +341,8 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
 def _choose_stranding(chance: random.Random, known: PlannedTopics) -> Chosen:
     """Choose a partition for `_strand`.
 
-    The topic's name is not used again: the later deletion of the topic waits for a broker that does not exist.
+    The topic's name is not used again, because the topic's deletion never ends. It waits for a broker that does not
+    exist.
     """
     topic = known.topic(chance)
     if topic is None:

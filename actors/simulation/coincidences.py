@@ -37,7 +37,7 @@ class Occasion(NamedTuple):
     duration: float
 
     def node(self) -> str:
-        """Draw a node."""
+        """Return the id of a random node."""
         return str(self.chance.randrange(self.brokers))
 
     def at(self, earliest: float, latest: float) -> float:

@@ -6,7 +6,7 @@ Rule 1: a request is stale if an earlier response shows that the receiver had al
         generation. If a node handles two requests in one step, the order of handling decides which of them is stale. If
         a LeaderAndIsr request is based on an older version of the state znode, the receiver responds without an error
         and ignores the request.
-Rule 2: a process is a node and the number of its start: a restarted broker has accepted nothing yet.
+Rule 2: each start of a node is a separate process, so a restarted broker has accepted nothing yet.
 Rule 3: a group member counts as silent from its last request or response on. It does not count as silent while one of
         its requests waits for a response. This rule holds only as long as one process coordinates the group: a new
         coordinator restarts all session timeouts.
@@ -423,7 +423,7 @@ class Exchanges:
             return
         view.since = view.since or now
         is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
-        if is_dynamic and arrival.is_current:  # requests to a former coordinator confirm no member
+        if is_dynamic and arrival.is_current:  # only the current coordinator can confirm a member
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.confirmed.setdefault(request.group_id, {})
             members[request.member_id] = Confirmation(request.generation_id, arrived_at, until)

@@ -588,7 +588,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
 
 
 def _groups(law: Checker) -> Iterator[SimulatedGroup]:
-    """Yield the groups whose partition of __consumer_offsets can commit records or does not exist."""
+    """Yield each group whose partition of __consumer_offsets does not exist, or has a leader that can commit."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
         if partition not in law.states or can_commit(law, partition):

@@ -65,9 +65,9 @@ class LogView:
         return found
 
     def readable_since(self, offset: int, committed: bool) -> float | None:
-        """Return the time since which consumers can read an offset. `committed`: whether they use READ_COMMITTED.
+        """Return the time since which consumers can read an offset; None if they cannot read it.
 
-        Returns None if they cannot read it.
+        `committed` is whether the consumers use READ_COMMITTED.
         """
         since = None
         for at, high_watermark, stable in reversed(self.limits):

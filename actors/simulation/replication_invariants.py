@@ -338,7 +338,7 @@ def only_the_active_controller_changes_topics(law: Checker, change: TopicWritten
 
 
 def preferred_leaders_are_looked_for(law: Checker, change: Ticked) -> Iterator[str]:
-    """A controller checks for leader imbalance each `leader.imbalance.check.interval.seconds`."""
+    """A controller checks for leader imbalance at intervals of `leader.imbalance.check.interval.seconds`."""
     node, cluster = law.controller, law.cluster
     if node not in cluster.machines or not cluster.machines[node].settings.auto_leader_rebalance_enable:
         return

@@ -133,7 +133,7 @@ class TransactionalProducers:
         self._stopped.add(id)
 
     def is_stopped(self, id: str) -> bool:
-        """Return whether incarnations of the id begin no more transactions."""
+        """Return whether the id was stopped by `end`; a stopped id begins no further transaction."""
         return id in self._stopped
 
 

@@ -200,5 +200,5 @@ class Debugger:
         return StatePartReader(path).value(self.base)
 
     def changed(self, path: StatePath) -> StateChange | None:
-        """Return the last delivery up to this position that changed the part."""
+        """Return the last delivery, up to this position, that changed the part of the state at `path`."""
         return last_change(self.run.run, path, self.n, tuple(self._kept.found.values()))

@@ -812,7 +812,7 @@ class _Writer(_Code):
             run.clear()
 
     def nested(self, kind: _Class, field: Field, source: str) -> str:
-        """Return the expression of an array of structs inside a row."""
+        """Return the generated expression that encodes `field`, an array of structs, as a part of a row."""
         attribute = kind.attribute(field.name)
         element = self.class_of(None if attribute is None else kind.element(attribute))
         item = self.fresh("item")

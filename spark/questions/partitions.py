@@ -58,9 +58,9 @@ def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes.
 
     Returns:
-        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If a broker's log
-        does not show the replaced ISR, the election may be neither in `clean` nor in `unclean`. A partition's first
-        leader is not counted.
+        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If `states` come from
+        logs of brokers, a replaced ISR may be unknown. Such an election is in `count`, but not in `clean` or `unclean`.
+        A partition's first leader is not counted.
     """
     key = ["topic", "partition", "leader", "leader_epoch"]
     chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))

@@ -73,7 +73,7 @@ def format_plan(plan: Plan) -> str:
 
 
 def parse_topics(text: str) -> list[str]:
-    """Return the topics in a JSON file of topics to move, sorted.
+    """Parse the content of a topics-to-move JSON file; return its topics in sorted order.
 
     Raises:
         Refused: The file is invalid.

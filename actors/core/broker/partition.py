@@ -265,8 +265,8 @@ class Partition(HostedReplica):
     def _fenced(self, leader_epoch: int) -> int:
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
-        A fetcher is stopped only after the partition has accepted a new role or a stop. So messages that the fetcher
-        sent earlier may still arrive after that.
+        When the partition changes its role or is stopped, its fetcher is stopped only later. So messages of the fetcher
+        may arrive after the change.
         """
         if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
             probe("a follower refuses data of another leader epoch")

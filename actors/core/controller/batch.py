@@ -129,7 +129,11 @@ class _LeaderAndIsrPart(NamedTuple):
     def next_of(
         cls, before: Iterator[_LeaderAndIsrPart], entries: tuple[LeaderAndIsrPartitionState, ...]
     ) -> _LeaderAndIsrPart:
-        """Return the previous broker's next part if that part has these entries, otherwise a new part."""
+        """Return the next part from `before` if it has these entries, otherwise a new part.
+
+        Args:
+            before: The parts of the request to the previous broker.
+        """
         shared = next(before, None)
         return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
 

@@ -99,7 +99,7 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """Send the replica states of these topics to TopicDeletionActor, if the topics are queued for deletion.
 
-    This is necessary if other code than a plan's steps has changed the states, or if a step's change was refused.
+    This is necessary if the states were changed by code outside a plan's steps, or if a step's change was refused.
     """
     changed = yield from _deletion_states(context, (topic for topic in topics if topic in context.queued))
     if changed:

@@ -160,7 +160,11 @@ def _free(table: dict[object, object]) -> Flow[None]:
 
 
 def _clear(context: ControllerContext, current: ControllerRead) -> Flow[ControllerRead]:
-    """Delete /controller if this session created it for an ended term (rule 4); return its content afterwards."""
+    """Delete /controller if this session created it for an ended term (rule 4).
+
+    Returns:
+        A read without a controller if this call deleted /controller, otherwise `current`.
+    """
     if context.active or not current.ours:
         return current
     probe("a controller deletes its own /controller after its term")

@@ -345,10 +345,10 @@ class FlowActor(Dispatcher):
             self._resume(result)
 
     def _lost(self, first: int) -> None:
-        """Handle the deadline of open questions; `first` is the lowest id of these questions.
+        """Throw LostAnswer into the flow if answers are missing at the deadline; `first` is the lowest question id.
 
-        If the questions were answered, nothing happens. The timer can expire even then, because on Thespian's bases it
-        cannot be cancelled.
+        If all answers have arrived, nothing happens. On Thespian's bases the timer cannot be cancelled, so it can
+        expire after the last answer.
         """
         if self._awaited == first:
             self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))

@@ -145,7 +145,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
-        """Deliver a message that also affects the system."""
+        """Deliver one of Thespian's system messages to an actor; status and exit requests also affect the system."""
 
     @abstractmethod
     def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
@@ -391,7 +391,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
     def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
-        """Send to an address that is not an ActorRef of this system: an ActorRef of another system, or a plain text."""
+        """Send to an ActorRef of another system, or to an address that has only a text."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
             to.base.inject(to, message, sender)

@@ -55,7 +55,7 @@ class System(Protocol):
         """Record `error` as the running delivery's error, although the actor has handled it itself."""
 
     def serve(self, event_id: int) -> None:
-        """Set the event id of the running handler from now on."""
+        """Set the current event id of the running handler; messages that it sends later get this id."""
 
     def create_child(
         self,

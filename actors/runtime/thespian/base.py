@@ -343,7 +343,10 @@ class LocalBase(Kernel):
             self._exit_children(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
-        """Deliver one of Thespian's own messages that also affects the system."""
+        """Deliver one of Thespian's system messages to an actor.
+
+        The actor system itself replies to a status request. After an exit request, it ends the actor.
+        """
         if isinstance(message, Thespian_StatusReq):
             children = self.register.children(to)
             self.send_as_system(sender, actor_status(to, self.system_address, children, self.timers, self.queue), to)

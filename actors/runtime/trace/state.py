@@ -286,7 +286,7 @@ class _Decoder:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield an object's attributes by name, those in slots included."""
+    """Yield an object's attributes in the order of their names, including those in slots."""
     slots = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ()) if name != "__weakref__"]
     for name in sorted({*slots, *getattr(value, "__dict__", {})} - {"__dict__"}):
         if hasattr(value, name):

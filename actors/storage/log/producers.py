@@ -83,9 +83,9 @@ class Batch(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """An entry of a producer snapshot: a producer and one retained batch; without a batch, `last_offset` is -1.
+    """An entry of a producer snapshot: a producer and one of its batches.
 
-    `timestamp` is in ms.
+    `last_offset` is -1 if the producer has no batch. `timestamp` is in ms.
     """
 
     producer_id: int

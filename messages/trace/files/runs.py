@@ -299,9 +299,11 @@ def _recorded_end(path: Path) -> Ended | None:
 class RunRecords:
     """An iterator over the records of a run, in order; it can be used once.
 
-    It yields only the records that follow delivery `after`. A record that is not a delivery has the number of the
-    delivery that it follows. Such a record is therefore also yielded if its number is `after`. `end` is the last record
-    of the run, or None if the run was interrupted.
+    `end` is the last record of the run, or None if the run was interrupted.
+
+    Args:
+        after: The number of a delivery: only the records that follow this delivery are yielded. A record that is not a
+            delivery has the number of the delivery that it follows, so it is yielded even if its number is `after`.
 
     Raises:
         Damaged: During the iteration: the files are damaged.
