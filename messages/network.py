@@ -156,8 +156,8 @@ class WakeFetchSession(Message):
 class FetchSessionWoken(Message):
     """A message from a listener: a fetch session is no longer idle; `epoch` is the epoch of its next request.
 
-    `used_at` is the time of the last poll. If the listener holds a poll of the session, the listener sends this poll
-    next, as a ClientRequest with the remaining wait.
+    `used_at` is the time of the session's last poll (fetch request). If the listener holds an unanswered poll of the
+    session, the listener sends this poll next, as a ClientRequest with the remaining time as its maximum wait.
     """
 
     session_id: int

@@ -84,7 +84,7 @@ class BridgeCore:
         store: The store's address.
         subscriber: The address that receives the session events.
         send: Called with (receiver, message) for each outgoing message.
-        serve: Called with the id of the event to which the following messages belong.
+        serve: Called with an event id before messages that belong to this event are sent.
     """
 
     def __init__(

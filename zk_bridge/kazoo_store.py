@@ -109,7 +109,7 @@ class KazooStore:
         self._client.start_async()
         if not self._announced.wait(self._connection_timeout):
             self._sink = None
-            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # may take another timeout
+            threading.Thread(target=self.stop, name="zookeeper-stop", daemon=True).start()  # `stop` may block
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
@@ -155,7 +155,7 @@ class KazooStore:
 
         def made(path: str, code: int, value: Any) -> None:
             code = value[0] if code == OK else code
-            if code not in (OK, NODE_EXISTS):  # after a connection failure, the next connection tries again
+            if code not in (OK, NODE_EXISTS):  # not final: `_make_chroot` runs again at the next connection
                 self._trouble = f"chroot {path} cannot be made: {CODE_NAMES.get(code, code)}"
             elif path == self.prefix:
                 self._announce(connected)
@@ -182,12 +182,11 @@ class KazooStore:
         self.send(transaction, done)
 
     def _arm(self, request: StoreArm) -> None:
-        """Pipeline SetWatches for nodes known to exist or to be absent, and an `exists` request for each other node.
+        """Pipeline the requests that set the watches, and send the StoreReply after the last response.
 
-        The StoreReply is sent after the last response.
-
-        When watches are set again, the nodes in the field `exists` are known to be absent, so SetWatches covers them
-        too.
+        SetWatches sets many watches at once, but only for nodes known to exist or to be absent. The nodes in `data` and
+        `children` exist. If the request has `since`, the nodes in `exists` are absent. Otherwise they may exist, and
+        each of them gets its own `exists` request.
         """
         present = [False] * (len(request.exists) if request.since is None else 0)
         worst = [OK]

@@ -1,6 +1,6 @@
 """The interface of the bridge's ZooKeeper client.
 
-The client executes operations, and delivers replies and watch events in the order of the server.
+The client executes operations. It delivers replies and watch events in the order in which the server sends them.
 """
 
 from __future__ import annotations

@@ -182,7 +182,7 @@ class ConfigsActor(FlowActor):
 
 
 def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, ...]:
-    """Return the current overrides of a topic before they are altered; refuse other resource types."""
+    """Return a topic's current overrides; raise Refused for an unknown topic or another resource type."""
     if kind != TOPIC:
         raise Refused(f"Unknown resource type {kind}")
     if not name:

@@ -175,7 +175,7 @@ class ReplicaFetcherActor(Dispatcher):
     def _is_awaited(self, correlation_id: int) -> bool:
         """Return whether a response belongs to the request in flight.
 
-        Each repetition of the request by the network has increased the correlation id by 1.
+        Each time the network gateway repeated the request, the correlation id increased by 1.
         """
         if self._awaited is None or correlation_id < self._awaited:
             return False

@@ -375,7 +375,7 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
 
 
 def moment_of(text: str) -> datetime:
-    """Return the time that a text YYYY-MM-DDTHH:mm:SS.sss means; without a zone it is UTC.
+    """Parse a time such as "2026-11-21T10:00:00.500" or "2026-11-21T10:00:00+02:00"; the default zone is UTC.
 
     Raises:
         ValueError: The text is not a time.

@@ -236,7 +236,7 @@ class BrokerChannelActor(FlowActor):
     # ---------------------------------------------------------------------------------------------- responses
 
     def event_id_of(self, message: Message) -> int:
-        """Return the in-flight request's event id for its response, the current event id for other messages."""
+        """Return the in-flight request's event id if `message` is its response, otherwise the current event id."""
         in_flight = isinstance(message, Received) and message.correlation_id == self._awaited
         return self._queue[0].event_id if in_flight else self.event_id
 

@@ -526,7 +526,10 @@ def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
 
 
 def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePosition) -> Fact | None:
-    """Return the decision or InitProducerId request that first gave this producer id an epoch above `epoch`."""
+    """Return the first fact up to `until` that gave this producer id an epoch above `epoch`.
+
+    The fact is a TransactionDecision or a successful InitProducerId request.
+    """
     found: list[TransactionDecision | TransactionRequest] = [
         *(each for each in facts.decisions if not each.loaded),
         *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", NONE)),

@@ -96,11 +96,11 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "a test injected the fault '{fault}' into {api} of client {client_id} at broker {node}", FAULT
     ),
     (BrokerGone, "timeout"): StepText(
-        "controller {by} noticed that broker {broker} was gone through {event}, {late:.1f} s after its last record: its"
+        "controller {by} noticed through {event} that broker {broker} was gone, {late:.1f} s after its last record: its"
         " ZooKeeper session had to time out first"
     ),
     (BrokerGone, ""): StepText(
-        "controller {by} noticed that broker {broker} was gone through {event}", "Start broker {broker} if it is down."
+        "controller {by} noticed through {event} that broker {broker} was gone", "Start broker {broker} if it is down."
     ),
     (BrokerCame, ""): StepText("broker {broker} registered, which controller {by} noticed through {event}"),
     (StateWrite, "lost"): StepText("{partition} lost its leader: {by} wrote leader none, ISR {isr}, epoch {epoch}"),

@@ -57,7 +57,7 @@ def _ongoing(added: list[TransactionRequest]) -> Answer:
 
 
 def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
-    """Return the sentences about a decided transaction and the partitions without a marker."""
+    """Return the sentences about a decided transaction: its state, and which partitions have no marker."""
     producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
     marked = [each for each in facts.marked if each[1:4] == producer and each.place > decision.place]
     done = {partition for each in marked for partition in each.partitions}

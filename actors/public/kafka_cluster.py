@@ -173,7 +173,7 @@ class KafkaCluster:
             self._remove()
 
     def _remove(self) -> None:
-        """Remove the temporary directory; if `self.keep` is set, remove only the brokers' data in it."""
+        """Remove the temporary directory, but keep its traces and log if `self.keep` is set."""
         if self._named is None:
             import shutil
 

@@ -539,7 +539,10 @@ class Checker:
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether a node was a replica until recently, so that the leader may still treat it as a replica."""
+        """Return whether a reassignment removed this replica less than LATELY seconds ago.
+
+        The leader possibly still treats the node as a replica.
+        """
         return self.cluster.now - self.moved_away.get((node, partition), -math.inf) < LATELY
 
     def was_deleted_since(self, topic: str, moment: float) -> bool:

@@ -341,13 +341,13 @@ class Report:
 
     @property
     def missing(self) -> list[str]:
-        """Return the points that were not reached and have no reason."""
+        """Return the points that were not reached and have no reason for this in `why`."""
         why = self.why
         return [name for name in self.everything if not self.counts.get(name) and name not in why]
 
     @property
     def why(self) -> Mapping[str, str]:
-        """The reasons why points need not be reached, by point."""
+        """A map from each point that need not be reached to the reason."""
         return {**self.rare, **self.reasons}
 
     @property

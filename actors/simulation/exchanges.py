@@ -107,9 +107,9 @@ class GroupView:
 
 
 class Confirmation(NamedTuple):
-    """A period in a generation, from `since` to `until`, in which the coordinator must not remove this member.
+    """A member's confirmation in a generation: the coordinator must not remove the member from `since` to `until`.
 
-    See rule 4 of this module.
+    Rule 4 of this module lists what ends a confirmation earlier.
     """
 
     generation: int
@@ -132,21 +132,20 @@ class Commit:
 
 @attrs.frozen
 class ResponseSent:
-    """A node responded to a request.
+    """A node responded to a request. The attributes below describe the moment when the request arrived.
 
     Attributes:
         at: When the request arrived.
-        accepted: The epochs that the process had accepted then (`None` for requests without epochs).
-        generation: The generation that the process had announced to the group then, -1 if none.
-        is_current: Whether the process had accepted the leader epoch that ZooKeeper has for the group's partition.
-        states: The partition states in ZooKeeper then (empty except for ControlledShutdown).
-        log_end: The end of the group's log then, if the response must wait for a record in that log; otherwise -1.
-        left: The members that had left the group's generation then.
+        accepted: The epochs that the process had accepted (`None` for requests without epochs).
+        generation: The generation that the process had announced to the group, -1 if none.
+        is_current: Whether the process had accepted the leader epoch that ZooKeeper had for the group's partition.
+        states: The partition states in ZooKeeper (empty except for ControlledShutdown).
+        log_end: The end of the group's log, if the response must wait for a record in that log; otherwise -1.
+        left: The members that had left the group's generation.
         renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
-        markers: The newest coordinator epoch of a marker that the process had accepted then, by (producer id,
-            partition).
-        confirmed: The members that were confirmed in a generation then (rule 4), by group and member id. A group is
-            included only if the process had accepted the leader epoch that ZooKeeper has for the group's partition.
+        markers: The newest coordinator epoch of a marker that the process had accepted, by (producer id, partition).
+        confirmed: The members that were confirmed in a generation (rule 4), by group and member id. A group is
+            included only if the process had accepted the leader epoch that ZooKeeper had for the group's partition.
     """
 
     node: int

@@ -170,8 +170,8 @@ def high_watermarks_are_in_the_logs_of_the_isr(law: Checker, change: HighWaterma
 def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_watermark: int) -> Iterator[str]:
     """Yield a violation for each ISR member that lacks committed records of a leader.
 
-    A leader does not wait for replicas that a reassignment removes: the leader may learn the target replicas before
-    they are written to ZooKeeper.
+    Replicas that a reassignment removes are not checked. The leader may receive the target replicas before they are
+    written to ZooKeeper; it then no longer waits for the other replicas.
     """
     state = law.states.get(partition)
     if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):

@@ -8,8 +8,8 @@ Rule 1: a log directory belongs to one process (`.lock`), one broker and one clu
         read from disk is offline, and the start continues. A `meta.properties` that is not text is damaged and is not
         overwritten. If the file is text, missing lines are added, and this is logged.
 Rule 2: a log is in one directory. A new log is placed in the directory with the fewest logs.
-Rule 3: while a directory is offline, a partition that is not new and has no log in a live directory may have its log in
-        the offline one. No other log is created for this partition (broker.md 9.1 row 20).
+Rule 3: while a directory is offline, no log is created for a partition that is not new and has no log in a live
+        directory. The partition's log is possibly in the offline directory (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free at once, and the removals
         are spread over time. Renamed logs that a stopped process left are removed after the next start (broker.md 2.2).
 Rule 5: logs are never moved between directories. If another program left a move unfinished, this is logged, and the

@@ -599,7 +599,7 @@ class LogManager:
         return tuple(failures)
 
     def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
-        """Remove old segments. Return (start, number of removed segments)."""
+        """Remove old segments. Return (log start offset, number of removed segments)."""
         if isinstance(self._logs[path], tuple):
             return 0, 0
         log = self._changing(path)

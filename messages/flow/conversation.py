@@ -94,7 +94,7 @@ def ask(question: Question[R]) -> Flow[R]:
 
 
 def ask_all(pairs: Sequence[tuple[ActorAddress, Question[R]]]) -> Flow[tuple[R | Failure, ...]]:
-    """Send each question to its address, and return the results in the same order after the last answer.
+    """Send each question to its address, wait for all answers, and return the results in the order of `pairs`.
 
     If a question fails, its Failure is returned in place of its result. At most SLICE questions are in flight: the next
     SLICE are sent after all answers to the previous ones.

@@ -541,7 +541,10 @@ def _shape(
 
 
 def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
-    """Return how many consecutive records from `first` on, at most `most`, have the shape of the record before them."""
+    """Return the number of consecutive records of this shape from position `first` on; `most` is the maximum.
+
+    `shape` is the shape of the record that ends at `first`.
+    """
     size = shape.size
     end = first + most * size
     for column in shape.equal:

@@ -567,7 +567,7 @@ class _Reader(_Code):
 def _cut(
     items: list[Any], parts: list[Any], part: Callable[[tuple[Any, ...]], Any], spans: deque[Span], version: int
 ) -> None:
-    """Move the first SLICE items to a new part. If `spans` has rows of these items, cache the rows in the part."""
+    """Move the first SLICE items to a new part, and cache their encoded rows in the part if `spans` has the rows."""
     made = part(tuple(items[:SLICE]))
     del items[:SLICE]
     if spans:
@@ -859,10 +859,10 @@ class _Writer(_Code):
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
-    """Return the attributes that a class has and that the rows of an array lack, with their defaults.
+    """Return the attributes of a class that the elements of its array do not contain, with their defaults.
 
-    The attribute for the topic is left out. The result is None if the rows cannot be decoded without the rest of the
-    message, or if one of these attributes has no default.
+    `field` is the array. An attribute of type TopicPartition is left out. The result is None if the elements cannot be
+    decoded without the rest of the message, or if one of these attributes has no default.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

@@ -23,7 +23,7 @@ def replies(delivered: DataFrame) -> DataFrame:
 
 
 def zookeeper(replies: DataFrame) -> DataFrame:
-    """Time requests to ZooKeeper by node and type.
+    """Summarise the durations of requests to ZooKeeper by node and type.
 
     Args:
         replies: Replies of ZooKeeper with their requests.

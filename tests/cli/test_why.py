@@ -281,7 +281,7 @@ def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
     )
     assert seen.startswith("  controller 0 wrote the state of orders-0: leader 3, ISR [3, 4], epoch 1 [")
     assert because.startswith(
-        "  because controller 0 noticed that broker 2 was gone through a change of the live brokers"
+        "  because controller 0 noticed through a change of the live brokers (BrokerChange, delivery "
     )
     for line in (seen, because):
         assert re.search(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}Z, node 0, --run node0-\S+ --until \d+\]$", line)

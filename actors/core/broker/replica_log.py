@@ -42,7 +42,7 @@ class ReplicaLog:
     @property
     def last_stable_offset(self) -> int:
         """The end offset for consumers that read committed data only."""
-        if self.first_unstable < 0:  # saves a call for most logs, because each read uses the property twice
+        if self.first_unstable < 0:  # avoids a function call for most logs; each fetch reads this property twice
             return self.high_watermark
         return last_stable_offset(self.first_unstable, self.start, self.high_watermark)
 

@@ -208,7 +208,7 @@ class RequestBatch:
     def _role_again(
         self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
-        """Return the role in `last_sent`, or create a role if the cached one cannot be used.
+        """Return the role cached in `last_sent`, or create a role.
 
         A role is created if no role is cached, if the cached role has `is_new` set, or if this batch already has a role
         for the broker (`last`). The created role has the `is_new` of `last`; without `last` it is false (rule 3).

@@ -230,7 +230,7 @@ class ControllerContext:
         """Return the endpoint at which the controller reaches `broker`.
 
         Raises:
-            BrokerEndpointNotAvailable: The broker has no such listener.
+            BrokerEndpointNotAvailable: The broker is registered without the controller's listener.
         """
         settings = self.settings
         return self._listener(broker, settings.control_plane_listener_name or settings.inter_broker_listener_name)
@@ -239,7 +239,7 @@ class ControllerContext:
         """Return the endpoint at which brokers reach `broker`.
 
         Raises:
-            BrokerEndpointNotAvailable: The broker has no such listener.
+            BrokerEndpointNotAvailable: The broker is registered without the inter-broker listener.
         """
         return self._listener(broker, self.settings.inter_broker_listener_name)
 

@@ -192,7 +192,10 @@ def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: di
 
 
 def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
-    """Stop the topics' watches, then delete their znodes, so that TopicChange is the first to report a re-creation."""
+    """Stop the topics' PartitionModifications watches, then delete the topics' znodes.
+
+    If a topic is created again, its first event is therefore TopicChange.
+    """
     yield from ask(StopWatching((PartitionModifications.__name__,), step.topics))
     gone = yield from replicas_of(context, _partitions(context, step.topics))
     yield from move_replicas(context, gone, ReplicaState.NON_EXISTENT)

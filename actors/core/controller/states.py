@@ -162,7 +162,7 @@ class History:
         return (call for call in self._calls if call.n > n)
 
     def of(self, partition: TopicPartition, broker_id: int | None = None) -> str:
-        """Return the last moves of a partition, or of its replica on a broker, oldest first."""
+        """Describe the last state changes of a partition, or of its replica on a broker, oldest first."""
         states = [
             call.target.value
             for call in self._calls

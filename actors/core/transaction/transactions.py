@@ -4,8 +4,8 @@ No method waits, sends a message to another actor, or reads a clock: each takes 
 resulting steps in order.
 
 Rule 1: A change of state applies when its append succeeds. Until then, every other request for the id fails with
-        CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata. If the failed append was for a
-        fence, the raised epoch stays in memory.
+        CONCURRENT_TRANSACTIONS (51). If the append fails, the id keeps its old metadata, with one exception: after a
+        failed fence, the raised epoch stays in memory.
 Rule 2: After a decision (PrepareCommit, PrepareAbort) is in the log, the response and the transaction's markers are
         sent. After the last partition has its marker, the completion is appended. A failed append of a completion is
         repeated until it succeeds, or until another broker coordinates the id.

@@ -119,10 +119,12 @@ class LocalBase(Kernel):
         self.inline.drive()
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let the asyncio loop drive: each turn delivers some messages, and a call_later waits for the next timer.
+        """Run the actors on this asyncio loop, until `detach`.
+
+        Each turn delivers some messages. `call_later` schedules a turn for the next timer.
 
         Raises:
-            RuntimeError: A loop already drives the system.
+            RuntimeError: The system is already attached to a loop.
         """
         if self.loop.attached:
             raise RuntimeError("the actor system is already attached to an event loop")
@@ -329,7 +331,7 @@ class LocalBase(Kernel):
         return ActorRef(text, self, actor, None, "" if text.startswith("outside:") else text.rpartition(".")[0])
 
     def find(self, text: str) -> ActorRef | None:
-        """Return the live actor's address with this text, or None."""
+        """Return the address that has this text, if its actor is alive; otherwise None."""
         return self.register.find(text)
 
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:

@@ -17,7 +17,7 @@ class Flush(Protocol):
         """Return whether the flush has ended."""
 
     def result(self) -> None:
-        """Return after a successful flush. Raises OSError if it failed."""
+        """Wait until the flush has ended. Raises OSError if the flush failed."""
 
 
 class Flusher(Protocol):

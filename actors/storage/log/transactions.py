@@ -74,8 +74,8 @@ class Transactions:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
         # Remove the transactions that began after this one and ended before it: they never determine the first unstable
-        # offset. While this transaction's marker is not replicated, its first offset is lower than theirs. Once it is
-        # replicated, so are their markers, because they precede it in the log.
+        # offset. This transaction's first offset is lower than theirs. When its marker is replicated, their markers are
+        # replicated too, because they precede this marker in the log.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
