@@ -137,7 +137,7 @@ class _IncidentFinder:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the broker was the controller whose successor noticed the broker's absence."""
+        """Return whether the broker was the controller, and the next controller noticed its absence when elected."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]
@@ -250,7 +250,7 @@ class _IncidentFinder:
     # ------------------------------------------------------------------------------------------------- at the end
 
     def _closing(self) -> list[SimpleNamespace]:
-        """Return the rows of `gone` that are part of a stop of the whole cluster at the end of the traces."""
+        """Return the rows of `gone` for brokers that stopped with the whole cluster at the end of the traces."""
         last: dict[int, SimpleNamespace] = {}
         for run in self.runs:
             if run.node not in last or run.last_at > last[run.node].last_at:

@@ -180,7 +180,7 @@ class EmbeddedZooKeeper:
             return
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Terminate the server. After `timeout` seconds kill it. Does nothing if the server does not run."""
+        """Terminate the server if it runs, and kill it if it still runs after `timeout` seconds."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -447,7 +447,7 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """Publish counts, or respond with the records found so far to fetches that have timed out."""
+        """Handle a timer: publish the counts, or send timed-out fetches the records found so far."""
         if isinstance(message.payload, PublishCounters):
             self._telling = False
             self._publish_metrics()

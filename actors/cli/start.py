@@ -21,7 +21,7 @@ NOTICED_SECONDS = 2.0
 @click.argument("node", type=int)
 @of_cluster
 def command(node: int, directory: Path) -> int:
-    """Start a stopped node of a running `kafka-actors up` cluster again.
+    """Restart a stopped node of a running `kafka-actors up` cluster.
 
     The node starts as soon as its previous ZooKeeper session has expired.
     """

@@ -7,9 +7,8 @@ Rule 3: An expired session is handled before all queued events. Each queued requ
 Rule 4 (failure policy): If an event's handler raises an exception, the event is logged and dropped.
         `actors.core.controller.failures` decides whether this node stays the controller, and what it does before the
         next event.
-Rule 5: Gauges are sent to the metrics gateway when they change: the gauge of the controller's state before an event,
-        and all gauges after the event. The event's wait time and run time are also published after the event. An event
-        that takes SLOW_SECONDS or longer is logged.
+Rule 5: Before and after each event, the gauges that have changed are sent to the metrics gateway. After the event, its
+        wait time and run time are also published. An event that takes SLOW_SECONDS or longer is logged.
 
 Kafka: `KafkaController`. The mailbox is the queue of its `ControllerEventManager`.
 """

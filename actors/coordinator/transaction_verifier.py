@@ -83,7 +83,7 @@ class TransactionVerifierActor(BrokerSenders):
         self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(tuple(self._asked))))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
-        """Divide the verifications among the senders of their coordinators (rules 1, 2)."""
+        """Send each verification to its coordinator's VerificationSenderActor, or refuse it (rules 1, 2)."""
         asked, self._asked, self._finding = self._asked, {}, False
         leaders = message.result.leaders if isinstance(message.result, LeadersFound) else ()
         by_broker: dict[tuple[int, Endpoint], list[VerificationRequest]] = {}

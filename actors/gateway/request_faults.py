@@ -1,7 +1,7 @@
 """Fault injection for requests: faults that a listener applies to matching requests.
 
-Rule 1: the first matching fault whose trigger fires is applied to a request. That fault and all matching faults before
-        it count the request.
+Rule 1: a request is checked against the faults in their order. The first matching fault whose trigger fires is applied
+        and ends the check. Each matching fault that was checked increments its `calls`.
 Rule 2: `lose_response` and `blackhole` leave the connection open. Responses keep the order of requests, so a client
         also receives no response to later requests on this connection.
 Rule 3: each hit is a message to the node's actors (FaultInjected), so it is in the log and in the trace.

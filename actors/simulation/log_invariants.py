@@ -97,7 +97,7 @@ def log_start_offsets_survive_restarts(law: Checker, change: LogCalled) -> Itera
 
 
 def recovery_points_are_durable(law: Checker, change: PointsWritten) -> Iterator[str]:
-    """A recovery point is at most the end of the complete segments, or the log end at the process start if higher."""
+    """No recovery point is above both the end of the complete segments and the log end at the process start."""
     machine = law.cluster.machines[change.node]
     disks = machine.disks
     for name in () if disks.faults or disks.hurt else disks.names:

@@ -57,7 +57,7 @@ def _exit_request(wire: _ExitRequest, decoding: Decoding) -> ActorExitRequest:
 
 
 def _microseconds(period: timedelta | float) -> int:
-    """Return a timer's period in microseconds; Thespian also accepts seconds."""
+    """Return a timer's period in microseconds; `period` is a timedelta or a number of seconds."""
     return period // _MICROSECOND if isinstance(period, timedelta) else round(period * 1_000_000)
 
 

@@ -454,7 +454,7 @@ class _Reader(_Code):
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
         """Generate code that reads the elements of one topic.
 
-        If `self.keeps` is set, parts cache the rows that are read.
+        If `self.keeps` is set, the code also caches the rows of each part that it creates (rule 6).
         """
         items, topic, lacks = inner.items, scope.first(_TOPIC_NAMES), _lacks(inner.kind, field)
         if not (inner.parted and self.keeps) or lacks is None:
@@ -748,9 +748,10 @@ class _Writer(_Code):
         self.depth -= 1
 
     def gather_parts(self, element: _Class, array: Field, named: bool) -> tuple[str, str]:
-        """Generate code that adds the rows of all parts and of the message to `groups`: by topic, one `Rows` per part.
+        """Generate code that sets `groups`: for each topic, the `Rows` of all parts and of the message's own elements.
 
-        Cached rows of a part are reused (rule 5). Return two expressions: the number of a topic's rows and their bytes.
+        Cached rows of a part are reused (rule 5). Return two expressions: the number of a topic's rows, and the bytes
+        of these rows.
         """
         table = "rows_table" if named and _lacks(element, array) == {} else "None"
         self.names["make_rows"] = self.rows_maker(element, array, named)

@@ -144,7 +144,7 @@ def _read_produce(version: int) -> Reader:
 
 
 def read_produce_of_one(version: int, data: Data, position: int) -> ProduceRequest | None:
-    """Decode a request for one partition, outside of a transaction, in one step; None for any other request.
+    """Decode a non-transactional request for one partition in one step; return None for any other request.
 
     Raises ValueError or struct.error for invalid bytes.
     """

@@ -189,8 +189,8 @@ class FixedStructs:
     """A cache of `struct.Struct` objects: one for each combination of the lengths of a message's lists and strings.
 
     `parts` has the fields in order: a format for fields of fixed size (such as "iiii"), and "ids" or "text" for each
-    variable field. A variable field is unpacked as two byte strings, its length and its content. A reader can therefore
-    compare the lengths with those that it guessed.
+    variable field. A variable field is unpacked as two byte strings, its length and its content. A reader first unpacks
+    a row with the previous row's struct. If the unpacked lengths are not those of the struct, the reader calls `at`.
     """
 
     def __init__(self, parts: tuple[str, ...], compact: bool) -> None:

@@ -10,8 +10,8 @@ removed. The topic's znode has the same assignment, so any controller can contin
 2. Part of the target is not in the ISR: all replicas receive the assignment under a new leader epoch, and the new
    replicas start fetching. Each change of the partition's state triggers a new check.
 3. The whole target is in the ISR: the target becomes the assignment. A leader that is offline or outside the target is
-   replaced. The removed replicas leave the ISR and are deleted, without waiting for the responses. Then the topic's
-   znode and /admin/reassign_partitions are updated, and all brokers are notified.
+   replaced. The removed replicas leave the ISR and are deleted; the controller does not wait for the brokers'
+   responses. Then the topic's znode and /admin/reassign_partitions are updated, and all brokers are notified.
 
 Rule: An interrupted reassignment is resumed at any step: by the next controller, or when a broker of its target starts.
       The next controller also deletes replicas that an interrupted cancellation left over, if they are in the ISR.

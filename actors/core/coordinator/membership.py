@@ -17,9 +17,9 @@ Rule 4 (choosing): A generation uses the protocol with the most votes among the 
         previous leader stays if it has joined, else the first member that has joined leads.
 Rule 5 (assigning): Members wait until the leader's assignment is in the log. Members without a SyncGroup within the
         rebalance timeout are removed, and all others rejoin.
-Rule 6 (sessions): A member is removed after its session timeout without a request, unless its JoinGroup or SyncGroup is
-        waiting for a response. A new member whose first JoinGroup is waiting cannot send heartbeats. It is removed
-        after five minutes.
+Rule 6 (sessions): A member is removed after its session timeout without a request. While its JoinGroup or SyncGroup is
+        waiting for a response, the member stays. Exception: a new member is removed after its first JoinGroup has
+        waited for five minutes.
 Rule 7 (static members): A member that rejoins with its instance id takes over the state of the former member. If a
         stable group keeps its protocol, it records the new member id in the log, sends the current generation, and does
         not rebalance.
