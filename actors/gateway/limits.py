@@ -155,7 +155,7 @@ class MemoryPool:
         return True
 
     def give_back(self, size: int) -> None:
-        """Put bytes back into the pool. Connections that wait for bytes then try again, in the order of waiting."""
+        """Put `size` bytes back into the pool, then call `retry` of each waiting `take`, the oldest first."""
         if self._unlimited or not size:
             return
         self._left += size

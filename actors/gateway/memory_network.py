@@ -90,7 +90,7 @@ class Direct:
         deliver()
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Return False, because this wire never calls `disturbed`."""
+        """Return False, because no code calls `MemoryNetwork.disturbed` for this wire, as True would require."""
         return False
 
 

@@ -3,16 +3,17 @@
 Rule 1: reference counting frees nearly all objects at once. The collector is needed only for cycles, mostly errors with
         their tracebacks, which become garbage when they are young.
 Rule 2: a collection runs when the number of new objects exceeds YOUNG. It examines 10,000 to 20,000 objects and takes a
-        millisecond. Objects that survive it are examined once more, by the next collection (OFTEN). By then most
-        temporary objects of one slice of a large task are freed. If YOUNG were a fifth of its value, creating 100,000
-        leaderships would take a tenth longer. YOUNG is not larger, because examining a tuple of 100,000 partitions
-        takes ten milliseconds, and two such tuples must not be examined together.
-Rule 3: objects that survive the second collection are not examined again (NEVER). Examining 100,000 partitions takes
+        millisecond. Every second collection also examines the objects that survived the previous one (OFTEN). Before
+        this second examination, most temporary objects of one slice of a large task are freed. If YOUNG were a fifth of
+        its value, creating 100,000 leaderships would take a tenth longer. YOUNG is not larger, because examining a
+        tuple of 100,000 partitions takes ten milliseconds, and two such tuples must not be examined together.
+Rule 3: objects that survive such a second collection are not examined again (NEVER). Examining 100,000 partitions takes
         half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
 Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the end of the
-        last turn, they are tables and states of many partitions, and stay in use. They are never examined. Before this
-        rule, a collection that ran while such objects were created examined several tables of 100,000 entries and took
-        60 ms. This rule shortened the longest turn of a failover from 63 ms to less than 20 ms.
+        last turn, most are assumed to be tables and states of many partitions, which stay in use. Later collections do
+        not examine the objects that exist at this time. Before this rule, a collection that ran while such objects were
+        created examined several tables of 100,000 entries and took 60 ms. This rule shortened the longest turn of a
+        failover from 63 ms to less than 20 ms.
 Rule 5: gc.callbacks are not used. While Python runs a callback, other threads run too. The running collection does not
         examine the objects that these threads create, and the next collection would examine all of them at once.
 """

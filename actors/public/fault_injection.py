@@ -146,7 +146,7 @@ class FaultKinds(Generic[_T]):
         return self._injected("pause", broker)
 
     def mute(self, broker: int, to: int | None = None) -> _T:
-        """Delay all requests and responses that a broker sends to other brokers; the broker still receives theirs.
+        """Delay all requests and responses that a broker sends to other brokers, but none that it receives from them.
 
         The delayed messages wait until `remove`, or until the receiver times out. Clients and ZooKeeper are not
         affected.

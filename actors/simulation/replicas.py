@@ -246,9 +246,9 @@ class Replicas:
         self._registered = dict(registered)
 
     def healthy_for(self, cluster: Cluster, node: int) -> float:
-        """Return for how many seconds a node has been healthy.
+        """Return for how many seconds a node has been healthy; 0.0 if the node is unhealthy now.
 
-        It is 0.0 also if a fault began after the last `note_unhealthy`.
+        A fault counts even if it began after the last `note_unhealthy`.
         """
         if node not in cluster.machines or not self._is_well(cluster, node):
             return 0.0

@@ -21,7 +21,7 @@ _ZERO: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "bytes"
 class Field(NamedTuple):
     """A field of a request or response in one version; `fields` are the nested fields if its type is a struct.
 
-    `default` is the value if the field is missing. `present`: whether the version has the field.
+    `default` is the default value of the schema or the type. `present` is False if the version lacks the field.
     """
 
     name: str

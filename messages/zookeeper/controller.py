@@ -69,9 +69,9 @@ class Elected(Message):
 
 @message
 class NotElected(Message):
-    """The reply to Elect if another node was elected; `broker_id` is -1 if /controller was deleted afterwards.
+    """The reply to Elect if this node was not elected; `broker_id` is the id in /controller.
 
-    The deletion fires Reelect.
+    If /controller has already been deleted again, `broker_id` is -1, and the watch sends Reelect.
     """
 
     broker_id: int

@@ -152,7 +152,7 @@ class Group(Membership):
         in_transaction = isinstance(request, TxnOffsetCommitRequest)
         names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
         if in_transaction and self.state is EMPTY and request.generation_id < 0:
-            pass  # a producer with the id of a former member may commit after the last member left
+            pass  # an empty group accepts a producer's commit, even with the id of a former member
         elif self.state is not DEAD:
             if request.generation_id >= 0 or names_member:
                 code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)

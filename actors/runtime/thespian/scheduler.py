@@ -64,8 +64,8 @@ class LoopScheduler:
     def hold(self, base: LocalBase, seconds: float) -> None:
         """Stop driving this base for `seconds`, as if a slow disk blocked it.
 
-        The time begins now, or at the end of an earlier hold. A delivery in progress ends first. The call has no effect
-        on a base that this scheduler does not drive.
+        The `seconds` count from this call, or from the end of an earlier hold. A delivery in progress is completed. The
+        call has no effect on a base that this scheduler does not drive.
         """
         if base.loop.attached or base in self._held:
             now = self._loop.time()

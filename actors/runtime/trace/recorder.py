@@ -109,7 +109,7 @@ def header_of(
     started: float | None = None,
     process: int | None = None,
 ) -> Header:
-    """Return the header of a run that begins now, or at the time `started` of a simulation."""
+    """Return the header of a run that begins at `started` (seconds since 1970), or now if `started` is None."""
     started = time.time() if started is None else started
     clock_offset = started - now()  # computed first, because code_version() below takes tenths of a second
     return Header(
