@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def node_runs(self) -> DataFrame:
-        """The runs of brokers (`failovers.registered`); after `last_at`, nothing about a run's process is recorded."""
+        """The runs of brokers, as `failovers.registered` returns them; `last_at` is the time of a run's last record."""
         return failovers.registered(self.runs, self.delivered)
 
     @cached_property

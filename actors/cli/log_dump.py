@@ -304,7 +304,7 @@ def _codec(number: int) -> str:
 
 
 def _record_lines(batch: DefaultRecordBatch) -> list[tuple[Record, str]]:
-    """Return the records with their printed lines, without key and value."""
+    """Return each record with the line to print for it; the line does not contain the key and value."""
     header, time_type = batch.header, _timestamp_type(batch)
     found = []
     for record in batch.records():

@@ -93,4 +93,4 @@ class RequestSender(Dispatcher, Generic[_T]):
 
     @abstractmethod
     def failed(self, entries: list[_T], sent: int, reason: str) -> None:
-        """Fail these entries. The first `sent` of them were in the request without a response."""
+        """Fail these entries: the first `sent` of them were in flight, the others were queued (rule 2)."""

@@ -80,7 +80,10 @@ def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
-    """Find the broker's last interval without a registration, or the broker's last registration in a new session."""
+    """Find the last ended interval in which the broker was not registered.
+
+    A registration with a new broker epoch also ends such an interval, even if no controller saw the broker as gone.
+    """
     found: Seen | None = None
     gone: BrokerGone | None = None
     before: dict[int, int] = {}

@@ -216,9 +216,11 @@ class _InFlightRequest:
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
     def represent(self, stop: Callable[[], None] | None) -> None:
-        """Let this idle poll represent the polls that would follow it, without a timeout, until `stop` is called.
+        """Let this idle poll represent all polls that would follow it (rule 4), and cancel its timeout.
 
-        If `stop` is None, the poll becomes an ordinary poll again, with a timeout.
+        Args:
+            stop: The function with which `wake` ends this state. None ends it now: the poll becomes an ordinary poll
+                with a timeout again.
         """
         self._stop_representing = stop
         if stop is not None:

@@ -153,7 +153,8 @@ class FaultKinds(Generic[_T]):
 
         Args:
             broker: Id of the broker.
-            to: Id of the receiver: only messages to that broker are delayed. None delays messages to all other brokers.
+            to: Id of the receiver: only messages to this receiver are delayed. If None, the messages to all brokers
+                are delayed.
         """
         return self._injected("mute", broker, to=to)
 

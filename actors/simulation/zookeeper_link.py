@@ -230,7 +230,7 @@ class ZooKeeperLink:
         self._break(left)
 
     def _missed(self) -> None:
-        """Close a paused process's connection at the server after the session timeout; the process does not notice."""
+        """Expire a paused process's session at the server; the process notices only after it resumes (rule 3)."""
         self._silent = None
         self._session.disconnect(0.0)
 

@@ -87,7 +87,10 @@ def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Ite
 
 
 def _is_of(record: TraceRecord, actor: str, of_class: bool) -> bool:
-    """Return whether the actor receives or sends the message."""
+    """Return whether `actor` receives or sends the record's message.
+
+    If `of_class`, `actor` is the name of a class, and the receiver or sender may be any actor of this class.
+    """
     if actor in (record.receiver, record.sender):
         return True
     return of_class and actor in (record.actor, record.sender.rpartition(".")[0])

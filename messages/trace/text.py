@@ -193,8 +193,8 @@ class FrameText(MessageEncoder):
         try:
             line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
         except (TraceError, *UNFIT) as reason:
-            # The entries of this line cannot be encoded, so the line is empty. Until now only the newest row refers to
-            # the line, and that row is replaced below.
+            # The entries of this line cannot be encoded, so the line is empty. At this time only the newest row refers
+            # to the line, and `_unfit` replaces the row's payload.
             line = b"[]"
             self._known[key] = self._known[key][0], reason
             self._rows[-1] = _unfit(self._rows[-1], reason)

@@ -562,9 +562,11 @@ def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
 
 
 def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """Return `count` if the next `count` records, all of one shape, have consecutive offsets from `number` on, else 0.
+    """Return `count` if the next `count` records have consecutive offset deltas from `number` on, else 0.
 
-    If the result is 0, the caller checks the records one by one (`_walk`).
+    The caller has checked that these records have the shape `shape`. The result is also 0 if the varints of their
+    offset deltas have more than two bytes or different lengths. After a 0 the caller checks the records one by one
+    (`_walk`).
     """
     if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
         return 0

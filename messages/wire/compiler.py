@@ -90,9 +90,9 @@ def compile_reader(
 ) -> Callable[[bytes, int], Steps[tuple[tuple[Any, ...], Any, int]]]:
     """Compile a function `read(data, position)`.
 
-    It returns the parts that precede the message, the message itself, and the position after the message. It raises
-    ValueError, IndexError or struct.error for invalid bytes. For more than `most` structs it raises ValueError, at the
-    end of the slice that exceeds this number.
+    `read` returns the parts that precede the message, the message itself, and the position after the message. It raises
+    ValueError, IndexError or struct.error for invalid bytes. After every SLICE structs, it raises ValueError if it has
+    read more than `most` structs.
     """
     return _Reader(layout, version, bindings, most).compile(kind)
 
@@ -174,7 +174,7 @@ class _Class:
         return None
 
     def element(self, attribute: str) -> Any:
-        """Return the type of the elements of a tuple."""
+        """Return the element type of an attribute that is a tuple."""
         hint = self.hints[attribute]
         choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         return next(typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is tuple)
@@ -484,9 +484,10 @@ class _Reader(_Code):
         self.depth -= 1
 
     def sliced(self, items: str, parted: bool) -> list[str]:
-        """Return the lines of generated code that run after each SLICE structs, and limit the number of structs.
+        """Return lines of generated code that are to run after every SLICE structs.
 
-        If `parted`, they also move SLICE structs from the list `items` to a part.
+        The lines raise ValueError after more than `self.most` structs. If `parted`, and `items` has more than SLICE
+        structs, the lines also move the first SLICE structs to a new part.
         """
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]

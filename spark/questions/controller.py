@@ -22,7 +22,7 @@ REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"
 
 
 def sent(delivered: DataFrame, *requests: str) -> DataFrame:
-    """Return the deliveries of these controller requests, or of parts of them, to the network gateway."""
+    """Return the deliveries to the network gateway that contain such a controller request, or a part of one."""
     return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
 
 

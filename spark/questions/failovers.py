@@ -232,8 +232,8 @@ def leaderless(outages: DataFrame) -> DataFrame:
 def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> DataFrame:
     """List the intervals in which replicas were out of the ISR.
 
-    The replicas of one broker are one row if their intervals begin in the same tenth of a second and end in the same
-    tenth of a second, with the same value of `by`.
+    Each row groups replicas of one broker with the same `by`. Their intervals begin in the same tenth of a second, and
+    end in the same tenth of a second.
 
     The intervals are taken from the states that controllers read or wrote. A replica that leaves the ISR and returns
     before the next controller event is therefore not listed. Replicas that a reassignment removed are not listed

@@ -14,8 +14,8 @@ Rule 5: a partition gets no message about a response that has nothing new for it
         Within a session the leader rotates the partitions.
 Rule 6: fetches use a session if the leader grants one (`fetch_sessions`); a fetch then names only changed and forgotten
         partitions. A lost session (70) is begun again. If a session is in doubt (71, or no response), the next request
-        ends it and begins a new one. A poll without changes costs nothing per partition. If no back-off is running, the
-        network repeats such a poll until it returns data or this fetcher interrupts it.
+        ends it and begins a new one. A fetch without changes names no partition. If no back-off is running, the network
+        repeats such a fetch until the leader returns data or this fetcher interrupts the repetition.
 Rule 7: the bytes of throttled replicas are counted (`replication_quota`). While the quota is exceeded (`back_off`), the
         fetcher does not fetch throttled replicas that are out of sync.
 

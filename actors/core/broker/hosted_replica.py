@@ -153,7 +153,10 @@ class HostedReplica:
         return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
 
     def log_moved(self) -> tuple[Send, ...]:
-        """Return a LogMoved if a value of the log's state first differs from the reader's last read (rule 2)."""
+        """Return a LogMoved if the log's state has a new difference from the reader's last read (rule 2).
+
+        A value is a new difference if it was still equal to the last read in the state last sent to the reader.
+        """
         if self.reader is None:
             return NOTHING
         reader, read, last_sent = self.reader

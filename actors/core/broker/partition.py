@@ -85,7 +85,9 @@ class Partition(HostedReplica):
     __slots__ = ()
 
     def handle(self, event: object, sender: Address, now: float) -> Effects[None]:
-        """Yield the effects of an event; the last effect of an order is the reply to the replica manager (rule 1).
+        """Yield the effects of an event (rule 1).
+
+        If the event is an order (rule 3), the last effect is the reply to the replica manager.
 
         Raises:
             KeyError: The event has no handler.

@@ -115,7 +115,7 @@ class ReplicationQuota:
             del samples[:-SAMPLES]
 
     def moved(self, now: float) -> float:
-        """Return the current rate in bytes per second (rule 2)."""
+        """Drop expired samples, and return the measured rate in bytes per second (rule 2)."""
         self._samples = [sample for sample in self._samples if sample[0] + SAMPLES * SAMPLE_SECONDS > now]
         return _rate(self._samples, now)
 

@@ -66,6 +66,6 @@ def controlled_shutdown(
 
 
 def _is_movable(context: ControllerContext, partition: TopicPartition) -> bool:
-    """Return whether the partition has another replica and a leader, and is not queued for deletion."""
+    """Return whether the partition has several replicas and a known leadership, and is not queued for deletion."""
     elsewhere = len(context.assignments[partition].replicas) > 1
     return elsewhere and partition in context.leadership and partition.topic not in context.queued

@@ -306,7 +306,7 @@ class FlowActor(Dispatcher):
         self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
 
     def _result(self, ticket: int) -> Any:
-        """Return the result of the question that Begin sent with this ticket, or raise the error of a Failure."""
+        """Return the result of a Begin's question; if the result is a Failure, raise its exception instead."""
         result = self._begun.pop(ticket)
         if isinstance(result, Failure):
             raise error_of(result)

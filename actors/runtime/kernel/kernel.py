@@ -225,10 +225,10 @@ class Kernel(ABC):
         self.wake()
 
     def external_endpoint(self, name: str, callback: Callable[[Any, ActorAddress], None]) -> ActorRef:
-        """Return the address "outside:name" of a new external endpoint.
+        """Return the address "outside:name" of an external endpoint; create the endpoint if it does not exist.
 
-        `callback(message, sender)` is called on the driver's thread for each message to the endpoint. If an earlier
-        call or `address_of` has created an endpoint of this name, that endpoint gets the new callback.
+        `callback(message, sender)` is called on the driver's thread for each message to the endpoint. It replaces the
+        callback of an existing endpoint.
         """
         return self._external_endpoint(f"outside:{name}", callback)
 

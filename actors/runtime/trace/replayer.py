@@ -133,7 +133,7 @@ class ReplayListener(Protocol):
         """Receive each record after its comparison, with its payload restored if the trace omits it."""
 
     def holds(self, base: LocalBase) -> None:
-        """Receive the actor system at each snapshot in the trace, if the system's state equals the snapshot."""
+        """Receive the actor system after each successful comparison with a snapshot in the trace."""
 
 
 class Replay:
