@@ -195,12 +195,14 @@ class BecomeFollower(Question["RoleTaken"]):
 class RoleTaken(Message):
     """The reply to BecomeLeader or BecomeFollower.
 
+    `leads`, `health_flags` and `has_log` are correct also if there is an error.
+
     Attributes:
         error_code: The error code for the partition.
         changed: Whether the role is new (the result of Kafka's makeLeader and makeFollower).
-        leads: Whether the partition leads now, also if there is an error.
-        health_flags: The current health flags (names of `actors.core.broker.partition`), also if there is an error.
-        has_log: Whether the partition has a log now, also if there is an error.
+        leads: Whether this broker leads the partition now.
+        health_flags: The current health flags (names of `actors.core.broker.partition`).
+        has_log: Whether the partition has a log now.
         storage_error: The disk's error message if `error_code` is 56.
         log_end_offset: The log end offset, for the fetcher of a follower.
         high_watermark: The high watermark, for the fetcher of a follower.

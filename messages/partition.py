@@ -245,9 +245,9 @@ class ReadLog(Message):
 class LogRead(Message):
     """The reply to ReadLog: the records and the state of the log.
 
-    The reader receives LogMoved once for each later change. `in_sync` is False for a follower that is not in the ISR,
-    and for every follower while an ISR write to ZooKeeper is in flight. `adding` is True if a reassignment adds the
-    follower.
+    When a value of `state` changes for the first time after the read, the reader receives a LogMoved. `in_sync` is
+    False for a follower that is not in the ISR, and for every follower while an ISR write to ZooKeeper is in flight.
+    `adding` is True if a reassignment adds the follower.
     """
 
     request: int

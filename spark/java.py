@@ -132,7 +132,9 @@ def link(home: Path) -> None:
 
 
 def record(home: Path, pid: int) -> None:
-    """Write bin/spark-submit in `home`: it contains the command line of the JVM `pid`, which writes the archive.
+    """Write bin/spark-submit in `home`: a script with the command line of the JVM `pid`.
+
+    This JVM writes the class archive; the JVM that the script starts reads the archive.
 
     Without /proc, HOME/bin remains a link to Spark's scripts, which compute the command for each session.
 

@@ -113,7 +113,10 @@ class KazooStore:
             raise ZooKeeperUnavailable(self.hosts, self._trouble)
 
     def stop(self) -> None:
-        """Close the session; see Store.stop. A second call waits for the first: kazoo supports only one call."""
+        """Close the session; see Store.stop.
+
+        A second call only waits for the first, because `KazooSession.end` may be called only once.
+        """
         self._sink = None
         with self._stopping:
             if self._stopped or not self._started:

@@ -244,7 +244,7 @@ class MemoryCluster:
         return id
 
     async def start_broker(self, id: int) -> None:
-        """Start a stopped or killed node with its data. Wait first until its last session has expired."""
+        """Start a stopped or killed node with its data, as soon as its last session has expired."""
         self._check_exists(id)
         if id in self._members:
             raise ClusterError(f"broker {id} is already running")

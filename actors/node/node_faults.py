@@ -47,8 +47,8 @@ class NodeFault:
         kind: One of the keys of VALUES.
         broker: The id of the node.
         value: The value that the kind needs, such as seconds; 0.0 if it needs none.
-        to: For kind `mute`: if set, only messages to the node with this id are delayed; None delays messages to all
-            nodes.
+        to: For kind `mute`: the id of the only node to which messages are delayed. If it is None, messages to all nodes
+            are delayed.
     """
 
     kind: str

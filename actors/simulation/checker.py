@@ -535,7 +535,10 @@ class Checker:
         return topic not in self.topics and self.deleted_at.get(topic, math.inf) < self._controlled_at
 
     def was_led_before(self, node: int, partition: TopicPartition) -> bool:
-        """Return whether the node still leads this partition of an earlier, deleted topic of the same name."""
+        """Return whether the node has led this partition since before the topic was created.
+
+        The node then still leads the partition of an earlier, deleted topic of the same name, in an equal leader epoch.
+        """
         return self.led_for(node, partition) > self.cluster.now - self._born_at.get(partition.topic, 0.0)
 
     def was_assigned(self, node: int, partition: TopicPartition) -> bool:
@@ -614,10 +617,10 @@ class Checker:
             self._begun[node] = EventHandled(node, event, process, controller, before, self.cluster.now)
 
     def _group_stored(self, node: int, delivery: Delivery) -> None:
-        """Process the loading of a group, or the result of an append.
+        """Update `unsure_groups` after a group was loaded or created, or after the result of an append.
 
-        A batch whose append timed out may be in the log nevertheless, even after the empty group was removed from
-        memory and created again.
+        A batch whose append timed out may be in the log nevertheless. A group that is loaded from the log is no longer
+        unsure. A group that is created empty stays unsure, because the log may still have the batch.
         """
         actor = getattr(delivery.receiver, "actor", None)
         if not isinstance(actor, GroupActor):

@@ -109,7 +109,7 @@ def run(
         schedule: The cluster, the actions, and the seed.
         keep: A folder that receives the disks and the trace of each node.
         invariants: The checked invariants.
-        story: Receives the lines of the transcript (`actors.simulation.transcript`).
+        transcript: Receives the lines of the transcript (`actors.simulation.transcript`).
         covered: Whether the outcome counts the coverage points that the run reached (`actors.simulation.coverage`).
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))

@@ -2,8 +2,8 @@
 
 Rule 1: a disk error makes the controller's order or the client's request fail with error code 56. The replica manager
         is notified, and takes the whole log directory offline.
-Rule 2: a reader receives the log's state with the data, and one notification of each later change (`LogMoved`). An
-        unchanged partition therefore needs no message.
+Rule 2: a reader receives the log's state with the data. It receives a notification (`LogMoved`) when a value of this
+        state changes for the first time after the read. An unchanged partition therefore needs no message.
 
 Kafka: the fields of `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords`.
 """

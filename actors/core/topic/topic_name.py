@@ -57,7 +57,7 @@ def name_fault(topic: str) -> str | None:
 
 
 def can_collide(topic: str) -> bool:
-    """Return whether another topic name could have the same metric names: whether the name has a "." or "_"."""
+    """Return whether another topic could have the same metric names, because the name `topic` has a "." or "_"."""
     return "." in topic or "_" in topic
 
 

@@ -35,8 +35,10 @@ class InlineDriver:
 
     It has an external endpoint, which receives the replies for these threads.
 
-    While the LoopDriver `loop` is attached to an event loop, the event loop runs the actors instead. `newPrimaryActor`
-    is the method of the actor system; Thespian's `private()` uses it.
+    While the LoopDriver `loop` is attached to an event loop, the event loop runs the actors instead.
+
+    Thespian's `private()` uses a clone of this driver as a system base. Therefore the driver has the actor system's
+    method `newPrimaryActor`.
     """
 
     def __init__(

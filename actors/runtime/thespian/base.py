@@ -1,7 +1,7 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
-It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), the kernel's two drivers, and the code
-that loads the sources of actors.
+It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), an InlineDriver, a LoopDriver, and the
+code that loads the sources of actors.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
         is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is
@@ -11,8 +11,8 @@ Rule 2 (exit): an actor that handled ActorExitRequest is removed. If the request
         removed actors are dead letters: recorded, counted, and sent in a DeadEnvelope to the actor that handles dead
         letters. Timers of removed actors are dropped.
 
-Drivers: the threads that call tell/ask/listen (`actors.runtime.kernel.inline`); an asyncio loop after `attach(loop)`
-(`actors.runtime.kernel.loop`); virtual time in `simulate(until)`; or the caller of `run`. Only one drives at a time.
+Only one of these drives the kernel at a time: a thread that calls tell, ask or listen (InlineDriver); an asyncio loop
+after `attach(loop)` (LoopDriver); the caller of `simulate(until)`, in virtual time; or the caller of `run`.
 """
 
 from __future__ import annotations
