@@ -9,8 +9,8 @@ Rule 2: an invalid response (a wrong id, too short a frame, an unknown watch) en
         0 if it received nothing for as long as the session timeout. The session is then over, and a server refuses a
         client whose zxid is later than the server's own.
 Rule 3: each attempt to connect is limited to a third of the session timeout, or to less if there are more than three
-        servers. A server may be unreachable, or it may accept the connection and not respond. A starting server may do
-        the latter forever. kazoo would wait for the whole session timeout, and the session would expire.
+        servers. A server may be unreachable. A starting server may accept the connection and never respond. Then kazoo
+        would wait for the whole session timeout, and the session would expire.
 Rule 4: each log line about connection attempts is written at most once in LINE_SECONDS, because a server may be down
         for hours.
 Rule 5: if the thread that reads the socket ends unexpectedly, StoreFailed is sent. Otherwise the node would keep

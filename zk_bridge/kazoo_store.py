@@ -229,8 +229,8 @@ class KazooStore:
 class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
 
-    The submitting thread starts it, and kazoo's connection thread continues it. Both threads hold the client's gate
-    while they do so. A separate lock could cause a deadlock. To send a part, a thread would acquire the lock and then
+    The submitting thread starts it, and kazoo's connection thread continues it. Each of them holds the client's gate
+    during its part. A separate lock could cause a deadlock. To send a part, a thread would acquire the lock and then
     the gate. After a lost connection, kazoo's thread would acquire the gate and then the lock.
     """
 

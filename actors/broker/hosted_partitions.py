@@ -79,7 +79,7 @@ class HostedPartitions:
             self._offline += 1
 
     def take_all_offline(self, partitions: Sequence[tuple[str, int]]) -> None:
-        """Stop the actors of these partitions, given as (topic, number)."""
+        """Stop the actors of these partitions; each pair is (topic, partition number)."""
         for topic, number in partitions:
             self.take_offline(TopicPartition(topic, number))
 

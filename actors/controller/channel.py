@@ -93,7 +93,7 @@ class Queued(NamedTuple):
     (`messages.parts`).
 
     `event_id` is the id of the controller event that caused the request. The messages that send this request have the
-    same event id, and so has its response.
+    same event id. Its response has this event id, too.
     """
 
     parts: list[Part]

@@ -1,7 +1,7 @@
 """ControllerActor runs the controller's event handlers; its mailbox is the controller's event queue.
 
 Rule 1: One event is finished before the next begins (`FlowActor`). The controller's correctness depends on this.
-Rule 2: An event from a watch of an expired session is dropped, and so is a response from a closed channel.
+Rule 2: Events from watches of an expired session, and responses from closed channels, are dropped.
 Rule 3: An expired session is handled before all queued events. Each queued request is refused with the error that this
         node is not the controller.
 Rule 4 (failure policy): If an event's handler raises an exception, the event is logged and dropped.

@@ -1,6 +1,6 @@
 """Start and control the separate process that runs a test's cluster (`kafka-actors fixture`).
 
-Rule 1: a request is one line, and so is its response. A process that has not responded within ANSWER_SECONDS is killed.
+Rule 1: each request and each response is one line. A process that has not responded within ANSWER_SECONDS is killed.
 Rule 2: a process keeps running after its cluster is stopped, so that the next cluster can use it. When this program
         ends, the process ends too, because its standard input is closed.
 """

@@ -8,7 +8,7 @@ Rule 3: when a marker is appended, waiting batches are refused with INVALID_TXN_
         transaction that has ended. A reply is ignored if its query was already settled by a marker, a newer epoch or a
         new leader.
 Rule 4: when a batch with a higher producer epoch arrives, waiting batches with a lower epoch are refused
-        (INVALID_PRODUCER_EPOCH). A new batch with a lower epoch is refused likewise.
+        (INVALID_PRODUCER_EPOCH). A new batch with a lower epoch is refused with the same error.
 Rule 5: after a query that failed or timed out, the lowest refused sequence number is kept: a later batch of the
         producer must not be appended before the refused batches are sent again. Such numbers are kept for at most
         MOST_REFUSED producers.

@@ -7,8 +7,8 @@ Rule 2: a turn ends after the delivery in which its CPU time reaches TURN_SECOND
 Rule 3: one call_later waits for the earliest timer. Its callback schedules a turn, as a message does. If the callback
         ran a turn itself, two turns could be in the loop's queue at once. From then on there would always be two,
         because each turn schedules the next.
-Rule 4: each turn is measured, and so is the loop thread's other work between two turns, such as sockets and decoding.
-        `after_turn` is called after each turn.
+Rule 4: the duration of each turn is measured. The loop thread's other work between two turns, such as sockets and
+        decoding, is measured too. `after_turn` is called after each turn.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of z
            44  digest of this frame: blake2b of bytes 8..44 and the zstd frame (16)
            60  checksum of the prefix: blake2b of bytes 0..60 (4)
 
-Rule 2: a file that ends inside a frame is torn. A complete prefix or frame with a wrong checksum is damage; so is a
-        frame that does not follow the previous one.
+Rule 2: a file that ends inside a frame is torn. A complete prefix or frame with a wrong checksum is damage. A frame
+        that does not follow the previous one is damage, too.
 Rule 3: readers skip frames of kinds that they do not use.
 """
 
