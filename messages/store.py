@@ -127,10 +127,10 @@ class StoreArm(Message):
 
     In the StoreReply, `present` has one entry for each path in `exists`: whether the znode exists.
 
-    `data` and `children` are znodes that should exist; the watch of an absent znode fires "deleted" at once. A znode in
-    `exists` may be absent. If the request sets the watches again after an interruption, `since` is a zxid. A watch then
-    fires at once if its znode was changed after `since`, or if its znode is in `exists` and exists now. For a request
-    with `since`, `present` is empty.
+    `data` and `children` list znodes that should exist; the watch of an absent znode fires "deleted" at once. The
+    znodes in `exists` may be absent. If `since` is given, it is the last zxid that was seen before an interruption.
+    With `since`, a watch fires at once if its znode, or the list of its children, was changed after `since`. The watch
+    of a znode in `exists` then fires at once if the znode exists now, and `present` is empty.
     """
 
     id: int

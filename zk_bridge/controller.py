@@ -70,11 +70,11 @@ def elect(question: Elect) -> Conversation:
     If the transaction fails, both znodes are read again:
 
     - /controller has this broker's id and /controller_epoch has the epoch of this attempt: this broker is elected, and
-      the answer was lost.
+      the reply was lost.
     - /controller exists, but one of the two znodes has another value: this broker is not elected; /controller has the
       id of the controller.
-    - /controller is absent: another broker was elected and has gone. Exception: the answer was lost and the version of
-      /controller_epoch is unchanged. Then the transaction is sent again.
+    - /controller is absent: this broker is not elected. If the connection was lost and the version of
+      /controller_epoch is unchanged, the transaction had no effect and is sent again.
 
     Returns:
         Elected with the epoch and the version of /controller_epoch, or NotElected with the controller's id

@@ -181,7 +181,7 @@ class TransactionMarkersActor(BrokerSenders):
         self.send(self._start.bridge, Ask(self._questions, GetAssignments(topics, watch=False)))
 
     def _complete_deleted(self, markers: list[Marker], found: Assignments) -> None:
-        """Report deleted partitions as marked. Markers of other partitions wait."""
+        """Send PartitionsMarked for partitions of deleted topics; keep the markers of other partitions for a retry."""
         existing = {topic.topic for topic in found.topics} | set(found.unreadable)
         for marker in markers:
             known = [each for each in marker.partitions if each.topic in existing]

@@ -156,7 +156,7 @@ class MemoryNetwork:
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
-        """If the wire is steady, let an arrived idle poll represent all polls after it (rule 4)."""
+        """If the wire has no faults, let an arrived idle poll represent all following polls (rule 4)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             representing = self._representing.setdefault(_pair(*hosts), {})

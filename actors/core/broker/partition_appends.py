@@ -128,7 +128,10 @@ def _is_verified(partition: HostedReplica, batch: AppendBatch, sender: Address) 
 
 
 def forget_transactions(partition: HostedReplica) -> Iterable[Send]:
-    """Refuse all batches that wait for a verification, because another broker leads now."""
+    """Forget the open transactions, and refuse all batches that wait for a verification.
+
+    The caller ends the leadership of this replica or stops the replica.
+    """
     if partition.verification is None:
         return NOTHING
     return _refused(RefusedBatches(partition.verification.leadership_ended(), NOT_LEADER_OR_FOLLOWER))

@@ -3,8 +3,9 @@
 Rule 1: the leader epoch only grows. An order (the part of a request that concerns one partition) with a known or older
         epoch is stale (code 11).
 Rule 2: a request for a partition without a replica on this broker is refused with code 3, and changes nothing.
-Rule 3: an order that passes both rules, but has an older zkVersion than the known version, succeeds without effect: the
-        znode has changed since, and its newer state will follow (Kafka 3.9). Even a missing log is not created.
+Rule 3: an order that passes rules 1 and 2 succeeds without effect if its zkVersion is lower than the known version: the
+        znode has changed since, and its newer state will follow (Kafka 3.9). Such an order creates a missing log only
+        if it names a leader that is not alive.
 Rule 4: a StopReplica order is accepted if its leader epoch is at least the known epoch (Kafka >= 3.4). Without an
         epoch, or with the special epoch that marks a deletion, it is always accepted.
 

@@ -59,9 +59,10 @@ class _OpenTraceFile:
 
 
 def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
-    """Create a file whose first frame contains `header` and the digest of the previous frame (`digest`).
+    """Create a file whose first frame contains `header`.
 
-    The file gets its name after the header is written.
+    `digest` is the digest of the previous segment's last frame, or START for the manifest and the first segment. The
+    file gets its name after the header is written.
     """
     unnamed = path.with_name(path.name + files.UNNAMED_SUFFIX)
     chain = _OpenTraceFile(files.create(unnamed), digest)
