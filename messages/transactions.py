@@ -264,7 +264,7 @@ class LeadersFound(Message):
 
 @message
 class RetryDue(Message):
-    """A timer message to TransactionMarkersActor: find again the leaders for the waiting markers."""
+    """A timer message to TransactionMarkersActor: query the leaders for the waiting markers again."""
 
 
 # ---------------------------------------------------------------------------------------------------- verification

@@ -113,7 +113,10 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the longest time without a leader (s) by partition, or by topic if more than MOST partitions had none."""
+    """Draw the longest time (s) without a leader for each partition.
+
+    If more than MOST partitions lacked a leader, draw this time for each topic.
+    """
     end, seconds = _end(summary), {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None

@@ -43,7 +43,8 @@ class QueryResult:
 class Summary:
     """The results of all sections of a summary, and what could not be read.
 
-    The sections leave out `malformed` lines, `unreadable` files and the records after a `damage`.
+    The sections leave out malformed lines, unreadable files and the rest of each damaged segment. `malformed` is the
+    number of these lines, `unreadable` lists the files, and `damage` describes the damage.
     """
 
     answers: Mapping[str, QueryResult]

@@ -100,7 +100,7 @@ class ControllerActor(FlowActor):
     # ------------------------------------------------------------------------------------------------------- events
 
     def event_id_of(self, message: Message) -> int:
-        """Return the current delivery's number, which is used as the id of the controller event."""
+        """Return the number of the message's delivery, which is the id of the controller event."""
         return self.delivery
 
     def flow(self, message: AnyMessage) -> Flow[None] | None:

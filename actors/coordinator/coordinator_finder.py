@@ -52,7 +52,10 @@ class CoordinatorFinderActor(FlowActor):
         self._topic_creation = message.topic_creation
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Return the flow of a FindCoordinator or CountPartitions request. Drop the counts of deleted topics."""
+        """Return the flow of a FindCoordinator or CountPartitions request.
+
+        PartitionsDeleted has no flow: the counts of its topics are dropped at once.
+        """
         match message:
             case Forwarded():
                 return self._serve(message)

@@ -501,7 +501,7 @@ class LogManager:
         return log.start, log.end, log.first_unstable
 
     def _lower_start(self, path: str, offset: int) -> None:
-        """Before a truncation, lower the checkpointed log start offset to `offset` if it is higher (rule 7)."""
+        """Before a truncation, ensure that the checkpointed log start offset is at most `offset` (rule 7)."""
         directory, partition = self._place(path)
         if directory.log_starts.get(partition) > offset:
             directory.log_starts.set(partition, offset)

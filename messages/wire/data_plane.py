@@ -90,7 +90,7 @@ def _count(count: int) -> int:
 
 
 def _view(data: Data, position: int) -> tuple[Data | None, int]:
-    """Return bytes without a copy, and their end."""
+    """Return a view of the bytes field at `position` (None if null), and the position after the field."""
     (length,) = _INT.unpack_from(data, position)
     position += 4
     if length < 0:

@@ -79,11 +79,11 @@ CONTROLLER_STEPS = (
         "ZooKeeper reports a change",
         "BrokerChange",
         """\
-The session of the broker expired, and two watches fired. The store puts answers, watch events and session states into
-one queue in the order of their arrival, and sends them to ZkBridgeActor. The bridge finds the subscriber in its table
-of watches (`zk_bridge/watches.py`). A deleted `/brokers/ids/N` has no subscriber there. Changed children of
-`/brokers/ids` are a `BrokerChange` for the controller. The event has the generation of its ZooKeeper session: the
-controller drops events of an expired session.""",
+The ZooKeeper session of broker 1 expired, and two watches of node 0 fired. The store puts answers, watch events and
+session states into one queue in the order of their arrival, and sends them to ZkBridgeActor. The bridge finds the
+subscriber in its table of watches (`zk_bridge/watches.py`). A deleted `/brokers/ids/N` has no subscriber there. Changed
+children of `/brokers/ids` are a `BrokerChange` for the controller. The event has the generation number of node 0's own
+session. If that session has expired, the controller drops the event.""",
     ),
     Step(
         "The controller reads the brokers",

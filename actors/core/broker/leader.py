@@ -431,7 +431,7 @@ class Leader:
         self._to_do += (self._writing,)
 
     def _advance(self, now: float) -> bool:
-        """Raise the high watermark if possible, and return whether it moved; release produces (rule 5)."""
+        """Raise the high watermark if possible, complete waiting produces, and return whether it moved (rules 5, 6)."""
         if self.log.high_watermark == self.log.end or len(self.isr) < self.required_isr:
             return False
         if self._followers is None:

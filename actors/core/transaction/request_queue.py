@@ -1,4 +1,4 @@
-"""Remove from a queue the markers or verifications that fit into the next request; the others stay queued."""
+"""Remove the queued markers or verifications that fit into the next request; the others stay queued."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ class Producers:
             self.transactions.begin(producer_id, header.base_offset)
 
     def end(self, header: BatchHeader, marker: EndTransactionMarker) -> CompletedTxn | None:
-        """Add an appended marker. Return the transaction that it ends; None without one."""
+        """Add an appended marker. Return the transaction that the marker ends; None if no transaction is open."""
         known = self._entered(header)
         known.coordinator_epoch = marker.coordinator_epoch
         known.timestamp = header.max_timestamp
