@@ -184,7 +184,7 @@ class ReplicaFetcherActor(Dispatcher):
         return True
 
     def _interrupt(self) -> None:
-        """Interrupt a repeated request, so that a changed request can be sent."""
+        """Stop the network gateway from repeating the request in flight, so that a changed request can be sent."""
         if self._repeats:
             self._repeats = False
             self.send(self._start.network, Interrupt(self._start.channel))

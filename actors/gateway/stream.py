@@ -168,7 +168,7 @@ class Receiver(Protocol):
 
 
 class Stream:
-    """A connected TCP socket on the event loop, which passes its data to `receiver`."""
+    """A connected TCP socket on the event loop; `receiver` is notified of received data and of the connection's end."""
 
     __slots__ = (
         "__weakref__",

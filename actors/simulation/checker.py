@@ -522,9 +522,9 @@ class Checker:
         return self.cluster.now - self._controlled_at
 
     def first_offset(self, partition: TopicPartition) -> int:
-        """Return the lowest possible log start offset of the leader.
+        """Return the offset before which the partition's records may be deleted.
 
-        DeleteRecords and retention delete earlier records.
+        This is the larger of the leader's log start offset and the largest offset in a DeleteRecords request.
         """
         state = self.states.get(partition)
         log = None if state is None else self.replicas.log(state.leader, partition)

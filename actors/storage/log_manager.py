@@ -468,7 +468,10 @@ class LogManager:
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:
-        """Start leader epoch `epoch` of this broker at the log end offset, even if no record is appended."""
+        """Start leader epoch `epoch` at the log end offset, before a record of this epoch is appended.
+
+        If `epoch` is already the latest epoch of the log, its start does not change.
+        """
         log = self._log(path)
         log.epochs.assign(epoch, log.end)
         if log.end:  # an empty log has no file yet; the first append writes the epoch

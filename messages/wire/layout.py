@@ -45,9 +45,9 @@ class Layout(NamedTuple):
 
 
 class Schema:
-    """The layouts of one request or response by version.
+    """The layouts of one request or response, one for each version.
 
-    Raises KeyError for an unknown name.
+    Raises KeyError if `messages.wire.schemas` has no schema `name`.
     """
 
     def __init__(self, name: str) -> None:

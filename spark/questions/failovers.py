@@ -142,8 +142,8 @@ def deaths(delivered: DataFrame, node_runs: DataFrame) -> DataFrame:
 
     Returns:
         broker, seen_at, seen_by (node), after (the event: BrokerChange or Elected), until (when it was back; null:
-        never), died_at, ending (how the broker's last run ended; null: the run continues, only its recording ended, or
-        no run exists), was_controller.
+        never), died_at, ending (how the broker's last run ended; null if the run continues, if only its recording
+        ended, or if no run exists), was_controller.
     """
     controllers = delivered.where(f.col("actor") == CONTROLLER)
     marks = controllers.where((f.col("type") == "BrokerChange") | f.col("request").isin("Elected", "Brokers"))

@@ -10,7 +10,7 @@ Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of z
            60  checksum of the prefix: blake2b of bytes 0..60 (4)
 
 Rule 2: a file that ends inside a frame is torn. A complete prefix or frame with a wrong checksum is damage. A frame
-        that does not follow the previous one is damage, too.
+        without the digest of the previous frame is damage, too.
 Rule 3: readers skip frames of kinds that they do not use.
 """
 
@@ -131,7 +131,10 @@ def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
 
 
 def chained(frames: Iterator[Frame], path: Path, previous: bytes) -> Iterator[Frame]:
-    """Yield the frames, and check that each follows the previous one. Raises Damaged, and the errors of `frames`."""
+    """Yield the frames, and check that each contains the digest of the previous frame.
+
+    `previous` is the digest that the first frame must contain. Raises Damaged, and the errors of `frames`.
+    """
     for each in frames:
         if each.previous != previous:
             raise Damaged(path, each.offset, "a frame is missing before this one, or it does not belong here")

@@ -1,8 +1,8 @@
 """Find the runs below a folder and read them; changed and missing data is detected.
 
-Rule 1: the manifest lists the segments and the digest of each segment's first frame. Each frame follows the previous
-        frame, and the run ends with the frame that the manifest names. Any deviation is damage, reported with file and
-        offset.
+Rule 1: the manifest lists the segments and the digest of each segment's first frame. Each frame contains the digest of
+        the previous frame. The run ends with the frame that the manifest names. Any deviation is damage, reported with
+        file and offset.
 Rule 2: in a run without a recorded end, the last segment and the manifest may end inside a frame. Elsewhere this is
         damage.
 Rule 3: records are in order: deliveries have consecutive numbers, times never decrease, and the end record is last.
