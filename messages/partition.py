@@ -149,7 +149,7 @@ class AppendMarker(NamedTuple):
 
     @property
     def acks(self) -> int:
-        """Return ACKS_ALL (-1), because the result of a marker is sent after its commit."""
+        """Return ACKS_ALL (-1), because a marker's result waits until the high watermark passes the marker."""
         return ACKS_ALL
 
 

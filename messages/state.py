@@ -42,7 +42,7 @@ class StateItems(Message):
 
 @message
 class StateTable(Message):
-    """The form in which a snapshot stores a dict, or a read-only view of a dict.
+    """A dict, or a read-only view of a dict, as a snapshot stores it.
 
     The entries keep their order.
     """

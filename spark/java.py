@@ -99,9 +99,9 @@ def prepare_once(home: Path, lay_out: Callable[[Path], None], say: Callable[[str
 
     A lock ensures that only one process at a time makes this call.
 
-    The folder counts as prepared once the archive exists: `lay_out` creates it last, by a rename. The folder itself is
-    not renamed, because some versions of Java ignore an archive whose class path has moved. If the process is
-    interrupted, its lock is released, and the next caller repeats the preparation.
+    The folder counts as prepared once the archive exists, because `lay_out` creates the archive last, by a rename. The
+    folder itself is not renamed, because some versions of Java ignore an archive whose class path has moved. If the
+    process is interrupted, its lock is released, and the next caller repeats the preparation.
 
     Raises:
         OSError: The folder cannot be written; also what `lay_out` raises.

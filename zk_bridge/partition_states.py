@@ -156,7 +156,13 @@ def _settle_creates(
     present: set[str],
     settled: dict[int, WriteResult],
 ) -> Conversation:
-    """Read all nodes of a refused or lost transaction, and return the entries that still need to be created."""
+    """Settle entries of a transaction that was refused or whose reply was lost (rule 2).
+
+    The znodes of the transaction are read, and `present` and `settled` are updated.
+
+    Returns:
+        The indexes of the entries that still need to be created.
+    """
     partitions = [entries[index][0] for index in left]
     topics = tuple(dict.fromkeys(paths.topic(tp.topic) for tp in partitions))
     parents = tuple(_missing_parents([entries[index] for index in left], set()))

@@ -108,7 +108,7 @@ class LogMaintenance:
             yield Pause()
 
     def checkpoint_deletions(self) -> Flow[None]:
-        """Remove deleted logs from the checkpoints, as Kafka does before it responds (broker.md 2.2)."""
+        """Remove deleted logs from the checkpoints, before the broker responds to StopReplica (broker.md 2.2)."""
         for directory, storage_error in self._log_dirs.logs.checkpoint_deletions():
             yield from self._log_dirs.fail(directory, storage_error)
 

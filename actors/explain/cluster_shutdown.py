@@ -20,7 +20,8 @@ def shutdown_of(facts: TraceFacts) -> float | None:
     """Return when the shutdown of the whole cluster began, in seconds since 1970.
 
     Returns:
-        None if a node still runs, or if a node was killed after that time.
+        None if no node stopped, or if the last run of a node has another ending than "stopped" or "killed". Also None
+        if a node was killed after the shutdown began.
     """
     last = {node_run.place.node: node_run for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began)}
     if any(node_run.ending not in (STOPPED, KILLED) for node_run in last.values()):

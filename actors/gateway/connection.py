@@ -292,7 +292,7 @@ class Connection:
             self._mute(delay)
 
     def _mute(self, seconds: float) -> None:
-        """Begin no request for `seconds` seconds, as a broker does with a client over its quota (KIP-219)."""
+        """Throttle the connection: begin no request for `seconds` seconds (KIP-219)."""
         if Hold.THROTTLED not in self._holds:
             self._holds[Hold.THROTTLED] = asyncio.get_running_loop().call_later(seconds, self._unthrottle)
 

@@ -80,7 +80,10 @@ class NodeProcess:
         return code
 
     def _leave(self, node: Node) -> None:
-        """Stop cleanly after a signal. A second signal stops without the controller."""
+        """Start a clean shutdown after a signal.
+
+        After a second signal the node stops without waiting for the controller.
+        """
         node.leave()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -366,7 +366,8 @@ class KafkaCluster:
     def kill(self, broker_id: int) -> None:
         """Stop a broker without a shutdown, as `kill -9` does.
 
-        The other brokers notice when its ZooKeeper session expires, after `session_timeout` seconds.
+        The ZooKeeper session of the broker expires after `session_timeout` seconds. Then the other brokers detect the
+        failure.
 
         Raises:
             ClusterError: The broker does not exist or is not running.

@@ -248,7 +248,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
 
 
 def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) -> Iterator[str]:
-    """A leader acknowledges with acks=all only records below its high watermark."""
+    """For acks=all, a leader acknowledges only records below its high watermark."""
     request = change.request
     if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return

@@ -275,7 +275,9 @@ class LogManager:
     def append(
         self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append checked batches of producers, one in each body, as the leader.
+        """Append batches of producers to the log of a leader.
+
+        The caller has already checked the format of the batches.
 
         Args:
             path: Folder of the log.
@@ -294,7 +296,7 @@ class LogManager:
     def append_as_coordinator(
         self, path: str, leader_epoch: int, append_time: bool, committed: bool, *batches: Body
     ) -> tuple[int | tuple[int, int, int, int], ...]:
-        """Append the batches of a group coordinator, as `append` does.
+        """Append the batches of a coordinator, as `append` does.
 
         Their producers' epochs are checked, but not their sequence numbers.
         """

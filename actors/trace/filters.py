@@ -71,7 +71,7 @@ def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
 
 
 def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """Yield the deliveries that pass all filters except causes, effects and event."""
+    """Yield the deliveries that pass the filters; `causes_of`, `effects_of` and `event` are not applied."""
     subject = _SubjectFilter(filters)
     actor, message, start, end = filters.actor, filters.message, filters.start, filters.end
     of_class = "." not in actor and not actor.startswith("outside:") if actor is not None else False

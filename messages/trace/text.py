@@ -353,7 +353,7 @@ def _all_of(piece: bytes) -> list[TraceRecord] | None:
 
 
 def _pieces(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines in groups, each to be decoded by one call; a line of several deliveries is a group of its own."""
+    """Yield the lines in groups of about READ bytes; a line of several deliveries is a group of its own."""
     gathered: list[bytes] = []
     size = 0
     for line in lines:

@@ -214,9 +214,10 @@ class _Code:
         return _Class(kind, self.bindings)
 
     def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
-        """Return class and array of the entries in a message's parts, and the attributes that their rows lack.
+        """Return the class, the array and the missing attributes of the entries in a message's parts.
 
-        Raises ValueError if no array has rows that can be encoded one by one.
+        The missing attributes are those that the entries' rows do not contain, with their defaults. Raises ValueError
+        if no array has rows that can be encoded one by one.
         """
         message, parted = self.class_of(kind), PARTED[kind].field
         for field in _present(self.layout.fields):
@@ -256,7 +257,7 @@ def _is_fixed(field: Field) -> bool:
 
 
 def _is_named(field: Field) -> bool:
-    """Return whether each struct of an array contains a topic name."""
+    """Return whether each struct in the array `field` contains a topic name."""
     return any(part.type == "string" and part.name in _TOPIC_NAMES for part in _present(field.fields))
 
 

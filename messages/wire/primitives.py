@@ -201,9 +201,10 @@ class FixedStructs:
         """The row with empty variable fields, as `at` would return it."""
 
     def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
-        """Return the `unpack_from` of the struct for the row at `position`, the row's size, and its lengths.
+        """Return the struct's `unpack_from`, the size and the lengths of the row at `position`.
 
-        Raises ValueError if a field is null, or ends beyond the frame.
+        The lengths are the encoded lengths of the row's variable fields. Raises ValueError if a field is null, or ends
+        beyond the frame.
         """
         lengths = []
         for part in self._parts:

@@ -28,7 +28,7 @@ class TopicNames(Message):
 class GetAssignments(BridgeQuestion["Assignments"]):
     """A request to read the assignments of topics, and to watch them if `watch` is set; the reply is Assignments.
 
-    The watch sends PartitionModifications(T).
+    When the data of /brokers/topics/T changes, the watch sends PartitionModifications for the topic T.
     """
 
     topics: tuple[str, ...]

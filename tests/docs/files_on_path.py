@@ -106,8 +106,8 @@ PRODUCE = FilesOnPath(_PRODUCE_BEFORE, _PRODUCE_NOW, 6_723, 6_954)
 
 HEAD = "| package | 24 November | 25 November |", "| --- | --- | --- |"
 INTRODUCTION = """\
-The table has the files whose functions run between the first and the last delivery of this page, as measured on two
-days. There were {before} files with {lines_before:,} lines of code on 24 November 2026, and {now} files with
+The table lists the files whose functions ran during the deliveries on this page. The files were measured on two
+days: {before} files with {lines_before:,} lines of code on 24 November 2026, and {now} files with
 {lines_now:,} lines on 25 November. Between these days the rules of partitions moved into a core without I/O, and long
 files were divided ([decisions](decisions.md#files-have-at-most-500-lines-of-code))."""
 

@@ -47,9 +47,9 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
 
 
 def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
-    """Return the partitions of a topic, sorted by number, from version 1, 2 or 3.
+    """Return the partitions of a topic, sorted by number.
 
-    Missing keys are empty, as in Kafka.
+    The data may have version 1, 2 or 3; the version is ignored. As in Kafka, a missing key counts as an empty object.
     """
     return all_at_once(decoding_topic(path, data))
 

@@ -1,9 +1,9 @@
 """Read and write partition states in ZooKeeper, for the partition and replica state machines (controller.md 2.5).
 
 Rule 1: One request to the ZooKeeper bridge reads or writes many partitions.
-Rule 2: If the znode of a partition has another version than the write expects, only this partition is read and written
-        again (trap T2). The first write uses cached states without a read: it succeeds only if the znode still has the
-        cached version. Partitions whose first write fails are read.
+Rule 2: A write succeeds only if the znode has the expected version. The state machines base their first write on cached
+        states, without a read. Partitions that have no cached state, or whose first write fails, are read and written
+        again. After a read, only partitions whose znode has another version are read and written again (trap T2).
 Rule 3: A partition whose znode was written by a newer controller is not changed.
 Rule 4: A failure of a partition is logged and leaves its state unchanged.
 """

@@ -209,7 +209,8 @@ def elect(step: PartitionStep) -> Flow[None]:
 
 def _enter(step: PartitionStep, partition: TopicPartition) -> None:
     context = step.context
-    if log.isEnabledFor(logging.DEBUG):  # Kafka logs this at INFO; here only `--logs` writes a line per partition
+    # Kafka logs each change at INFO. Here the level is DEBUG, which only the option `--logs` enables.
+    if log.isEnabledFor(logging.DEBUG):
         before, after = context.partition_state(partition).value, step.target.value
         if step.target is PartitionState.ONLINE:
             log.debug(

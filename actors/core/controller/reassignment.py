@@ -138,7 +138,7 @@ def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
 def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[frozenset[str]]:
     """End the reassignments of topics that are going to be deleted.
 
-    All replicas, including those being added, become replicas of the topic and are deleted with it (trap T1;
+    Each partition keeps all its replicas, including those being added; they are deleted with the topic (trap T1;
     docs/explanation/decisions.md). The topics' znodes are updated before anything is deleted, and the requests are
     removed from /admin/reassign_partitions. Later requests for these partitions are refused, because their topic is
     queued for deletion. A replica on a dead broker still delays the deletion: otherwise a later topic of that name

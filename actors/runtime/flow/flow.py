@@ -64,7 +64,7 @@ class FlowActor(Dispatcher):
     Subclasses implement `flow` and `perform`, and set `peers`.
 
     Attributes:
-        answer_deadline: Seconds after which an unanswered question is lost.
+        answer_deadline: Seconds after which a question without an answer fails with LostAnswer (rule 5).
         peers: Addresses by the names in `Question.asks`.
         sender: The sender of the current event, also after the flow was suspended.
         waited: The seconds for which the current event was stashed.

@@ -11,16 +11,18 @@ Rule 5: a snapshot holds the state before its offset. The state can be rebuilt: 
         log is read.
 Rule 6: a snapshot has an entry for each kept batch of a producer without a transactional id, in order. Apache's
         snapshots have only the last batch of each producer; an Apache broker that reads our snapshot uses only the last
-        entry of each producer. If a producer retries several batches after a restart of its leader, Apache's broker
-        refuses them (45, fatal in librdkafka). This log accepts them as duplicates. For a transactional producer, a
-        snapshot has the batches of the open transaction; if there are none, it has only the producer's last batch. A
-        client never retries batches of an ended transaction.
+        entry of each producer. After the partition's leader restarts, a producer may retry several batches. Apache's
+        broker refuses the retry of a batch before the last one (45, fatal in librdkafka). This log treats each
+        retried batch as a duplicate. For a transactional producer, a snapshot has the batches of the open transaction;
+        if there are none, it has only the producer's last batch. A client never retries batches of an ended
+        transaction.
 Rule 7: the first transactional batch of a producer opens its transaction. A marker ends the transaction, even if the
         marker has a newer epoch. While the transaction is open, non-transactional batches (48) and batches of a newer
-        epoch (47) are refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts
-        the newer epoch, and its coordinator then waits forever (transactions.md 3.2).
+        epoch (47) are refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts a
+        batch of a newer epoch and then refuses the marker, so the transaction never ends (transactions.md 3.2).
 Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. For
-        other batches of a coordinator, only the producer epoch is checked. Replicated batches are not checked.
+        a group coordinator's batch of transactional offsets, only the producer epoch is checked. Replicated batches
+        are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """

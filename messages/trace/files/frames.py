@@ -1,7 +1,7 @@
 """Trace files consist of frames; each has a checksum, and the digest of the previous frame.
 
-Rule 1: a frame is a prefix of 64 bytes and a zstd frame. The prefix is one of zstd's skippable frames, so that
-        `zstdcat` shows the text of any trace file. Its layout, little-endian:
+Rule 1: a frame is a prefix of 64 bytes, followed by a zstd frame. For zstd the prefix is a skippable frame, so that
+        `zstdcat` shows the text of any trace file. The layout of the prefix, little-endian:
             0  magic of a skippable frame (4), bytes that follow in the prefix: 56 (4)
             8  size of the zstd frame in bytes (4), kind (1), zero (3), records (4)
            20  number of the last delivery before the frame (8)

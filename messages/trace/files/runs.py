@@ -451,7 +451,7 @@ class _Sequence:
         return ""
 
     def _no_end(self, record: TraceRecord) -> str:
-        """Check and count the end record of the run; return the record's error, or ""."""
+        """Return why `record` is not a valid end record of the run; if it is valid, count it and return ""."""
         count, recorded = bytes(record.payload), self._run.ended
         if record.type not in REASONS or not count.isdigit() or record != _as_written(record, int(count)):
             return f"an end that is none: {record.type!r} after {count!r} records"
