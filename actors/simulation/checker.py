@@ -488,7 +488,10 @@ class Checker:
         self._check(change)
 
     def idle_violations(self, asked: bool = False) -> list[Violation]:
-        """Return the violations of an idle cluster. `asked`: it was queried, so check its responses as well."""
+        """Return the violations of invariants in an idle cluster.
+
+        `asked` means that the cluster was queried; its responses are then checked as well.
+        """
         found = self._found(ClusterAtRest()) + (self._found(ClusterQueried()) if asked else [])
         return sorted(found, key=lambda violation: self._places[violation.invariant])
 

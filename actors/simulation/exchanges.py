@@ -330,7 +330,10 @@ class Exchanges:
         )
 
     def _leaves(self, request: Message, now: float) -> None:
-        """End the confirmation of each member that the request may remove from its group (rule 4)."""
+        """End the confirmation of members in their generation (rule 4).
+
+        The members are those that rejoin or leave by this request, or whose group this request may delete.
+        """
         gone: Iterable[str] = ()
         match request:
             case JoinGroupRequest():

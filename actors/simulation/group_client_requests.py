@@ -168,9 +168,10 @@ def to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[S
 
 
 def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
-    """Return a request to delete a group with members.
+    """Return a request to delete a group that has members.
 
-    The members may have left when the request arrives, so the group's commits are no longer expected.
+    If the members leave before the request arrives, the group is deleted. So its commits are no longer expected to
+    exist.
     """
     group = about.cluster.members.groups.get(about.group)
     if group is not None:

@@ -44,7 +44,11 @@ class DiskFaults:
         """Called after FULL, FAILING or SLOW was injected into an operation. Subclasses override it."""
 
     def check(self, method: str, args: tuple[Any, ...]) -> None:
-        """Inject the faults into a call before it is made. Raises OSError if the disk fails the call."""
+        """Inject the disk faults that affect a call, before the call is made.
+
+        Raises:
+            OSError: The disk of the call is failing, or it is full and the call needs space.
+        """
         if (self.faults or self.delays or self.read_delays) and method not in _MEMORY:
             for arg in args:
                 if isinstance(arg, str):

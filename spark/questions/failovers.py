@@ -209,14 +209,17 @@ def outages(deaths: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def leaderless(outages: DataFrame) -> DataFrame:
-    """Group the leaderless times that began and ended together, in order of time.
+    """Group the intervals without a leader by failed broker, start and end, in order of time.
+
+    The intervals of a group start in the same tenth of a second, and end in the same tenth of a second.
 
     Args:
         outages: As `outages` returns them.
 
     Returns:
-        broker (the failed leader; null: no broker failed), lost_at, over_at (when the last of them ended; null: not
-        over), partitions (their number), topics (their number), examples (names of partitions).
+        broker (the failed leader; null: no broker failed), lost_at (the earliest start in the group), over_at (the
+        latest end in the group; null: not over), partitions (their number), topics (their number), examples (names of
+        partitions).
     """
     together = ("broker", _moment("died_at").alias("lost"), _moment("over_at").alias("over"))
     grouped = outages.groupBy(*together).agg(

@@ -1,7 +1,7 @@
 """ControllerContext is the state of the active controller; it is cleared when the controller resigns.
 
-Rule 1: Tables that are looked up for one broker are indexed by broker id, so an event of one broker costs only its own
-        partitions.
+Rule 1: Tables that are looked up for one broker are indexed by broker id. So an event of one broker needs only the
+        entries of this broker.
 Rule 2: Collections that are iterated are dicts in insertion order, never bare sets, whose order could differ between
         two runs. Sets are used for membership tests only.
 Rule 3: All entries of a removed topic are removed, including its states (controller.md, trap T12: Kafka keeps the

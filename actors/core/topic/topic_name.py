@@ -64,7 +64,7 @@ def can_collide(topic: str) -> bool:
 def collisions(topic: str, existing: Iterable[str]) -> list[str]:
     """Return the existing topics that would share metric names with `topic`, sorted.
 
-    They include `topic` itself if it exists. The list is empty if `topic` has neither '.' nor '_'.
+    The list is empty if `topic` has neither '.' nor '_'. Otherwise it includes `topic` itself if this topic exists.
     """
     if not can_collide(topic):
         return []

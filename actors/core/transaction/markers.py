@@ -52,10 +52,11 @@ CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
 
 
 class Outcome(NamedTuple):
-    """The result of sending a marker: the partitions that contain the marker, and the partitions to try again.
+    """The result of sending a marker to its partitions.
 
-    `cancelled` is the error code if the code shows that a newer producer or coordinator exists, else NONE. `failed` are
-    the partitions with unexpected codes.
+    `done` are the partitions that have the marker, or whose record format has no markers. `again` are the partitions to
+    try again. `failed` are the partitions with unexpected error codes, and these codes. If a partition's error code
+    shows that a newer producer epoch or coordinator exists, `cancelled` is this code; otherwise it is NONE.
     """
 
     marker: Marker

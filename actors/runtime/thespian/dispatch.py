@@ -143,9 +143,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
     def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:
         """Send this actor a WakeupMessage when the clock shows `moment`, never before.
 
-        With a `name`, the new timer replaces the timer of this name, as in `set_timer`. Periods are rounded up: an
-        actor that woke a fraction too early would set its next timer for the same moment. In virtual time it would
-        repeat this for ever.
+        With a `name`, the new timer replaces the timer of this name, as in `set_timer`.
+
+        The delay until `moment` is rounded up to whole microseconds. Otherwise an actor could wake slightly before
+        `moment` and set its next timer for the same moment. In virtual time it would repeat this for ever.
         """
         microseconds = max(math.ceil((moment - self.now) * 1e6), 0)
         if self.now + microseconds / 1e6 < moment:

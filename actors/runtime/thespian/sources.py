@@ -83,9 +83,9 @@ class Sources:
             self.unload(source_hash)
 
     def notify(self, ref: ActorRef, enable: bool) -> None:
-        """Subscribe `ref` to loaded and unloaded sources, or unsubscribe it if not `enable`.
+        """Subscribe `ref` to the loading and unloading of sources, or unsubscribe it if not `enable`.
 
-        A new subscriber receives a LoadedSource for each source that is already loaded.
+        A new subscriber first receives a LoadedSource for each source that is already loaded.
         """
         if not enable and not self._subscribers:
             return
