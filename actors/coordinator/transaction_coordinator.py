@@ -401,7 +401,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(hosted.actor, ActorExitRequest())
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a partition's actor: this actor requested the exit."""
+        """Ignore the exit of a partition's actor, because this coordinator has requested it."""
 
     # ------------------------------------------------------------------------------------------------ counting
 

@@ -1,8 +1,8 @@
 """Encode and decode large messages in slices, so that the event loop is never blocked for long.
 
 Rule 1: the first slice runs at once, and completes a message of usual size. The slices of larger messages run round
-        robin. A turn of the loop ends when its slices have taken `turn_seconds` of CPU. So a turn is short, and a small
-        job does not need a turn for each slice.
+        robin. A turn of the event loop runs slices until they have taken `turn_seconds` of CPU. So the turn is short,
+        but can contain many small slices.
 Rule 2: a slice may yield a long call that releases the GIL. A thread executes it, and then the job resumes. The thread
         executes the calls of all jobs one after another.
 """

@@ -443,7 +443,7 @@ class Exchanges:
             view.members = tuple(each.member_id for each in response.members) or view.members
             view.heard_at[response.member_id] = now
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
-            if request.group_instance_id is None:  # a static member can be replaced before its session timeout
+            if request.group_instance_id is None:  # static members are left out: another process can replace them
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
         elif isinstance(request, OffsetCommitRequest):
             for each, outcome in zip(request.partitions, response.partitions, strict=True):

@@ -128,7 +128,7 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
 
 
 def _unknown_to(request: Message, response: Any, group: str, member: str, generation: int) -> Iterator[str]:
-    """Yield a violation for each member that a response reports as unknown."""
+    """Yield a text for each place in the response where the member or its generation counts as unknown."""
     match request:
         case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
             if (request.member_id, request.generation_id) == (member, generation):

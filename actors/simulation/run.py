@@ -303,7 +303,10 @@ class _Run:
                 checker.violations += wrong
 
     def _renew_disks(self) -> None:
-        """Restart nodes that treat a repaired disk as failed; a node with a lasting fault goes on without the disk."""
+        """Restart each node that treats a repaired disk as failed.
+
+        A node with a lasting disk fault is not restarted: it keeps running without the failed disk.
+        """
         for machine in self.cluster.machines.values():
             if machine.disks.hurt and not machine.disks.lasting:
                 self.cluster.kill(machine.id)

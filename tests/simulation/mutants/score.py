@@ -28,9 +28,10 @@ seconds, produces records, and uses `--faults {parts}`. A seed counts only if th
 run with the mutant only if the unchanged code reaches the fragment in its run of that seed; otherwise both runs would
 be the same. The first few of these seeds are run in numerical order. The next seeds are those whose schedules match the
 mutant's needs in the most lines; among equal seeds, those that reach the fragment most often are run first. The needs
-(`needs`) are words of schedule lines that are likely to find the mutant. They may also name a seed that has found the
-mutant. Because not every seed is run, the number in the column *seeds* is an upper bound: a lower seed that was not run
-may also find the bug. If no run within {seeds} seeds finds a mutant, the test in the mutant's declaration is run.
+(`needs`) of a mutant are words. A schedule is likely to find the mutant if its lines have these words. A need may also
+be a seed that has found the mutant. The column *seeds* has the number of seeds from 0 up to the seed that found the
+mutant. Fewer seeds may be sufficient, because not every earlier seed was run. If no run within {seeds} seeds finds a
+mutant, the test in the mutant's declaration is run.
 
 The column *sample* marks {sample} mutants that were drawn at random (random seed 20). These mutants are run with more
 seeds than the others, because the same number of runs for all mutants would take a night. When the sample was drawn,
