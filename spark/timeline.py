@@ -193,6 +193,6 @@ def _most(changes: Sequence[Change]) -> int:
 
 
 def _within(lane: Lane, begin: float, end: float) -> Lane:
-    """Return the lane without the boxes outside of these times."""
+    """Return the lane with all its areas, and with the boxes that overlap the time from `begin` to `end`."""
     marks = [mark for mark in lane.marks if isinstance(mark, Area) or (mark.begin <= end and mark.end >= begin)]
     return Lane(lane.label, marks, lane.height, lane.note)

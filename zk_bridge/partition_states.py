@@ -113,7 +113,7 @@ def update_partition_states(question: UpdatePartitionStates) -> Conversation:
 
 
 def create_partition_states(question: CreatePartitionStates) -> Conversation:
-    """Create states, and their missing parents in the same transactions."""
+    """Create state znodes; each transaction also creates the missing parents of its state znodes."""
     check = fence(question.epoch_zk_version)
     entries = question.states
     encoded = _EncodedStates()

@@ -33,7 +33,7 @@ class PartitionActor(Answerer):
         """Pass an event to the partition; `answer` handles the replica manager's orders."""
         if message.__class__ in EVENTS:
             self._carry_out(self.partition.handle(message, sender, self.now))
-        elif message.__class__ is Ask:  # not by super(): its handler lookup would slow 100,000 role changes by 2 %
+        elif message.__class__ is Ask:  # super() would look up the handler, which slows 100,000 role changes by 2 %
             self.receiveMsg_Ask(message, sender)
         else:
             super().receiveMessage(message, sender)
@@ -54,8 +54,8 @@ class PartitionActor(Answerer):
         """Carry out the effects that a generator yields; return the reply to an order, None for an event.
 
         `send` is called only after an I/O call, to pass its result to the generator. After other effects the `for` loop
-        continues the generator, because the loop raises no StopIteration at the end of the generator. This saves 0.5 us
-        of 28 us in each append.
+        continues the generator. This saves 0.5 us of 28 us in each append: unlike `send`, the loop raises no
+        StopIteration at the generator's end.
         """
         reply = None
         try:

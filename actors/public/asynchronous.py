@@ -167,7 +167,7 @@ class AsyncKafkaCluster:
         return await asyncio.to_thread(self.cluster.move_controller)
 
     async def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered in a new session."""
+        """Expire a broker's ZooKeeper session, and wait until the broker has registered in a new session."""
         await asyncio.to_thread(self.cluster.expire_session, broker_id)
 
     @asynccontextmanager

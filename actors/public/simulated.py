@@ -187,7 +187,7 @@ class SimulatedCluster:
         self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
 
     def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered in a new session."""
+        """Expire a broker's ZooKeeper session, and wait until the broker has registered in a new session."""
         self._live(broker_id)
         self._cluster.expire(broker_id)
         self._until(

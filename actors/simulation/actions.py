@@ -908,7 +908,7 @@ def _starve(cluster: Cluster, node: str, seconds: str) -> None:
 
 
 def _feed(cluster: Cluster, node: str, seconds: str) -> None:
-    """Let the process run as fast as before."""
+    """Undo `_starve` for the same node and the same seconds."""
     cluster.starve(int(node), -float(seconds))
 
 

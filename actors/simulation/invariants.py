@@ -552,9 +552,9 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
         missing = (wanted - held) & law.states.keys()  # brokers do not know a partition before it has its first leader
         yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
         for tp in sorted(held - wanted):
-            # As in Kafka, a controller does not wait until an absent broker deletes reassigned replicas. Also as in
-            # Kafka, a new controller halts the deletion of a topic with an offline replica; live brokers then create
-            # the topic's logs again (trap T1).
+            # Two exceptions, as in Kafka. A controller does not wait until an absent broker has deleted the replicas
+            # that a reassignment removed. A new controller halts the deletion of a topic with an offline replica; live
+            # brokers then create the topic's logs again (trap T1).
             halted = tp.topic in law.deleting and _waits_for_absent(law, tp.topic)
             if (node, tp) not in law.moved_away and not halted:
                 yield f"node {node} has a log of {tp} but no assigned replica"

@@ -2,11 +2,11 @@
 
 Rule 1: a broker is gone from the time when a controller's list of brokers lacks it, if an earlier list of that
         controller or of the previous controller had it. The broker is gone until a list has it again. The broker's last
-        registered run is the last run that registered before the broker was gone. The time of this run's last record is
-        the broker's time of death. A process whose registration was refused, because another broker had its id, does
-        not count. In three cases, the broker counts as dead only from the time when the list lacked it: the last
-        registered run continues, because only its session had expired; the recording of that run ended, but the process
-        did not; or no run exists.
+        run is the run that registered last before the broker was gone. A process whose registration was refused,
+        because another broker had its id, does not count. The broker counts as dead from the time of the last run's
+        last record. In three cases, the broker counts as dead only from the time when the list lacked it. (a) The last
+        run continues, because only its session had expired. (b) The recording of the last run ended, but its process
+        did not. (c) The broker has no run.
 Rule 2: a leader changes when a request with another leader is first sent; a new epoch alone is no change.
 Rule 3: a partition has no leader from the failure of its leader until the controller first sends the next leader or the
         deletion of the topic to brokers. A topic that is created again has new partitions.

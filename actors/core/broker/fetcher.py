@@ -328,7 +328,7 @@ class Fetcher:
         return orders
 
     def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[PartitionCommand]:
-        """Process the end offsets of the leader's epochs; return the messages to partitions."""
+        """Process the end offsets of the leader's epochs; return the commands for partitions."""
         orders = []
         for ended in results:
             partition, error_code = ended.partition, ended.error_code

@@ -100,7 +100,7 @@ def begin(context: ControllerContext) -> Flow[None]:
 def _finish_interrupted(context: ControllerContext) -> Flow[None]:
     """Delete replicas that are in the ISR and not in the assignment.
 
-    An earlier controller has written the assignment without them, and its term ended before it deleted them. Kafka
+    An earlier controller wrote the assignment without these replicas, but its term ended before it deleted them. Kafka
     3.9.1 leaves such a replica in the ISR. If no assigned replica is in the ISR, the unassigned replicas are kept: they
     may have the only copy of committed records.
     """

@@ -1,10 +1,10 @@
 """The states of topics that are being deleted, and the next steps of their deletion (controller.md 6.1).
 
 1. A topic is *queued*. Its deletion begins if none of its replicas is being deleted and it is not *ineligible*.
-2. At the beginning the partitions move to Offline and NonExistent, and the topic is marked as *started*. Every broker
-   receives leader -2 for the topic's partitions.
-3. Reachable replicas move to Offline (StopReplica) and DeletionStarted (StopReplica with delete). Other replicas move
-   to DeletionIneligible and make the topic ineligible.
+2. At the beginning the partitions move to Offline and then to NonExistent, and the topic is marked as *started*. Every
+   broker receives leader -2 for the topic's partitions.
+3. Reachable replicas move to Offline (StopReplica) and then to DeletionStarted (StopReplica with delete). Other
+   replicas move to DeletionIneligible and make the topic ineligible.
 4. A broker's response moves the replicas that it names to DeletionSuccessful, or after an error to DeletionIneligible.
    No timer retries a failed deletion. The deletion is retried when a broker starts, at a failover, or when an event of
    another topic starts a pass over all queued topics and this topic is eligible.

@@ -179,7 +179,7 @@ class TransactionalIds:
         self._initialize(forwarded, NO_PRODUCER, now)
 
     def producer_id_received(self, number: int, producer_id: int, now: int) -> None:
-        """Continue the waiting InitProducerId with this number; it fails if no new producer id was received."""
+        """Continue the InitProducerId that waits under `number`; refuse it if `producer_id` is NO_PRODUCER."""
         forwarded = self._waiting.pop(number, None)
         if forwarded is None:
             return
