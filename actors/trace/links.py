@@ -153,7 +153,10 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Remove a channel's Transmit. Return a link to it, `shared` if a recorded node received the Transmit."""
+        """Remove a channel's Transmit, and return a link to it.
+
+        The link's `shared` is True if a recorded node received the Transmit.
+        """
         for polls in self._polls.values():
             polls.pop(channel, None)
         cause, key = self._channels.pop(channel, (None, None))

@@ -5,10 +5,10 @@ Rule 1: Errors that Kafka logs and survives are listed here. The event is droppe
 Rule 2: A write with an unknown outcome, or the election of another controller, ends the term, because the context may
         be wrong. Kafka waits within the event until ZooKeeper is back. Here the event ends, and the next term reloads
         the state that the event left half changed.
-Rule 3: An unexpected error also ends the term, because it makes the context inconsistent and the znodes are
-        authoritative. The same node joins the election at once. If the event's handler fails again after the reload,
-        this node drops the event and counts the error in a gauge. Otherwise a znode whose data causes the error would
-        make every node resign in turn.
+Rule 3: An unexpected error also ends the term, because the error may leave the context in conflict with the znodes,
+        which are authoritative. The same node joins the election at once. If the event's handler fails again after the
+        reload, this node drops the event and counts the error in a gauge. Otherwise a znode whose data causes the error
+        would make every node resign in turn.
 """
 
 from __future__ import annotations

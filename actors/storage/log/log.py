@@ -80,8 +80,10 @@ class LogConfig:
 class Appended(NamedTuple):
     """The result of an append.
 
-    `append_time` is the log append time in ms, or NO_TIMESTAMP if the topic uses the create time. If the batch is a
-    `duplicate`, the offsets and the time are those of the stored batch (without log append time, its newest timestamp).
+    `append_time` is the log append time in ms, or NO_TIMESTAMP if the topic uses the create time.
+
+    If the batch is a `duplicate`, the offsets are those of the stored batch. `append_time` is then the log append time
+    of the stored batch, or the newest timestamp of its records if the topic uses the create time.
     """
 
     first_offset: int
