@@ -254,7 +254,7 @@ def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
 
 
 def _noticed_before(facts: TraceFacts, broker: int, place: TracePosition) -> bool:
-    """Return whether a controller got the event of a session's end before the broker lost its connection."""
+    """Return whether a controller noticed the end of the broker's session before the broker lost its connection."""
     noticed = [
         after.event.place.at
         for before, after in pairwise(facts.seen)

@@ -235,7 +235,9 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    if change.session in (0, change.owner):  # 0: the server expired the session; a connecting node's session is 0 too
+    # Session 0 is the server, which expired the session. It must not be looked up below: the session id of a connecting
+    # node is 0, too.
+    if change.session in (0, change.owner):
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)
     if node is not None:

@@ -16,10 +16,10 @@ Rule 5 (high watermark): it is the least log end offset of the ISR and of replic
         `lag` seconds. It never falls, and does not move while the ISR is smaller than `min.insync.replicas` (Kafka >=
         3.7).
 Rule 6 (waiting): a produce with acks=all waits until the high watermark has reached the end of its records, or until
-    the produce times out. Each produce gets one response. No request waits longer than this leadership.
-Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. Followers
-        have no entry before one of them fetches: until then their state follows from the ISR and the start of the
-        leadership.
+    the produce times out. Each produce gets one response. When the leadership ends, all waiting requests are answered.
+Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. The table of
+        followers is created when the first of them fetches. Until then, the state of each follower follows from the ISR
+        and the start of the leadership.
 
 Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 

@@ -84,7 +84,7 @@ class LoopDriver:
                     loop.call_soon(self._turn)  # on its own thread the loop needs no write to its self-pipe
                 else:
                     loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the asyncio loop is closed, so nothing drives the actors until `detach` is called
+            except RuntimeError:  # the asyncio loop is closed; after `detach`, other threads can drive the actors
                 self._awake = False
                 return False
         return True
