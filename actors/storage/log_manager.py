@@ -165,7 +165,7 @@ class LogManager:
         Raises:
             OSError: The disk failed. The errno is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is not changed.
         """
-        if is_new:  # called 100,000 times at a failover, so it has a fast path
+        if is_new:  # a new log is opened up to 100,000 times at a failover, so this path is short
             self._directory(path.rpartition("/")[0]).write_forgotten()
             os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
             self._logs[path] = config
