@@ -250,9 +250,9 @@ class StopPartition(Question["PartitionStopped"]):
 class PartitionStopped(Message):
     """The reply to StopPartition.
 
-    `deleted` is the renamed directory of the deleted log, which is removed later; "" if there is none. `leader_epoch`
-    is the replica's leader epoch if the stop was refused because the request's leader epoch is old. `writes_isr` is
-    true if the result of an ISR write is unknown.
+    `deleted` is the new path of the deleted log, whose directory was renamed and is removed later; "" if there is none.
+    `leader_epoch` is the replica's leader epoch if the stop was refused because the request's leader epoch is old.
+    `writes_isr` is true if the replica was deleted while one of its ISR writes was in flight.
     """
 
     error_code: int

@@ -22,8 +22,8 @@ def release_of(version: str) -> Release:
 def at_least(version: str, since: str) -> bool:
     """Return whether the protocol `version` is `since` or later.
 
-    A suffix such as `-IV1` names a step of the release. Without a suffix, `since` means the first step, and `version`
-    means the last step. Raises ValueError if a text is not a version.
+    A suffix such as `-IV1` names a step of the release. If `since` has no suffix, it means the first step of its
+    release. If `version` has no suffix, it means the last step. Raises ValueError if a text is not a version.
     """
     release, step = _parts(version)
     since_release, since_step = _parts(since)

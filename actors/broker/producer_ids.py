@@ -55,7 +55,7 @@ class ProducerIdsActor(FlowActor):
         self.send(*forwarded.reply((yield from self._give())))
 
     def _give(self) -> Flow[InitProducerIdResponse]:
-        """Return the next id with epoch 0."""
+        """Return a response with the next producer id and epoch 0, or with an error code if no block was received."""
         if self._next == self._end:
             try:
                 block = yield from ask(TakeProducerIds(self._broker_id))

@@ -316,9 +316,9 @@ class BrokerChannelActor(FlowActor):
     ) -> None:
         """Send an event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
 
-        A replica that a reassignment removed is not reported, because the broker may have to create this replica again.
-        If the topic is deleted later, the StopReplica request of the deletion deletes the replica that was created
-        again. Kafka also reports a replica that a reassignment removed.
+        Kafka also reports a replica that a reassignment removed. This channel does not report it, because the broker
+        may have to create the replica again. If the topic is deleted later, another StopReplica request deletes the
+        new replica.
         """
         deleted = tuple(
             state.partition for state in states if state.delete_partition and state.leader_epoch == EPOCH_DURING_DELETE

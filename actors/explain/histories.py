@@ -64,7 +64,7 @@ def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
 
 
 def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
-    """Return the state since which the value of `what(state)` is unchanged, up to the last state."""
+    """Return the earliest state since which every state has the same `what(state)` as the last state."""
     since = history[-1]
     for state in reversed(history):
         if what(state) != what(history[-1]):

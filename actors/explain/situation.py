@@ -11,8 +11,9 @@ from actors.explain.fact_gathering import TraceFacts
 class Seen(NamedTuple):
     """A situation that was found in the facts of a trace.
 
-    `fact` is the visible effect, from which the chain of causes is followed back to the first cause. `values` are the
-    values of the verdict's fields. `since` and `until` are in seconds since 1970, 0 if unknown.
+    `fact` is the visible effect, from which the chain of causes is followed back to the first cause. `values` has
+    values for the placeholders in the text `Situation.verdict`. `since` and `until` are in seconds since 1970, 0 if
+    unknown.
     """
 
     fact: Any

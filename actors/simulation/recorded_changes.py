@@ -93,7 +93,7 @@ class _Term:
                 self._seen[broker, partition] = replica, born.get(partition.topic, 0)
 
     def continues(self, context: ControllerContext) -> bool:
-        """Return whether this term still lasts, and the history has all changes since the last call of `made`."""
+        """Return true if the term has not ended and the history still has all changes since the last call of `made`."""
         return (
             context is self.context
             and context.epoch == self.epoch

@@ -265,7 +265,7 @@ class _Run:
             heappush(self._undo, (ends, self._undone, undo))
 
     def _end(self) -> None:
-        """End every fault, wait, and check the idle cluster (rule 2)."""
+        """End every fault, and check that the cluster becomes idle in its expected state (rule 2)."""
         cluster, checker, clients = self.cluster, self.checker, self._clients
         cluster.members.committing = False
         if clients is not None:

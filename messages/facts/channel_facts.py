@@ -89,7 +89,7 @@ class ChannelFacts:
                 channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
 
     def _received(self, place: TracePosition, channel: _Channel, received: Received) -> None:
-        """Match a response to the request in flight. A LeaderAndIsr response belongs to the first queued request."""
+        """Emit the facts of a response. A LeaderAndIsr response answers the first LeaderAndIsr request in the queue."""
         errors, channel.errors = channel.errors, []
         response = received.response
         if isinstance(response, StopReplicaResponse):

@@ -90,12 +90,12 @@ class Header(msgspec.Struct, frozen=True):
 
 
 def in_full(header: Header, begins: int) -> Header:
-    """Return a copy of `header` with full detail, for a run whose first record follows delivery `begins`."""
+    """Return a copy of `header` with full detail, for a run that begins after delivery number `begins`."""
     return msgspec.structs.replace(header, schema_version=SCHEMA_VERSION, detail=FULL, begins=begins)
 
 
 def part_of(header: Header, run: str, begins: int) -> Header:
-    """Return a copy of `header` for a run with the name `run`, whose first record follows delivery `begins`."""
+    """Return a copy of `header` for a run with the name `run` that begins after delivery number `begins`."""
     return msgspec.structs.replace(header, run=run, begins=begins)
 
 

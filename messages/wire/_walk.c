@@ -1,14 +1,14 @@
-/* The check of a batch's records (batch_records.py, rule 2) as fast as memory is read.
+/* Check the records of a batch (batch_records.py, rule 2) at the speed of memory.
  *
- * It goes over records that are right, and stops before the first that is not, or is not whole: what is wrong with that
- * one is found by the check in Python, which does all of it where this was not compiled.
+ * The check passes over valid records, and stops before the first invalid or incomplete record. The Python check then
+ * finds the error in that record. Without a C compiler, the Python check does all of the work.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 typedef const unsigned char *bytes;
 
-/* Read a signed number in zigzag form of at most `most` bytes. 0 if there is none before `end`. */
+/* Read a zigzag number of at most `most` bytes. Return 0 if it is not complete before `end`. */
 static int number(bytes *at, bytes end, int most, long long *value)
 {
     unsigned long long found = 0;
@@ -25,7 +25,7 @@ static int number(bytes *at, bytes end, int most, long long *value)
     return 0;
 }
 
-/* Skip bytes behind their length; a negative one, which stands for none, is allowed if `null` is. 0 if they are cut. */
+/* Skip a length and its bytes; a negative length (null) is allowed if `null` is true. Return 0 if they are incomplete. */
 static int text(bytes *at, bytes end, int null, long long *size)
 {
     if (!number(at, end, 5, size) || (*size < 0 && !null) || *size > end - *at)
@@ -35,7 +35,7 @@ static int text(bytes *at, bytes end, int null, long long *size)
     return 1;
 }
 
-/* Check one record. 0 if it is not right or not whole. */
+/* Check one record. Return 0 if it is invalid or incomplete. */
 static int record(bytes *at, bytes limit, long long place, int in_order, long long *key)
 {
     long long size, ignored, offset, headers;

@@ -10,8 +10,8 @@ Rule 3: a flat struct (numbers, strings, lists of int32) is read and written as 
         Rows of `Encoded` values are encoded once for all requests that contain them.
 Rule 4: reading and writing are generators that yield after every SLICE structs of an array, so that large messages are
         processed in slices. A reader returns the message only at the end.
-Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). A part's rows are
-        encoded once for all requests that the part precedes.
+Rule 5: a message with a long list is written from its parts, and read into parts (`messages.parts`). If several
+        requests have the same part, its rows are encoded only once.
 Rule 6: the rows of existing parts are cached (`rows`). If the cache contains the bytes that a reader is about to
         decode, the reader takes the values of the existing part instead. This happens in a broker on the
         controller's node. Only rows that contain all fields of a value are cached.
@@ -149,7 +149,7 @@ class _Class:
 
     @property
     def partition(self) -> str | None:
-        """The attribute that is a TopicPartition."""
+        """The name of the attribute whose type is TopicPartition; None if there is none."""
         return next((name for name, hint in self.hints.items() if hint is TopicPartition), None)
 
     def fields(self, attribute: str) -> tuple[str, ...]:

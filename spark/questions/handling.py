@@ -53,7 +53,11 @@ def messages(delivered: DataFrame) -> DataFrame:
 
 
 def actors(delivered: DataFrame) -> DataFrame:
-    """Count messages between actors: sender and receiver (actor classes), count. The largest count is first."""
+    """Count the messages between actors of each two classes.
+
+    Returns:
+        sender, receiver (classes of actors), count. The largest count is first.
+    """
     sender = _without_number(f.regexp_replace("sender", r"^(\w+)\.\d+$", "$1"))
     counted = delivered.where(f.col("sender") != "").groupBy(sender.alias("sender"), who().alias("receiver"))
     return counted.agg(f.count("*").alias("count")).orderBy(f.desc("count"), "sender", "receiver")

@@ -111,7 +111,7 @@ class InlineDriver:
             pass
 
     def hold(self) -> None:
-        """Wait until no thread delivers messages, and reserve the turn (the right to deliver) for another driver."""
+        """Wait until no thread delivers messages, and take the turn (the right to deliver) for the caller."""
         self._turn.acquire()
 
     def release(self, news: bool = True) -> int:

@@ -81,7 +81,7 @@ class LoopDriver:
             self._awake = True
             try:
                 if threading.get_ident() == self._thread:
-                    loop.call_soon(self._turn)  # on its own thread the loop needs no write to its self-pipe
+                    loop.call_soon(self._turn)  # unlike call_soon_threadsafe, writes nothing to the loop's self-pipe
                 else:
                     loop.call_soon_threadsafe(self._turn)
             except RuntimeError:  # the asyncio loop is closed; after `detach`, other threads can drive the actors

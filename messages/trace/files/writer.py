@@ -224,9 +224,9 @@ class RunWriter:
 
 
 def _older_runs(folder: Path) -> list[_Older]:
-    """Return the completed runs in the folder, oldest first, each with its segments and then its manifest.
+    """Return the runs that no process writes any more, oldest first, each with its segments and then its manifest.
 
-    If a process was killed before it gave a file its final name, the file is listed with the other files of its run.
+    The files of a run include a file without its final name, which a killed process has left.
     """
     runs: dict[str, list[tuple[bool, Path]]] = {}
     for path in sorted(folder.iterdir()):
