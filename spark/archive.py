@@ -1,4 +1,4 @@
-"""Create the archive of Spark's Java classes with which `spark.java` makes Spark start faster."""
+"""Create the archive of Spark's Java classes. With this archive, Spark starts faster (`spark.java`)."""
 
 from __future__ import annotations
 

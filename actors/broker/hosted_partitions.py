@@ -2,8 +2,9 @@
 
 Rule 1: a hosted partition is either online and has an actor, or offline because its log directory failed. An offline
         partition responds to each request with error code 56.
-Rule 2: before the controller receives its response, the coordinators are notified which partitions of internal topics
-        this broker now leads or no longer leads (broker.md 1.6).
+Rule 2: the coordinators are notified of leadership changes before the broker responds to the controller. The
+        notification lists the partitions of internal topics that the broker now leads or no longer leads
+        (broker.md 1.6).
 
 Kafka: `ReplicaManager.allPartitions`.
 """

@@ -142,7 +142,7 @@ class PartitionRequestsActor(Dispatcher):
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
-        """Update the hosted partitions: added, removed or failed."""
+        """Update the hosted partitions, and refuse pending requests for partitions that were removed or failed."""
         now = self.now
         for partition, actor, gone in message.changes:
             if gone:

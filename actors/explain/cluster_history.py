@@ -1,4 +1,4 @@
-"""Read a cluster's traces, and list the rejected requests, and the events in order of time."""
+"""List what a cluster's traces record: the events in order of time, rejected requests, and undecodable messages."""
 
 from __future__ import annotations
 

@@ -318,7 +318,7 @@ Interval = tuple[float, float]
 
 
 def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
-    """Return the intervals in which one of these brokers was registered and ran, sorted.
+    """Return the sorted intervals in which one of these brokers was registered and ran.
 
     The intervals of a broker are taken from its runs. If the trace has no run of the broker, they are taken from the
     broker lists that controllers read.
@@ -345,9 +345,10 @@ def _without(times: Iterable[Interval], begin: float, end: float) -> float:
 
 
 def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
-    """Find the interval around the time `heard` in which an elected broker was registered and ran; return its start.
+    """Return the start of the interval that contains `heard` and in which the broker was registered and ran.
 
-    Both times are in seconds since 1970. The result is minus infinity if the registration is not recorded.
+    The broker was elected leader; `heard` is the time when the controller received the event that caused the election.
+    Both times are in seconds since 1970. The result is minus infinity if no such interval is recorded.
     """
     return max((since for since, end in _alive_times(facts, (broker,)) if since <= heard <= end), default=-math.inf)
 

@@ -179,5 +179,5 @@ class TraceRateLimit:
         self._used_up_until = max(now, self._used_up_until) + size / self._rate
 
     def delay(self, now: float) -> float:
-        """Return the seconds until more bytes may be recorded."""
+        """Return the seconds until the connection may add data to the trace again."""
         return max(0.0, self._used_up_until - now - 1)

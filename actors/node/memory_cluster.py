@@ -646,7 +646,7 @@ class MemoryCluster:
 
 
 def _gateways(node: Node) -> tuple[NetworkGateway, ListenerGateway]:
-    """Return the gateways of a node of this cluster, which have real sockets."""
+    """Return the network gateway and the listener gateway of a node; both use real sockets."""
     assert isinstance(node.network, NetworkGateway)
     assert isinstance(node.listener, ListenerGateway)
     return node.network, node.listener

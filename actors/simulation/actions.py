@@ -516,7 +516,7 @@ MOST_REQUESTS = 10
 
 
 def _choose_request(requests: Collection[str]) -> Choose:
-    """Return a function that chooses some of the requests, with the topic, partition and group that they are about."""
+    """Return a function that chooses some of the requests, and one topic, partition and group for all of them."""
     names = tuple(requests)
 
     def choose(chance: random.Random, known: PlannedTopics) -> Chosen:

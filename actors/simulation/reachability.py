@@ -26,7 +26,10 @@ def connected(law: Checker) -> list[int]:
 
 
 def up_nodes(law: Checker) -> list[int]:
-    """Return the nodes of `connected` whose disks work. In an idle cluster, only a lasting fault excludes a node."""
+    """Return the nodes that run, reach ZooKeeper, and have no full or failing disk.
+
+    In an idle cluster, each node that is not returned has a lasting fault.
+    """
     return [node for node in connected(law) if not law.cluster.machines[node].disks.faults]
 
 

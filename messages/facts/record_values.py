@@ -1,7 +1,8 @@
 """Functions that compute the values of the columns in `spark.columns` from recorded messages.
 
-A field of `RecordValues` declares a column. Each message class with values has one function, which returns the values
-of a message of this class. A message inside another message is decoded only if the inner message also has values.
+A field of `RecordValues` declares a column. Each message class that has values for columns has one function. The
+function returns the values of a message of this class. A message inside another message is decoded only if a column
+needs its fields.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class _Class:
         return self.binding.renamed.get(attribute, (attribute,)) + tuple(name for name in arrays if "." not in name)
 
     def attribute(self, field: str) -> str | None:
-        """Return the name of a field's attribute, except for a TopicPartition, which has two fields (rule 2)."""
+        """Return the name of a field's attribute; None if the attribute is a TopicPartition (rule 2)."""
         return next(
             (name for name, hint in self.hints.items() if hint is not TopicPartition and field in self.fields(name)),
             None,

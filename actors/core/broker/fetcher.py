@@ -285,8 +285,8 @@ class Fetcher:
     def unanswered(self, now: float) -> None:
         """Back off after a failed request.
 
-        The leader may have received a failed fetch, so the next fetch ends the session. After a failed lookup, the
-        session continues.
+        If the request was a fetch, the next fetch ends the session, because the leader may have processed the failed
+        fetch. If the request asked for offsets or epochs, the session continues.
         """
         asked, self._asked = list(self._asked), {}
         if not asked:

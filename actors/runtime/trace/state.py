@@ -169,7 +169,10 @@ class _Encoder:
 
 
 def shown(state: ActorState) -> dict[str, Any]:
-    """Return the state for display: JSON values by attribute. A shared value is shown once, then by its path."""
+    """Return the state for display: JSON values by attribute.
+
+    A shared value is shown at its first place. At each other place, the path of the first place is shown.
+    """
     showing = _Formatter()
     return {name: showing.shown(value, f".{name}") for name, value in state.parts}
 

@@ -375,7 +375,7 @@ class RunRecords:
 
 
 def first_delivery(run: Run) -> int:
-    """Return the delivery after which the run's records begin. Raises Damaged, OSError."""
+    """Return the number of the last delivery before the run's stored records. Raises Damaged, OSError."""
     if not run.removed:
         return run.header.begins
     return next((frame.after for _, frame in RunRecords(run).frames() if frame.kind == RECORDS), run.header.begins)
