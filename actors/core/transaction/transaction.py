@@ -104,7 +104,7 @@ def _empty(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
 
 
 def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
-    """Return the metadata with these partitions added; the first added partitions start the transaction."""
+    """Return the transaction with these partitions added. A transaction that has not started yet starts at `now`."""
     start = txn.start_ms if txn.state is ONGOING else now
     union = tuple(sorted({*txn.partitions, *partitions}))
     return attrs.evolve(txn, state=ONGOING, partitions=union, start_ms=start, updated_ms=now, pending=None)

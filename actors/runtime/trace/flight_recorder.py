@@ -156,7 +156,7 @@ class FlightRecorder(DeliveryKeeper):
             self._begin(n, pieces, f"{type(error).__name__}: {error}")
 
     def _begin(self, n: int, pieces: list[Piece], failure: str) -> None:
-        """Start a segment with the snapshot taken after delivery n, unless the snapshot failed."""
+        """Start a segment with the snapshot that was taken after delivery n; after a failure, start no segment."""
         self._reading = None
         if failure:
             _log.warning("Failed to take a snapshot for the flight recorder: %s", failure)

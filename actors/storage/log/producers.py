@@ -20,9 +20,9 @@ Rule 7: the first transactional batch of a producer opens its transaction. A mar
         marker has a newer epoch. While the transaction is open, non-transactional batches (48) and batches of a newer
         epoch (47) are refused. The coordinator assigns a newer epoch only after the marker is written. Kafka accepts a
         batch of a newer epoch and then refuses the marker, so the transaction never ends (transactions.md 3.2).
-Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. For
-        a group coordinator's batch of transactional offsets, only the producer epoch is checked. Replicated batches
-        are not checked.
+Rule 8: a marker is refused if its producer epoch (47) or its coordinator epoch (52) is older than the known epoch. A
+        group coordinator's batch of transactional offsets is not a marker; it is refused only if its producer epoch is
+        older (47). Replicated batches are not checked.
 
 Kafka: `ProducerStateManager`, `ProducerAppendInfo`.
 """

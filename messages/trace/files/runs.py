@@ -375,7 +375,11 @@ class RunRecords:
 
 
 def first_delivery(run: Run) -> int:
-    """Return the number of the last delivery before the run's stored records. Raises Damaged, OSError."""
+    """Return the number of the delivery before the first stored one; 0 if all deliveries are stored.
+
+    Raises:
+        Damaged, OSError: A file of the run cannot be read.
+    """
     if not run.removed:
         return run.header.begins
     return next((frame.after for _, frame in RunRecords(run).frames() if frame.kind == RECORDS), run.header.begins)
