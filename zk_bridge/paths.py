@@ -64,7 +64,7 @@ def partitions(name: str) -> str:
 
 
 def partition(tp: TopicPartition) -> str:
-    """Return the path of the parent of a partition's state."""
+    """Return the path of a partition's znode, the parent of its state znode."""
     return f"{TOPICS}/{tp[0]}/partitions/{tp[1]}"
 
 

@@ -164,7 +164,7 @@ class NodeFaults:
             self._report(fault, REMOVED)
 
     def silences(self, sender: int, receiver: int) -> NodeFault | None:
-        """Return the fault that delays messages from the sender to the receiver; None if there is none."""
+        """Return the `mute` fault that delays messages from the sender to the receiver; None if there is none."""
         return next(
             (
                 fault
