@@ -1,7 +1,7 @@
 """TransactionMarkersActor finds the leaders of the partitions to which the markers of a transaction are written.
 
 Rule 1: the metadata cache returns the leaders. For each broker, a separate MarkerSenderActor sends the markers to that
-        broker. A sender is created when it is first needed, and again if its broker has another endpoint.
+        broker. A sender is created when it is first needed, and is replaced if the broker's endpoint has changed.
 Rule 2: a partition without a live leader waits, and its leader is requested again after RETRY_SECONDS. Markers also
         wait if a broker did not write them.
 Rule 3: a partition that the metadata cache lacks may be new or deleted, so its topic is read from ZooKeeper. A deleted

@@ -487,8 +487,8 @@ class _Reader(_Code):
     def sliced(self, items: str, parted: bool) -> list[str]:
         """Return lines of generated code that are to run after every SLICE structs.
 
-        The lines raise ValueError after more than `self.most` structs. If `parted`, and `items` has more than SLICE
-        structs, the lines also move the first SLICE structs to a new part.
+        The lines raise ValueError after more than `self.most` structs. If `parted` is true, they also move the first
+        SLICE structs to a new part, if the variable named `items` has more than SLICE structs.
         """
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]

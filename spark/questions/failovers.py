@@ -299,11 +299,12 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
 
     Returns:
         broker, died_at, ending (of the broker's last run; null: the run is not in these traces, or continues), seen_s
-        (from the death until a controller noticed it), seen_by (that controller), after (the event in which it
-        noticed), was_controller, partitions (number that the broker led), led_again_s (from the death until the last of
-        these partitions had a leader again), still_leaderless (number of these partitions without a leader at the end
-        of the traces), p50_s and p99_s (time without a leader), partition_seconds (total time without a leader),
-        back_at (when a controller first saw the broker again; null: never), topics (number of the partitions' topics).
+        (from the death until a controller noticed it), seen_by (that controller), `after` (the class of the event by
+        which the controller noticed it), was_controller, partitions (number that the broker led), led_again_s (from the
+        death until the last of these partitions had a leader again), still_leaderless (number of these partitions
+        without a leader at the end of the traces), p50_s and p99_s (time without a leader), partition_seconds (total
+        time without a leader), back_at (when a controller first saw the broker again; null: never), topics (number of
+        the partitions' topics).
     """
     without = f.col("over_at") - f.col("died_at")
     sums = outages.groupBy("broker", "seen_at").agg(

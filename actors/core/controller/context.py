@@ -213,7 +213,7 @@ class ControllerContext:
         self._brokers_changed()
 
     def set_offline_dirs(self, broker_id: int, offline: dict[TopicPartition, None]) -> None:
-        """Store a broker's partitions in failed log directories; if there are none, remove the broker's entry."""
+        """Store the broker's partitions whose log directory has failed; remove the broker's entry if there are none."""
         if offline:
             self.offline_dirs[broker_id] = offline
         else:
