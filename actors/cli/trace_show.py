@@ -69,9 +69,9 @@ def command(
 
     A delivery is one message that an actor handled. A line has the node, time (UTC), number of the delivery, sender,
     receiver, message and I/O calls. A delivery is printed if it matches all filters. --cause-of and --effects-of take a
-    delivery number. In each run of a node, the deliveries are numbered from 1 on. If DIR has several runs, select one
-    with --run or --node. The causes and effects on other nodes are printed too. Long values are shortened. For a
-    message larger than 16 KiB, --json prints the message's size and omits its fields.
+    delivery number. In each run of a node, the deliveries are numbered from 1 on, so these two options need --run or
+    --node if DIR has several runs. The causes and effects on other nodes are printed too. Long values are shortened.
+    For a message larger than 16 KiB, --json prints the message's size and omits its fields.
     """
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")

@@ -1,7 +1,7 @@
 """Export spans as OTLP JSON lines: one ExportTraceServiceRequest a line, as OpenTelemetry's file exporter writes it.
 
-Rule 1: a span is a controller's event, a request that a node received, a request that it sent to a broker, or a request
-        to ZooKeeper. Other deliveries belong to the span of their cause.
+Rule 1: a span is a controller's event, a request that a node received, a request that a node sent to a broker, or a
+        request to ZooKeeper. Other deliveries belong to the span of their cause.
 Rule 2: a request's span ends with its response. An event's span ends with the last delivery on the event's node that
         belongs to the event. An event's span is written after QUIET seconds without such a delivery.
 Rule 3: a timer or a watch event begins a new OpenTelemetry trace. If a recorded write of another node caused the watch
