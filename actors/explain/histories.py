@@ -74,10 +74,10 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
 
 
 def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
-    """Find the broker's last registration that a controller read before `noticed`. Return the run that made it.
+    """Return the run that made the broker's last registration that a controller read before `noticed`.
 
-    If that registration is not recorded, return the broker's last run that registered before `noticed`; None if there
-    is no such run.
+    If no controller's read is recorded, or no recorded run made that registration, return the last recorded run of the
+    broker that registered before `noticed`. Return None if there is no such run.
     """
     node_runs = [each for each in facts.node_runs if each.place.node == broker and each.registered]
     epochs = [each.brokers[broker] for each in facts.seen if each.place < noticed and broker in each.brokers]

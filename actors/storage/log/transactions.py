@@ -73,9 +73,9 @@ class Transactions:
         if first is None:
             return None
         stable = next(iter(self._open.values()), marker_offset + 1)
-        # Remove the transactions that began after this one and ended before it: they never determine the first unstable
-        # offset. This transaction's first offset is lower than theirs. When its marker is replicated, their markers are
-        # replicated too, because they precede this marker in the log.
+        # Remove the transactions that lie within this one: they never determine the first unstable offset. Their first
+        # offsets are higher than that of this transaction. Their markers precede its marker in the log, so they are
+        # replicated earlier.
         while self._unreplicated and self._unreplicated[-1][0] >= first:
             self._unreplicated.pop()
         self._unreplicated.append((first, marker_offset))
