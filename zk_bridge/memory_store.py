@@ -5,8 +5,9 @@ store.
 
 Rule 1: `submit` executes and answers a request before it returns. Watch events come before the reply that shows the
         change.
-Rule 2: while disconnected, requests wait. `reconnect` executes them in order.
-Rule 3: watches belong to a connection: `disconnect` drops them, as kazoo does.
+Rule 2: requests wait while the client is disconnected. `reconnect` executes them in order. If the session has expired,
+        they get SESSION_EXPIRED instead.
+Rule 3: watches belong to a connection. `disconnect` drops them, as kazoo does when it loses a connection.
 Rule 4: a session expires if it is disconnected for its timeout. Its ephemerals are deleted at that moment, and the
         client is notified when it reconnects. `call_later` (of a scheduler or an asyncio loop) supplies the timer.
 """

@@ -1,8 +1,8 @@
 """RequestSender is the base of actors that send a coordinator's requests to one broker, request by request.
 
 Rule 1: one request is in flight. The next request contains the entries that were queued meanwhile.
-Rule 2: a request without a response fails together with the queued entries. If the sender must exit because its broker
-        has another endpoint, the entries in flight and in the queue fail too. Otherwise they would be lost with the
+Rule 2: a request without a response fails together with the queued entries. If the broker's endpoint has changed, the
+        sender must exit. Then the entries in flight and in the queue fail too. Otherwise they would be lost with the
         actor.
 """
 

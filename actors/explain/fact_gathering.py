@@ -103,7 +103,7 @@ class TraceFacts:
 
     @cached_property
     def states(self) -> dict[TopicPartition, list[StateWrite]]:
-        """The states by partition, cached: explanations of a cluster read the states of many partitions."""
+        """The states by partition; cached, because one explanation may read the states of many partitions."""
         return _grouped(self.written, lambda state: state.partition)
 
     @cached_property

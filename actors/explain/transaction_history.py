@@ -24,7 +24,7 @@ RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINA
 
 
 def state(facts: TraceFacts, transactional_id: str) -> Answer:
-    """Explain the current state of a transactional id and since when it is in this state."""
+    """Explain the current state of a transactional id, and since when it has had this state."""
     requests = [each for each in _requests(facts, transactional_id) if each.code == NONE]
     decisions = _decisions(facts, transactional_id)
     if not requests and not decisions:

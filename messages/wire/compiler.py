@@ -66,9 +66,10 @@ class Binding(NamedTuple):
 
     Attributes:
         renamed: Attribute -> the fields that hold its value; each version has one of them.
-        gathered: Attribute -> the arrays that hold its elements, one in each version. With the path "array", each
-            element names its topic. With "array.array", the elements are grouped by topic. If the elements of an array
-            are plain numbers, they are partition numbers.
+        gathered: Attribute -> the paths of the arrays that hold its elements; each version has at most one of them. In
+            an array with the path "array", the element of a partition contains the topic. With the path "topics.array",
+            each struct of `topics` has the array of one topic's elements. Elements that are plain int32 numbers are
+            partition numbers.
         written: Field -> function that computes its value from the message.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
             gets this field's value, if the field is present. The parameter `version` gets the API version.

@@ -31,10 +31,13 @@ _LOOKS = 64
 def without_errors(
     kind: type, layout: Layout, data: bytes, position: int
 ) -> Steps[tuple[tuple[NoErrorsPart], Message, int] | None]:
-    """Decode an error-free response; return the part, the message and the position after it, like a reader.
+    """Decode a large response without errors of partitions.
 
-    Return None if the response has at most SLICE partitions, has an error or tags, or has another form. Raises
-    ValueError, IndexError or struct.error for invalid bytes.
+    Return what a reader returns (`compile_reader`): the parts, the message, and the position after the message. The
+    only part contains the number of partitions.
+
+    Return None if the response has at most SLICE partitions, contains an error of a partition or tags, or has a format
+    that is not supported here. Raises ValueError, IndexError or struct.error for invalid bytes.
     """
     fields = [field for field in layout.fields if field.present]
     if tuple(field.type for field in fields[-1].fields if field.present) != _ROW:

@@ -360,7 +360,7 @@ def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition])
 
 
 def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) -> Flow[None]:
-    """Finish these reassignments: the whole target is in the ISR (step 3)."""
+    """Finish the reassignments of these partitions, which `_caught_up` returned (step 3)."""
     if not partitions:
         return
     added: ReplicasByBroker = {}

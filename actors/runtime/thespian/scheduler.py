@@ -226,7 +226,7 @@ class VirtualScheduler:
         return due if due is None or not isinstance(clock, DriftingClock) else clock.source_time(due)
 
     def _note(self, place: int) -> None:
-        """Store when the next timer of base number `place` is due."""
+        """Store when the next timer of the base at `place` is due."""
         due = self._next_timer(self._bases[place])
         if due is not None and due != self._noted.get(place):
             self._noted[place] = due

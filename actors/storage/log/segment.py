@@ -96,7 +96,15 @@ class Segment:
     # ------------------------------------------------------------------------------------------------ writing
 
     def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
-        """Append batches in one write; `headers` are as stored. Undo an incomplete write and raise OSError."""
+        """Append batches in one write.
+
+        Args:
+            pieces: Bytes of the batches.
+            headers: Headers of the batches, as these bytes contain them.
+
+        Raises:
+            OSError: The write failed or was incomplete. An incomplete write is undone.
+        """
         file = self._handles.get(self.path, create=True)
         written = os.pwritev(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):

@@ -130,7 +130,7 @@ def _denied(error: OSError) -> str:
 
 
 def _without_twin(run: Run, runs: list[Run]) -> Run:
-    """Return the run. If `runs` contains it more than once, the returned run has this as one of its faults."""
+    """Return the run, with an additional fault if `runs` contains it more than once."""
     places = [str(other.folder) for other in runs if other.header.run == run.header.run]
     if len(places) == 1:
         return run
