@@ -178,7 +178,7 @@ class ValueReader:
         self.version = self.number("h")
 
     def known(self, newest: int, what: str) -> int:
-        """Check the value's version and return it; `what` names the kind of value in the error text.
+        """Return the version of the value, if it is supported; `what` names the kind of value in the error text.
 
         Raises:
             DamagedRecord: The version is newer than `newest` or negative.

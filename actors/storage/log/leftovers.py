@@ -39,7 +39,9 @@ def clear_leftovers(folder: str) -> None:
     first_cleaned = min(map(_base, cleaned), default=None)
     unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
     _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
-    _remove(folder, unfinished)  # before `cleaned`: these `.swap` files count as complete if no `.cleaned` file exists
+    # Remove unfinished `.swap` files before the `.cleaned` files: without `.cleaned` files, after a crash, the `.swap`
+    # files would count as complete.
+    _remove(folder, unfinished)
     _remove(folder, cleaned)
     _complete(folder, sorted(set(swaps) - set(unfinished)), names)
     _remove_orphans(folder)

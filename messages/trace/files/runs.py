@@ -375,7 +375,7 @@ class RunRecords:
 
 
 def first_delivery(run: Run) -> int:
-    """Return the number of the delivery before the first stored one; 0 if all deliveries are stored.
+    """Return the delivery number after which the stored deliveries begin; 0 if all deliveries are stored.
 
     Raises:
         Damaged, OSError: A file of the run cannot be read.
