@@ -25,7 +25,7 @@ static int number(bytes *at, bytes end, int most, long long *value)
     return 0;
 }
 
-/* Skip a length and its bytes; a negative length (null) is allowed if `null` is true. Return 0 if they are incomplete. */
+/* Skip a length and its bytes; a negative length means null, allowed if `null` is true. Return 0 if incomplete. */
 static int text(bytes *at, bytes end, int null, long long *size)
 {
     if (!number(at, end, 5, size) || (*size < 0 && !null) || *size > end - *at)

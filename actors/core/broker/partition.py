@@ -9,8 +9,7 @@ Rule 3: after a disk error, the client's request or the controller's order fails
         offline.
 Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
         receives the new high watermark with its next fetch (broker.md 3.5).
-Rule 5: a reader receives the log's state with the data. It receives a notification (`LogMoved`) when a value of this
-        state changes for the first time after the read. An unchanged partition therefore needs no message.
+Rule 5: a reader is notified of changes of the log's state (`hosted_replica`, rule 2).
 
 Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
