@@ -1,6 +1,6 @@
 """The messages of the transaction coordinator: TransactionsActor and the actors that send markers.
 
-Times named `_ms` are wall time or durations in ms; a missing epoch is -1.
+Fields whose names end in `_ms` are durations in ms; a missing epoch is -1.
 """
 
 from __future__ import annotations
@@ -326,14 +326,13 @@ class TransactionVerified(Message):
 class VerifyTransaction(Question["PartitionsVerified"]):
     """A request to TransactionsActor to check whether partitions are in the open transaction of a transactional id.
 
-    The reply is PartitionsVerified. `version` is the version of the broker's AddPartitionsToTxn request.
+    The reply is PartitionsVerified.
     """
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     partitions: tuple[TopicPartition, ...]
-    version: int
 
 
 @message

@@ -275,7 +275,7 @@ class TransactionCoordinatorActor(Dispatcher):
             else:
                 actor = self._hosted[self._places.partition_of(each.transactional_id)].actor
                 producer = each.transactional_id, each.producer_id, each.producer_epoch
-                self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions, request.version))
+                self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions))
         self._answer_gathered(gathering)
 
     def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:

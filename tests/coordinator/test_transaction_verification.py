@@ -24,6 +24,7 @@ from messages.error_codes import (
     NOT_LEADER_OR_FOLLOWER,
     OUT_OF_ORDER_SEQUENCE,
     PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
 )
 from messages.metrics import Count, Counts, Samples
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
@@ -256,7 +257,7 @@ def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
 
     ours = partial(AddPartitionsToTxnTransaction, ID)
     assert codes(ours(producer_id, epoch, True, (A0, A1)), ours(producer_id, epoch + 1, True, (A0,))) == [
-        [NONE, INVALID_TXN_STATE],
+        [NONE, TRANSACTION_ABORTABLE],
         [PRODUCER_FENCED],
     ]
     assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[INVALID_PRODUCER_ID_MAPPING]]

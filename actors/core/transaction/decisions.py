@@ -1,13 +1,14 @@
 """Decide how to react to a request for one transactional id: by an error code, or by a state change.
 
-Rule 1 (order): A request is checked in this order: the producer id (49), the epoch (47), and whether a state change is
-        pending (51). Then the tables of `transaction_states` apply. For InitProducerId, the check for a pending change
-        comes first. The numbers are error codes.
+Rule 1 (order): A request is checked in this order: the producer id (error code 49), the epoch (error code 47 or 90),
+        and whether a state change is pending (error code 51). Then the tables of `transaction_states` apply. For
+        InitProducerId, the check for a pending change comes first, and a wrong producer id gets error code 47 or 90.
 Rule 2 (InitProducerId with a producer id and epoch): The producer id must be the current one, or the previous one
-        together with the last epoch of that id. The epoch must be the current or the previous one. A request with the
-        previous epoch counts as a repetition, and gets the same response as the first time. An epoch older than both is
-        refused, even while a transaction is open. Kafka differs if a transaction is open: it does not refuse the
-        request, but aborts the current producer's transaction.
+        together with the last epoch of that id. The epoch must be the current or the previous one. While a transaction
+        is open, a higher epoch is accepted too (rule 3). If no transaction is open, a request with the previous epoch
+        counts as a repetition, and gets the same response as the first time. An epoch older than both is refused, even
+        while a transaction is open. Kafka differs if a transaction is open: it does not refuse the request, but aborts
+        the current producer's transaction.
 Rule 3 (fences): An InitProducerId during an open transaction aborts it with a raised epoch, and the response has error
         code 51 (CONCURRENT_TRANSACTIONS).
 Rule 4 (epochs): EndTxn and AddPartitionsToTxn require the current epoch: a higher one is refused too.
@@ -46,7 +47,6 @@ from messages.error_codes import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
     INVALID_TRANSACTION_TIMEOUT,
-    INVALID_TXN_STATE,
     NONE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
@@ -70,9 +70,6 @@ FENCED_SINCE: Mapping[type, int] = {
     EndTxnRequest: 2,
 }
 """Request -> first version in which a wrong epoch is PRODUCER_FENCED (90); before it is INVALID_PRODUCER_EPOCH (47)."""
-
-ABORTABLE_SINCE = 5
-"""First AddPartitionsToTxn version in which a partition that was not added is TRANSACTION_ABORTABLE (120)."""
 
 
 def epoch_error(request: AnyMessage) -> int:
@@ -206,14 +203,8 @@ def verify(
     producer_id: int,
     producer_epoch: int,
     partitions: Collection[TopicPartition],
-    version: int = ABORTABLE_SINCE,
 ) -> dict[TopicPartition, int]:
-    """Return an error code for each partition; NONE if the partition is in the open transaction.
-
-    Args:
-        version: Version of the AddPartitionsToTxn requests that verify transactions. Before ABORTABLE_SINCE, partitions
-            that are not in the transaction get INVALID_TXN_STATE.
-    """
+    """Return an error code for each partition; NONE if the partition is in the open transaction."""
     code = NONE
     if txn is None or txn.producer_id != producer_id:
         code = INVALID_PRODUCER_ID_MAPPING
@@ -223,8 +214,7 @@ def verify(
         code = cell
     if txn is None or code != NONE:
         return dict.fromkeys(partitions, code)
-    absent = TRANSACTION_ABORTABLE if version >= ABORTABLE_SINCE else INVALID_TXN_STATE
-    return {each: NONE if each in txn.partitions else absent for each in partitions}
+    return {each: NONE if each in txn.partitions else TRANSACTION_ABORTABLE for each in partitions}
 
 
 # ------------------------------------------------------------------------------------------------- timeout

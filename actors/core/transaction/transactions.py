@@ -263,7 +263,7 @@ class TransactionalIds:
             self._complete(self._ids[appending.target.transactional_id], now)
 
     def _completed(self, appending: _Appending, now: int) -> int:
-        """Apply a change of state that is in the log; return the error code for the client."""
+        """Apply a state change that was appended to the log; return the error code for the client."""
         name = appending.target.transactional_id
         try:
             txn = self._ids[name] = completed(self._ids[name], appending.target)
@@ -386,7 +386,7 @@ class TransactionalIds:
     def verify(self, asked: VerifyTransaction) -> tuple[int, ...]:
         """Return the error codes of the requested partitions, in order; NONE for those in the open transaction."""
         txn = self._ids.get(asked.transactional_id)
-        codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions, asked.version)
+        codes = verify(txn, asked.producer_id, asked.producer_epoch, asked.partitions)
         return tuple([codes[each] for each in asked.partitions])
 
     def describe(self, transactional_id: str) -> DescribedTransaction:

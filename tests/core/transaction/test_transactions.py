@@ -36,7 +36,6 @@ from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
-    INVALID_TXN_STATE,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
@@ -341,7 +340,6 @@ def test_verification() -> None:
     txn = open_one(3)
     ask = (A, TopicPartition("c", 0))
     assert list(verify(txn, PRODUCER, 3, ask).values()) == [NONE, TRANSACTION_ABORTABLE]
-    assert list(verify(txn, PRODUCER, 3, ask, version=4).values()) == [NONE, INVALID_TXN_STATE]
     assert set(verify(txn, PRODUCER, 2, ask).values()) == {PRODUCER_FENCED}
     assert set(verify(None, PRODUCER, 3, ask).values()) == {INVALID_PRODUCER_ID_MAPPING}
     pending = prepared(txn, PREPARE_COMMIT)
