@@ -11,10 +11,10 @@ from messages.vocabulary import Message, message
 
 @message
 class NodeSettings(Message):
-    """The settings of a node with their types; they have Kafka's names (with underscores) and Kafka's defaults.
+    """The typed settings of a node; Kafka's settings have Kafka's names (with underscores) and Kafka's defaults.
 
     `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. The node binds `listeners` and
-    registers `advertised_listeners`. Times are in the unit of the name (ms, seconds).
+    registers `advertised_listeners`. The name of each time setting ends with its unit.
     """
 
     node_id: int

@@ -428,9 +428,9 @@ class ChangeIsr(Message):
 
 @message
 class ScheduleFollowerCheck(Message):
-    """A request to IsrKeeperActor to send CheckFollowers to `leaders`; `at` is the time to send it.
+    """A request to IsrKeeperActor to send CheckFollowers to `leaders` at the time `at`.
 
-    A leader with lagging followers sends this request.
+    A leader whose followers are behind sends this request. ReplicaManagerActor sends it for new leaders.
     """
 
     at: float

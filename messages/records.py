@@ -180,7 +180,7 @@ class InvalidRecordsReason(NamedTuple):
 class Records(NamedTuple):
     """The records that a producer sends to one partition: the batch headers and the bytes.
 
-    The listener computes the other fields from the bytes, so that actors can validate records without the bytes.
+    The listener computes all other fields from `body` (the bytes). Actors can thus validate records without the bytes.
 
     Attributes:
         error_code: 87 if a batch has an invalid header or a format other than 2; 2 if a batch is incomplete or its

@@ -6,8 +6,9 @@
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the process that follows the traces, so that only one process does
 
-Rule: only the storing of records is incremental, and continues where it stopped. Every section is computed from all
-        stored records. Each figure therefore has one definition, and is exact while the traces grow.
+Rule: records are stored incrementally, and a restart continues after the last stored record. Every section of the
+        summary is computed anew from all stored records. Each figure therefore has one definition, and is exact while
+        the traces grow.
 """
 
 from __future__ import annotations

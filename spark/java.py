@@ -1,8 +1,8 @@
 """Find a Java installation for Spark, start Java early, and cache Spark's classes so that Spark starts faster.
 
-HOME/classes.jsa is an archive of Spark's classes, written by a JVM that has computed a summary (class data sharing, JEP
-310 and 350). Another JVM with the same class path maps the archive into memory, and need not load, verify and link the
-classes. This halves the time to start a session and compute its first sections.
+HOME/classes.jsa is an archive of Spark's classes for class data sharing (JEP 310 and 350). A JVM writes this archive
+after it has computed a summary. Another JVM with the same class path maps the archive into memory instead of loading,
+verifying and linking the classes. This halves the time to start a session and compute a summary's first sections.
 
 HOME/jars has links to all jars of Spark except mllib, and HOME/python is a link to Spark's python folder. With mllib in
 the class path, each session registers mllib's functions by reflection, which takes more than half a second.
@@ -11,8 +11,8 @@ HOME/bin/spark-submit runs a stored Java command; without it, Spark's scripts st
 compute this command.
 
 HOME is in the Python environment. Its name contains a hash of the Java installation, the jars and the options for which
-the archive is valid. Without HOME, Spark starts as usual. This module does not import PySpark, because that takes
-longer than to start Java.
+the archive is valid. Without HOME, Spark starts as usual. This module does not import PySpark, because this import
+takes longer than the start of Java.
 """
 
 from __future__ import annotations

@@ -86,7 +86,10 @@ _STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "ar
 
 
 def _one_state(**fields: Take) -> Take:
-    """Return an extractor of a line's partition state, as an array of one struct; missing fields are null."""
+    """Return an extractor whose result is an array of one struct: the partition state in a line.
+
+    Fields of the struct that are not in `fields` are null.
+    """
 
     def take(pattern: str) -> Column:
         extracted = {name: field(pattern) for name, field in fields.items()}

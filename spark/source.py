@@ -6,7 +6,8 @@ Rule 2: a read covers the records that existed when it was planned. Unreadable p
         `messages.trace.files.runs` lists these parts and how each run ended. If a run has two copies, only one of them
         is read.
 Rule 3: a folder that still grows can be read as a stream, too: `spark.trace_stream`.
-Rule 4: options select records (`spark.selection`). So do conditions of a query on the same columns, if the session has
+Rule 4: options select the records to read by node, run, actor and time (`spark.selection`). A query's conditions on
+        the columns `node`, `run`, `actor` and `at` also select the records to read, if the session has
         spark.sql.python.filterPushdown.enabled (Spark 4.1 and newer).
 Rule 5: workers read the files at the paths that the planner found, in a folder that all of them can read. A relative
         path is relative to the current folder of the driver or, with Spark Connect, of the server.

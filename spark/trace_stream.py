@@ -37,7 +37,7 @@ class GrowingTraces(DataSourceStreamReader):
         return {}
 
     def latestOffset(self, start: Offset | None = None, limit: object = None) -> Offset:
-        """Return the offset of all readable records.
+        """Return the offset after all readable records.
 
         Spark before 4.2 does not pass `start`. Without `start`, all segments are checked from their beginning.
         """

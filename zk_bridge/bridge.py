@@ -42,7 +42,7 @@ class ZkBridgeActor(Dispatcher):
         self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send, self.serve)
 
     def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
-        """Start a request of any actor."""
+        """Start the sender's request to ZooKeeper."""
         self._core.start(sender, message.id, message.question, self.event_id)
 
     def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:

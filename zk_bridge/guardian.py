@@ -1,12 +1,12 @@
-"""Start a program that ends when the process that started it ends.
+"""Run a program, and end it when the parent of this process ends.
 
 Run it as a script by its path. It needs only the standard library:
 
     python guardian.py signal PARENT_PID PROGRAM ARGUMENT...     (Linux)
     python guardian.py pipe   PARENT_PID PROGRAM ARGUMENT...     (everywhere)
 
-With `signal`, this process sets PR_SET_PDEATHSIG, so that the kernel kills it when the thread that started it ends.
-Then it replaces itself by PROGRAM. The setting survives exec.
+With `signal`, this process sets PR_SET_PDEATHSIG, and then replaces itself by PROGRAM. The setting survives exec: the
+kernel kills PROGRAM when the parent's thread that started this process ends.
 
 With `pipe`, this process runs PROGRAM as its child, and kills PROGRAM when standard input ends. Standard input is a
 pipe. The parent owns the other end of the pipe, so the pipe closes however the parent ends. SIGTERM is forwarded to

@@ -8,9 +8,9 @@ Rule 2: the leader receives the outcome: the new version, or -1 if the write was
         was written already.
 Rule 3: one notification informs the controller of all changed ISRs, and contains each changed partition once. It is
         sent after 5 s without a change, or more than 60 s after the last notification. The check runs every 2.5 s.
-Rule 4: leaders whose followers lag receive CheckFollowers every replica.lag.time.max.ms / 2, at times that all leaders
-        share, and in slices (broker.md 3.3). If each leader had its own timer for the shared time, all timers would
-        fire at once and delay other actors.
+Rule 4: leaders whose followers are behind receive CheckFollowers at multiples of replica.lag.time.max.ms / 2
+        (broker.md 3.1). This actor has one timer for all leaders, and sends the messages in slices. If each leader had
+        its own timer, all these timers would fire at once and delay other actors.
 Rule 5: pending changes of a deleted partition are dropped when the replica manager requests it. The reply is sent after
         the write in flight has ended. Otherwise this write could succeed on the znode of a recreated topic, because
         that znode has the version that the write expects.

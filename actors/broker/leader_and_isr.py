@@ -197,7 +197,7 @@ class LeaderAndIsrRequests:
             looks.clear()
             for directory, storage_error in failures.items():
                 yield from log_dirs.fail(directory, storage_error)
-            placed = [  # is_new=True, because it has already been checked that a missing log may be created
+            placed = [  # is_new=True: the first call of log_dirs.place has already permitted a new log
                 (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken

@@ -138,7 +138,7 @@ class PartitionRequestsActor(Dispatcher):
         self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
         self._metrics, self._group_coordinator = message.metrics, message.group_coordinator
         self._marker_timeout = message.request_timeout
-        first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # sessions before a restart have smaller ids
+        first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # usually above the ids from before a restart
         self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:

@@ -81,7 +81,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands in --help from COMMANDS, without importing the commands."""
+        """Write the section Commands of --help; its texts come from COMMANDS, so no command's module is imported."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

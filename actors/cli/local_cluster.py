@@ -53,7 +53,8 @@ LOOK_SECONDS = 0.05
 
 DEFAULTS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
-    "controlled.shutdown.retry.backoff.ms": "500",  # short: the last node of a cluster cannot move its leaderships
+    # The back-off is short, because the last node of a cluster retries in vain: no other node can lead its partitions.
+    "controlled.shutdown.retry.backoff.ms": "500",
 }
 """Defaults of a node's settings, which its properties file can replace."""
 

@@ -614,7 +614,7 @@ def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> Transactio
 
 
 def _of_transaction_request(facts: TraceFacts, request: TransactionRequest) -> Fact | None:
-    """Return the fact that fenced the producer of a rejected request."""
+    """Return the TransactionDecision or InitProducerId request that fenced a rejected request's producer, or None."""
     if request.code not in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED):
         return None
     return raised_epoch(facts, request.producer_id, request.producer_epoch, request.place)

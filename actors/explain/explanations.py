@@ -96,7 +96,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
-    """Explain why another replica than the preferred one leads."""
+    """Explain why a replica other than the preferred one leads."""
     history, assigned = state_history(facts, partition), assignment_of(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return []
@@ -284,7 +284,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
 
 
 def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> str:
-    """Return the text for the time until the controller noticed the loss.
+    """Return the text about the time from the loss of the leader until the controller noticed the loss.
 
     If the leader was killed, the text names the timeout of its ZooKeeper session.
     """
@@ -296,7 +296,7 @@ def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> st
 
 
 def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
-    """Return whether the broker is missing from the last list of live brokers that a controller read up to `until`."""
+    """Return whether the broker is missing from the last list of live brokers that was read at or before `until`."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 

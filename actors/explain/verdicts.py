@@ -2,8 +2,8 @@
 
 Rule 1: `SITUATIONS` lists, for each kind of subject, the situations in the order of their importance. The first one
         that is found in the facts is the verdict.
-Rule 2: a verdict is one sentence: what is or was wrong, since when, and why (`{why}`: the text of the
-        first cause). A remedy follows if the situation lasts.
+Rule 2: a verdict is one sentence: what is or was wrong, since when, and why. The placeholder `{why}` in the text of a
+        situation is replaced by the first cause. A remedy follows if `Situation.lasts` is true.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class IdleFetchSessions:
         return True
 
     def stop_representing(self, session_id: int) -> None:
-        """Stop the held poll from representing others; the poll is answered at the end of its current wait."""
+        """End the representation of later polls by the held poll (rule 5), which is answered after its current wait."""
         rest = self._resting[session_id]
         self._end_representation(rest)
         left = rest.used_at + rest.wait - self._now()

@@ -216,7 +216,7 @@ class ListenerGateway:
     # ------------------------------------------------------------------------------------------------ accepting
 
     def _serve(self) -> None:
-        """Accept connections, from now on and after every pause."""
+        """Start to accept connections; if the node is paused, `resume` does this later."""
         self._serving = True
         if self.paused:
             return

@@ -208,7 +208,7 @@ class _InFlightRequest:
 
     @property
     def request(self) -> Message:
-        """The request with its parts."""
+        """The request, with the entries of all its parts."""
         return joined(self.parts, self.transmit.request)
 
     def wait(self) -> None:
@@ -229,7 +229,7 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """If this poll represents later polls, make it an ordinary poll again."""
+        """If this idle poll represents all polls that would follow it (rule 4), make it an ordinary poll again."""
         if self._stop_representing is not None:
             self._stop_representing()
 

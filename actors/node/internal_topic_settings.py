@@ -6,8 +6,8 @@ from __future__ import annotations
 def internal_topic_settings(brokers: int) -> dict[str, str]:
     """Return settings for __consumer_offsets and __transaction_state that fit the number of brokers.
 
-    Kafka's defaults need three brokers. With these settings and two brokers, transactions also work while one broker is
-    stopped.
+    Kafka's defaults need three brokers. In a cluster of two brokers with these settings, transactions still work while
+    one broker is stopped.
     """
     factor = str(min(3, brokers))
     return {

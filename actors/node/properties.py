@@ -36,7 +36,7 @@ def format_properties(properties: dict[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each property's line with its continuations, and the number of its first line."""
+    """Yield the first line's number and the joined lines of each property."""
     joined, first = "", 0
     naturals = _LINE_END.split(text)
     if not naturals[-1]:

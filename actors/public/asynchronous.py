@@ -104,7 +104,7 @@ class AsyncKafkaCluster:
 
     @property
     def faults(self) -> AsyncFaultInjection:
-        """The object that injects faults into requests (such as errors) and brokers (such as slow disks)."""
+        """The object that injects request faults (such as errors) and broker faults (such as slow disks)."""
         return AsyncFaultInjection(self.cluster.faults)
 
     # ------------------------------------------------------------------------------------------------ operations

@@ -119,7 +119,7 @@ class FaultKinds(Generic[_T]):
         return self._trigger("error", api, code, filters)
 
     def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Handle the request after a delay in seconds."""
+        """Handle the request after a delay of `seconds`."""
         return self._trigger("delay", api, seconds, filters)
 
     def disconnect(self, api: str, **filters: Unpack[Filters]) -> Trigger[_T]:

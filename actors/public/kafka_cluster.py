@@ -274,7 +274,7 @@ class KafkaCluster:
 
     @property
     def faults(self) -> FaultInjection:
-        """The object that injects faults into requests (such as errors) and brokers (such as slow disks)."""
+        """The object that injects request faults (such as errors) and broker faults (such as slow disks)."""
         from .fault_injection import FaultInjection
 
         return FaultInjection(self._ask)

@@ -75,7 +75,7 @@ class State(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """The assignment of a partition: its replicas, those being added and those being removed."""
+    """The assignment of a partition: all its replicas, and which of them are being added or removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -360,7 +360,7 @@ class Checker:
             self.watch(row)
 
     def watch(self, row: Any) -> None:
-        """Add an invariant."""
+        """Check the invariant `row` after each later change of type `row.on`."""
         self._places[row.name] = len(self._places)
         self._rows.setdefault(row.on, []).append(row)
 
@@ -721,7 +721,10 @@ class Checker:
                 self._check(PartitionStateWritten(partition, before, after, session))
 
     def _configured(self, topic: str, config: dict[str, str]) -> None:
-        """Process the overrides of a topic; those written with the topic are valid from its creation on."""
+        """Process new overrides of a topic.
+
+        Overrides that are written when the topic is created apply from its creation on.
+        """
         if self._allows_unclean(topic):
             self._unclean_until[topic] = self.cluster.now
         self.configs[topic] = config

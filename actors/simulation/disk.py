@@ -75,7 +75,7 @@ class Disks(DiskFaults):
         return any(Path(self.path(f"{name}/{log}")).is_dir() for name in self.names)
 
     def records_of(self, log: str, first: int = 0) -> bytes:
-        """Return the bytes of a log from the batch with offset `first` on. Earlier records may be deleted."""
+        """Return the bytes of a log from the batch with offset `first` on; of the whole log if it begins later."""
         data = b"".join(
             segment.read_bytes()
             for name in self.names

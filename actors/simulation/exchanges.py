@@ -460,7 +460,7 @@ class Exchanges:
         self.commits[key] = [commit for commit in commits if commit.superseded_at > now - LONGEST_FETCH]
 
     def _may_delete(self, groups: Collection[str]) -> None:
-        """Mark the commits that a deletion of these groups may remove now."""
+        """Mark all commits so far of these groups: the deletion of a group may remove them."""
         for (group, _), commits in self.commits.items():
             if group in groups:
                 for commit in commits:

@@ -318,7 +318,7 @@ class SimulatedMember:
             self._later(self._beat)
 
     def _refused(self, error: int) -> None:
-        """Return to the step to which a client returns after this error (rule 1)."""
+        """Schedule the step with which Kafka's client would continue after this error (rule 1)."""
         if error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
             self.id = NO_MEMBER
         stays = error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)

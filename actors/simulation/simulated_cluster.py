@@ -279,7 +279,7 @@ class Cluster:
             self.scheduler.set_pace(machine.node.base, machine.pace)
 
     def _node_received(self, machine: Machine, message: Message) -> None:
-        """Handle a message that a node sends to the process in which the node runs."""
+        """Handle a message that a process received from its node: end the process after NodeStopped or NodeFailed."""
         if isinstance(message, NodeStopped | NodeFailed):
             self.scheduler.call_later(0.0, partial(self._end, machine, machine.node))
 
@@ -495,6 +495,6 @@ class _BothObservers:
             self._recorder.delivered(delivery)
 
     def created(self, address: Any, actor_class: type, n: int) -> None:
-        """Notify the recorder of an actor that was created from outside; `show` receives only deliveries."""
+        """Notify only the recorder when an actor is created from outside; `show` takes only deliveries."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

@@ -151,7 +151,10 @@ class Incarnation:
         self._count = 0
 
     def script(self) -> Script:
-        """Run transactions until the id is stopped, or the incarnation crashes or is refused by a broker."""
+        """Run transactions until the transactional id is stopped, the incarnation crashes, or a broker refuses it.
+
+        If the incarnation crashed or was refused, and no newer one exists, start the next incarnation.
+        """
         if not (yield from self._initialise()):
             return
         while not self._producers.is_stopped(self.id):

@@ -57,7 +57,7 @@ class DeliveryFilters(NamedTuple):
 
 
 def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
-    """Yield the deliveries that pass, in the order of time.
+    """Yield the deliveries that pass all filters, ordered by time.
 
     Raises:
         TraceError: A run is damaged.

@@ -153,7 +153,7 @@ class CauseFinder:
             self._polls[sent.client_id, sent.request[0]][channel] = pending
 
     def _close(self, channel: tuple[int, str]) -> Link | None:
-        """Remove a channel's Transmit, and return a link to it.
+        """Remove a channel's Transmit, and return a link to the Transmit; None if the channel has none.
 
         The link's `shared` is True if a recorded node received the Transmit.
         """

@@ -50,7 +50,7 @@ class _Drawing:
         self._at = 0.0
 
     def draw(self, place: DeliveryId, delivery: TraceDelivery, link: Link | None) -> None:
-        """Draw a message. A message from another node starts at that node's endpoint, which sent it."""
+        """Draw a message. The arrow of a message from another node starts at the external endpoint that sent it."""
         to = self._receivers[place] = self._name(delivery.node, delivery.receiver)
         sender = self._receivers.get(link.cause) if link is not None and link.crossed else None
         if sender is None:

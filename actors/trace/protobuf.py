@@ -50,7 +50,7 @@ def double(field: int, value: float) -> bytes:
 
 
 def block(field: int, content: bytes) -> bytes:
-    """Return an encoded field with bytes or a message."""
+    """Return an encoded field whose value is bytes or an encoded message."""
     return key(field, LENGTH) + varint(len(content)) + content
 
 

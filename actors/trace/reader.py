@@ -1,6 +1,6 @@
 """Open a folder of traces, to read its runs and their deliveries in order of time.
 
-Rule 1: deliveries are read while they are used; memory does not grow with the trace.
+Rule 1: a delivery is read only when its iterator reaches it, so memory does not grow with the trace.
 Rule 2: all times are seconds or `datetime`s in UTC; times within a run are those of the node's own clock.
 Rule 3: if a run is damaged, its deliveries before the damage are read; then TraceError is raised.
 """

@@ -97,7 +97,7 @@ def _attribute(base: LocalBase, address: str, path: str) -> Any:
 class StatePartReader:
     """A reader of one part of one actor's state.
 
-    Raises TraceError if several actors have the path's class.
+    `value` raises BadPath if several actors have the class that the path names, or if the part cannot be printed.
     """
 
     def __init__(self, path: StatePath) -> None:

@@ -264,7 +264,7 @@ class ControllerFacts:
     # ------------------------------------------------------------------------------------------------ ZooKeeper
 
     def _question(self, place: TracePosition, record: TraceRecord, ask: Ask) -> None:
-        """Read a question to the ZooKeeper bridge, or to TopicDeletionActor."""
+        """Process a question that was sent to the ZooKeeper bridge or to TopicDeletionActor."""
         controller = self._controllers.get(record.sender)
         question = ask.question
         key = record.sender, ask.id

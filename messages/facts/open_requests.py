@@ -79,7 +79,7 @@ class OpenClientRequests:
         return next((each for each in together if (each.connection, each.correlation_id) == ids), None)
 
     def batch(self, request: ProduceRequest, subject: str) -> ProducerBatch | None:
-        """Return the first batch with a producer id among the request's batches for partition `subject`, or None."""
+        """Return the first of the request's batches for partition `subject` that has a producer id, or None."""
         for part in request.partitions:
             for header in part.records.batches if str(part.partition) == subject else ():
                 if header.producer_id != NO_PRODUCER_ID:

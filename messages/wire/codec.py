@@ -8,8 +8,9 @@ Rule 2: a flexible layout has request header v2 and response header v1. Any othe
 Rule 3: clients send ApiVersions before they know the supported versions. If the version of an ApiVersions request is
         unsupported, only the request's header is decoded. Responses with UNSUPPORTED_VERSION (35) are always written
         and read in the layout of version 0.
-Rule 4: encoding and decoding are divided into steps, so that other work can run between the steps of a large message
-        (`compiler`, rule 4). `encode_...` and `decode_...` execute all steps at once, and do not split messages.
+Rule 4: `encoding_...` and `decoding_...` return generators, so that other work can run between the steps of a large
+        message (`compiler`, rule 4). They accept or return the parts of a message (`messages.parts`). `encode_...` and
+        `decode_...` execute all steps at once, and accept or return the whole message.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def encode_request(request: Message, correlation_id: int, client_id: str) -> byt
 def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
     """Decode a request's frame (without its size), and return the header and the message.
 
-    An ApiVersions request in an unsupported version raises no error; only its `version` is set.
+    An ApiVersions request in an unsupported version raises no error: the returned message has only its `version`.
 
     Raises:
         UnknownApi: The API key is unknown.
@@ -173,7 +174,11 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
 
 
 def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
-    """Encode a response in steps; `parts` are its earlier parts. Arguments and errors as in `encode_response`."""
+    """Encode a response in steps.
+
+    `parts` are the parts of a large response that were sent before `response` (`messages.parts`). The other arguments
+    and the errors are those of `encode_response`.
+    """
     pieces: Sequence[Any] = yield from encoding_response_pieces(header, response, parts)
     return b"".join(pieces)
 

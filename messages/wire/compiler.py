@@ -109,13 +109,13 @@ def compile_writer(
 
 
 class EntryCodec(NamedTuple):
-    """The generated functions that encode and decode entries of a message's list, without the message.
+    """The generated functions that encode and decode entries of a message's list, without the rest of the message.
 
-    A large message is split between entries.
+    A row is one encoded entry. The parts of a large message have whole entries, so each part is encoded separately.
 
     Attributes:
-        write: Function (elements) -> their `Rows` by topic. Raises as `compile_writer` describes.
-        read: Function (topic, data) -> elements. Raises as `compile_reader` describes.
+        write: Function (entries) -> their `Rows` by topic. Raises as `compile_writer` describes.
+        read: Function (topic, data) -> entries. Raises as `compile_reader` describes.
         lacks: Attributes that rows do not contain, with the values that decoded entries get for them.
     """
 
@@ -135,9 +135,10 @@ def compile_rows(kind: type, layout: Layout, version: int, bindings: Bindings) -
 
 
 class _Class:
-    """The Python type of a protocol struct: a message class, TopicPartition, a plain value, or None if ignored.
+    """The Python type of a protocol struct: a message class, TopicPartition, or a plain type such as int.
 
-    `hints` are its attributes with their types.
+    The type is None for a struct without a Python value, for example an ignored struct. `hints` maps the attributes of
+    a message class to their types.
     """
 
     def __init__(self, kind: Any, bindings: Bindings) -> None:
@@ -249,7 +250,7 @@ def _present(fields: tuple[Field, ...]) -> list[Field]:
 
 
 def _elements(field: Field) -> tuple[Field, ...]:
-    """Return the fields of an array's structs; plain numbers are partition numbers."""
+    """Return the fields of an array's structs; an array of plain numbers has one field, `partition_index`."""
     return field.fields or (Field("partition_index", field.type),)
 
 
@@ -708,7 +709,7 @@ class _Writer(_Code):
         self.depth -= 1
 
     def groups(self, kind: _Class, field: Field, grouped: tuple[str, str], value: str) -> None:
-        """Generate code that writes a gathered array by topic (rule 2)."""
+        """Generate code that writes a gathered array, grouped by topic (rule 2)."""
         attribute, inner = grouped
         element = self.class_of(kind.element(attribute))
         array = next(part for part in _present(field.fields) if part.name == inner)

@@ -23,14 +23,15 @@ APART_S = 1.0
 
 
 def fan_out(delivered: DataFrame) -> DataFrame:
-    """Count what deliveries cause, by actor class and message type.
+    """Count the deliveries that messages caused, by the receiver's actor class and the message type.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        actor, type, count, caused (the number of deliveries that these caused), most (the most deliveries that one of
-        these caused), idle (how many of these caused none). Rows are sorted by `caused`, the largest first.
+        actor, type, count (the number of messages), caused (the number of deliveries that these messages caused), most
+        (the most deliveries that one message caused), idle (the number of messages that caused none). Rows are sorted
+        by `caused`, the largest first.
     """
     children = delivered.where(f.col("cause") > 0).groupBy("run", f.col("cause").alias("n"))
     joined = delivered.join(children.agg(f.count("*").alias("children")), ["run", "n"], "left").fillna(0, ["children"])

@@ -119,13 +119,13 @@ def requests(delivered: DataFrame) -> DataFrame:
 
 
 def flights(delivered: DataFrame) -> DataFrame:
-    """List the answered requests of a controller to brokers.
+    """List the controllers' requests that brokers answered.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, node, broker, request, ms (from the network gateway to the response).
+        run, node, broker, request, ms (from the request's arrival at the network gateway to the response).
     """
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
     gone = sent(delivered, *REQUESTS).where(f.col("type") == "Transmit")
@@ -168,7 +168,8 @@ def answers(delivered: DataFrame) -> DataFrame:
     Returns:
         run, node, request, correlation, at, ms (from its arrival to the response).
     """
-    # A client may reuse a correlation id: a request is paired with the next message of this id, if it is a response.
+    # A client may reuse a correlation id. So a request counts as answered only if the next message with its id, on the
+    # same connection, is a response.
     columns = ("run", "node", "n", "at", "waited")
     alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
     together = delivered.where(f.col("type").isin("ClientRequests", "ClientResponses"))

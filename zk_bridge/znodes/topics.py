@@ -41,7 +41,7 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
             ("removing_replicas", {str(n): list(each.removing) for n, each in part if each.removing}),
         ):
             if rows:
-                tables[table].append(encode(rows)[1:-1])  # without its braces
+                tables[table].append(encode(rows)[1:-1])  # without the braces of the JSON object
     members = [b'"%s":{%s}' % (table.encode(), b",".join(rows)) for table, rows in tables.items()]
     return b'{"version":2,%s}' % b",".join(members)
 

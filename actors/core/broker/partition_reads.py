@@ -3,8 +3,8 @@
 Rule 1: a broker reads up to the log end offset; a consumer reads up to the high watermark, or up to the last stable
         offset if it reads committed data only.
 Rule 2: a follower serves only consumers, from Fetch 11 on (KIP-392).
-Rule 3: until the high watermark has reached the start of the leader's epoch, consumers do not receive the last offset
-        (KIP-207).
+Rule 3: until the high watermark has reached the start of the leader's epoch, a consumer's lookup of the latest offset
+        gets an error (KIP-207).
 
 Kafka: `Partition.readRecords`, `fetchOffsetForTimestamp`.
 """

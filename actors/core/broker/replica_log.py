@@ -72,7 +72,7 @@ class ReplicaLog:
     def note_high_watermark(self) -> Effects[None]:
         """Pass the new high watermark to the storage of the log.
 
-        The storage returns the start offset of the earliest open transaction. Store this offset in `first_unstable`.
+        The storage returns the first unstable offset, which becomes `first_unstable`.
         """
         if self.moved:
             self.moved = False

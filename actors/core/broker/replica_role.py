@@ -110,12 +110,15 @@ def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
 
 
 def is_superseded(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> bool:
-    """Return whether a LeaderAndIsr state has an older version of the state znode than the known role (rule 3)."""
+    """Return whether a LeaderAndIsr state has a lower zkVersion than the known role (rule 3)."""
     return order.zk_version < known.zk_version
 
 
 def no_role(partition: TopicPartition, broker_id: int) -> ReplicaRole:
-    """Return the role of a replica before its first order; this takes half the time of NamedTuple's constructor."""
+    """Return the role of a replica before its first LeaderAndIsr state.
+
+    `tuple.__new__` takes half the time of NamedTuple's constructor.
+    """
     return tuple.__new__(ReplicaRole, (partition, broker_id, *_DEFAULTS))
 
 

@@ -52,7 +52,7 @@ IGNORED: dict[int, str] = {
 
 
 def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, broker_epoch: int) -> str:
-    """Return the line for a request that is refused as a whole.
+    """Return the log line for a request that is refused as a whole.
 
     Args:
         origin: The request's sender.

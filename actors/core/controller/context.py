@@ -464,7 +464,7 @@ class ControllerContext:
         return part
 
     def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
-        """Update whether a partition is imbalanced, after a change of its leadership or assignment (rule 5)."""
+        """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 

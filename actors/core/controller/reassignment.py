@@ -90,7 +90,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 def begin(context: ControllerContext) -> Flow[None]:
-    """Begin a term: handle the requests in ZooKeeper, then resume the other ongoing reassignments."""
+    """Begin a term: handle the requests in /admin/reassign_partitions, then resume other partitions' reassignments."""
     yield from _finish_interrupted(context)
     on_their_way = dict.fromkeys(context.reassigning)
     asked_for = yield from _requested(context)
@@ -188,7 +188,7 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
 def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle AlterPartitionReassignments: start or cancel reassignments.
 
-    The entries of these partitions in /admin/reassign_partitions are removed.
+    If the request's entry for a partition is valid, the partition's entry in /admin/reassign_partitions is removed.
     """
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
     refusals: dict[TopicPartition, Refused] = {}

@@ -63,7 +63,7 @@ class InlineDriver:
         self.address = kernel.external_endpoint(f"requester.{self._origin._clones}", self._received)
 
     def clone(self) -> InlineDriver:
-        """Return another external endpoint of the same kernel (Thespian's private context)."""
+        """Return a driver of the same kernel with its own external endpoint, for Thespian's `ActorSystem.private()`."""
         return InlineDriver(self._kernel, self._loop, self.newPrimaryActor, self._origin)
 
     def exit_context(self) -> None:

@@ -414,7 +414,7 @@ class Kernel(ABC):
         self._withdraw(self.timers.cancel(ref, name))
 
     def note_error(self, error: BaseException) -> None:
-        """Set the error in the running delivery's record to an error that the actor has handled itself."""
+        """Record `error` as the running delivery's error, although the actor has handled it itself."""
         self._error = describe(error)
 
     def serve(self, event_id: int) -> None:

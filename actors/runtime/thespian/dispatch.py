@@ -92,7 +92,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     @property
     def event_id(self) -> int:
-        """The event id of the running handler (see `actors.runtime.kernel.delivery`); 0 on Thespian's bases."""
+        """The event id of the running handler (see `actors.runtime.kernel.delivery`).
+
+        It is 0 on Thespian's own system bases.
+        """
         ref = self._myRef
         return ref.base.event_id if isinstance(ref, ActorRef) else 0
 
@@ -169,7 +172,10 @@ class Dispatcher(Actor):  # type: ignore[misc]
             self.wakeupAfter(timedelta(seconds=seconds), payload)
 
     def cancel_timer(self, name: str) -> None:
-        """Cancel the timer of this name, if it exists; without effect on Thespian's bases."""
+        """Cancel the timer of this name, if it exists.
+
+        Thespian's own bases cannot cancel a timer; on them, this method does nothing.
+        """
         ref = self._myRef
         if isinstance(ref, ActorRef):
             ref.cancel_timer(name)

@@ -251,7 +251,10 @@ class VirtualScheduler:
         return armed is not None and armed <= due
 
     def _settle(self) -> None:
-        """Run due calls and let the bases (actor systems) deliver messages, until only held bases have due messages."""
+        """Run due calls and let the bases (actor systems) deliver due messages, until none are left.
+
+        Bases that `hold` has stopped are skipped.
+        """
         now, calls, awake = self.clock.now(), self._calls, self._awake
         while awake or (calls and calls[0][0] <= now):
             while calls and calls[0][0] <= now:

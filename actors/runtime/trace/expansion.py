@@ -1,4 +1,4 @@
-"""Replay a trace with trace.detail=inputs to restore the omitted message contents, and write a complete trace.
+"""Replay a run that was recorded with trace.detail=inputs, and write it with the omitted message contents.
 
 Rule 1: a replay sends all messages again, and compares the recorded data. The written trace equals a full recording. At
         the first difference the written run ends without an end record, like the run of a killed node.

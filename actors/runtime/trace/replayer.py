@@ -130,7 +130,7 @@ class ReplayListener(Protocol):
         """Receive the restored actor system when the replay begins at a snapshot."""
 
     def lived(self, record: TraceRecord) -> None:
-        """Receive each record after its comparison, with its payload restored if the trace omits it."""
+        """Receive a record that the replay has processed; a payload that the trace omits is restored."""
 
     def holds(self, base: LocalBase) -> None:
         """Receive the actor system after each successful comparison with a snapshot in the trace."""
@@ -398,7 +398,7 @@ class Replay:
             raise _Stop
 
     def _compare_states(self, following: TraceRecord | None) -> None:
-        """Compare the state of all actors with the snapshots taken before the record `following`."""
+        """Compare the actors' state with the snapshots directly before the record `following`; None: at the end."""
         base, marks = self.base, self._marks
         while marks and marks[0].after == base.n:
             if following is not None and following.kind == CREATED and marks[0].created != base.register.created:
@@ -478,7 +478,7 @@ class Replay:
         return envelope
 
     def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
-        """Check that messages leave the queue in the order in which they entered it.
+        """Check that this message did not enter the queue before the message that left the queue last.
 
         `moment` is (n, 0) if the message entered the queue during delivery n, or (n, 1) if it entered after delivery n.
         """

@@ -320,7 +320,7 @@ class Producers:
         ]
 
     def may_expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> bool:
-        """Return whether a producer may have expired."""
+        """Return False if no producer can have expired, else True."""
         return now_ms - self._oldest >= expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:

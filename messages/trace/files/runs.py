@@ -278,7 +278,7 @@ class _Manifest:
 
 
 def _recorded_end(path: Path) -> Ended | None:
-    """Return the end that a run's last segment records; None if its last frame is not an end (rule 5)."""
+    """Return the end record of a run's last segment file; None if the last frame is not an end record (rule 5)."""
     try:
         with path.open("rb") as stream:
             frame = last_frame(stream, path)
@@ -560,7 +560,7 @@ class RunCheck(NamedTuple):
 
 
 def ending(run: Run) -> str:
-    """Return the ending of an undamaged run."""
+    """Return how an undamaged run ended: one of REASONS, KILLED or RUNNING."""
     if run.ended is not None:
         return run.ended.reason
     return RUNNING if run.running else KILLED
