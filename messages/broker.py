@@ -327,9 +327,9 @@ class MetadataMerged(Message):
 
 @message
 class DropOldTopics(Question["OldTopics"]):
-    """A request to the metadata cache to free the memory of its previous snapshot, a few topics at a time.
+    """A request to the metadata cache to free the memory of a few topics of its previous snapshot.
 
-    The reply is OldTopics.
+    The reply is OldTopics. The sender repeats the request until no topic is left.
     """
 
     asks: ClassVar[str] = METADATA_CACHE

@@ -108,7 +108,10 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """The comparison (`comparison.compared`) with the earlier folder; if there is none, with the same folder."""
+        """The comparison of the earlier traces with these traces, as `comparison.compared` returns it.
+
+        Without earlier traces, these traces are compared with themselves.
+        """
         return comparison.compared((self.before or self).samples, self.samples)
 
     def close(self) -> None:

@@ -311,9 +311,10 @@ def _holds(row: SimpleNamespace, at: float) -> bool:
 
 
 def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> Iterator[_Group]:
-    """Yield groups of the rows, which are sorted by time.
+    """Yield groups of successive rows that are close in time.
 
-    A row joins the current group if it begins at most APART_SECONDS after the end of that group.
+    The rows must be sorted by their begin. A row joins the current group if it begins at most APART_SECONDS after the
+    end of that group.
     """
     groups: list[list[SimpleNamespace]] = []
     until = -NEVER

@@ -60,7 +60,7 @@ class WatchRow(NamedTuple):
         return tuple(of(text) for of, text in zip(self.keys, texts, strict=True))
 
     def path_of(self, key: str) -> str:
-        """Split `key` at "/", and return the row's path with each `*` replaced by one of the parts, in order."""
+        """Return this row's path with each `*` replaced by the next part of `key`; "/" separates the parts."""
         texts = iter(key.split("/"))
         return "/".join(next(texts, "") if part == ANY else part for part in self.path.split("/"))
 
@@ -206,7 +206,8 @@ class WatchTable:
         Args:
             watcher: The actor.
             events: Names of event classes.
-            keys: Keys as text; several keys of a path are joined by "/", which no key can contain. None means all keys.
+            keys: Texts that the `*` of a row matched, such as a topic. The texts of several `*` are joined by "/",
+                which no text can contain. None means all keys.
         """
         for place in self._places(events, keys):
             watch = self._watches[place]

@@ -39,7 +39,7 @@ _EXCEPTIONS: dict[int, tuple[str, str]] = {
 
 
 def class_of(code: int) -> str:
-    """Return the class of the exception, or the name of the error code if the class is not known."""
+    """Return the class name of Java's exception for an error code; if it is unknown, the error code's name."""
     return PACKAGE + _EXCEPTIONS[code][0] if code in _EXCEPTIONS else name_of(code)
 
 

@@ -153,7 +153,11 @@ def _time_zone(zone: str) -> str:
 
 
 def _ahead(master: str) -> Java | None:
-    """Start a JVM and return it, or return None for a remote Spark master. Raise SparkUnavailable without Java."""
+    """Start Java for a local Spark master, and return its process; None if none was started (see `Java.ahead`).
+
+    Raises:
+        SparkUnavailable: No Java is found.
+    """
     find_java()
     return Java.ahead() if is_local(master) else None
 

@@ -195,7 +195,7 @@ class Connection:
         self._regulate()
 
     def resume_writing(self) -> None:
-        """Handle new requests again: all buffered responses are written to the socket."""
+        """Handle new requests again, after all buffered responses were written to the socket."""
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:

@@ -124,8 +124,8 @@ class NetworkGateway:
         Args:
             base: The actor system.
             reachable: Returns whether an endpoint can be reached.
-            passage: `passage(endpoint, outgoing)` waits until a message may arrive: a message to the endpoint if
-                `outgoing` is true, else a message from the endpoint.
+            passage: `passage(endpoint, outgoing)` waits while messages to the endpoint (`outgoing` is true) or from
+                the endpoint (false) are delayed. None: no message is delayed.
         """
         self._base = base
         self._reachable = reachable

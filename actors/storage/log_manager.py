@@ -417,7 +417,10 @@ class LogManager:
         return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
     def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...]]:
-        """Return the offset after these batches, and their rows from `offset` on (`actors.storage.log.key_values`)."""
+        """Return the offset after the batches in `body`, and their records at `offset` or later that have a key.
+
+        Each record is a row; see `actors.storage.log.key_values`.
+        """
         return key_values(body.data, offset)
 
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:

@@ -3,9 +3,10 @@
 Rule 1: the check and the reader of records get the decompressed data as a stream (`compression`, rule 1). The check
         holds at most SPAN bytes of this data in memory, and the reader holds one record.
 Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, but not at the contents.
-        Consecutive records of one shape (equal layout) are compared column by column. The compiled `_walk.c` checks
-        records faster, and stops at an invalid record, which the Python code then reports. A record costs 10 ns in
-        `_walk.c`, 1,000 ns in Python, and 50 ns in Python if its neighbours have the same shape.
+        The Python code checks consecutive records of one shape (equal layout) together, one byte position at a time.
+        The compiled `_walk.c` checks records faster, and stops at an invalid record, which the Python code then
+        reports. A record costs 10 ns in `_walk.c`, 1,000 ns in Python, and 50 ns in Python if its neighbours have the
+        same shape.
 Rule 3: the check is a generator of steps. For a large chunk it yields a function that decompresses the chunk. The
         caller may call this function in another thread, because the decompression libraries release the GIL while they
         work.

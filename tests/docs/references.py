@@ -168,7 +168,7 @@ def messages() -> str:
     lines = head(
         "Messages",
         "the classes with `@message` below `messages/`",
-        "A trace names the type of a message by its class. [Events, requests and",
+        "In a trace, the type of a message is the name of its class. [Events, requests and",
         "messages](catalogue.md) lists the controller's messages, with their senders and handlers.",
     )
     by_module: dict[str, list[type]] = {}

@@ -400,7 +400,7 @@ class TransactionalIds:
         )
 
     def listed(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
-        """Return the ids that match the filters of ListTransactions."""
+        """Return the transactional ids that match the filters of ListTransactions, with producer id and state."""
         states = {BY_NAME[name] for name in asked.states if name in BY_NAME}
         return tuple(
             [

@@ -209,7 +209,7 @@ class Kernel(ABC):
 
     @property
     def has_mail_from_outside(self) -> bool:
-        """Whether messages were injected that are not in the queue yet."""
+        """Whether `inject` has received messages that are not in the queue yet."""
         return bool(self._inbox)
 
     def driven_by(self, thread: int) -> bool:

@@ -158,7 +158,7 @@ def route(record: TraceRecord) -> str:
 
 
 def call(port: str, method: str, args: tuple[Any, ...]) -> str:
-    """Return the call of an adapter as Python code."""
+    """Return a call to the I/O adapter `port` as Python code."""
     return _short(f"{port}.{method}({', '.join(map(repr, args))})")
 
 

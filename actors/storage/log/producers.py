@@ -324,7 +324,7 @@ class Producers:
         return now_ms - self._oldest >= expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> None:
-        """Remove the producers without a batch for `expiration_ms` (rule 4)."""
+        """Remove producers with no batch in the last `expiration_ms`, unless their transaction is open (rule 4)."""
         if not self.may_expire(now_ms, expiration_ms):
             return
         self._oldest = NEVER

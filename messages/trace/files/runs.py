@@ -416,7 +416,7 @@ class _Sequence:
         return left
 
     def deliveries(self, records: list[TraceRecord], start: int) -> int:
-        """Count the consecutive valid deliveries from index `start` on; return the index after the last of them."""
+        """Increase `count` by the consecutive valid deliveries from index `start`; return the index after them."""
         n, time = self.n, self._time
         if self.end is None:
             for record in islice(records, start, None):

@@ -144,7 +144,7 @@ class RunWriter:
         self.records += records
 
     def write_snapshot(self, content: bytes, lines: int, after: int) -> None:
-        """Append a piece of the snapshot after delivery `after`."""
+        """Append a frame with `lines` lines of the snapshot that was taken after delivery `after`."""
         self._append(SNAPSHOT, content, lines, after)
 
     def _append(self, kind: int, content: bytes, records: int, after: int) -> None:
