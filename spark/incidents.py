@@ -182,13 +182,13 @@ class _IncidentFinder:
             now = f"Broker {row.broker} is not back"
             led = f"{counted(still, 'partition')} still {_have(still)} no leader" if still else "all partitions are led"
             return f"{now if not row.partitions and not still else f'{now}; {led}'}."
-        now = f"Over. Broker {row.broker} is back since {self._clock(row.back_at)}"
+        now = f"Over. Broker {row.broker} came back at {self._clock(row.back_at)}"
         if still or behind:
             now = now.removeprefix("Over. ")
             open_ = [f"{counted(still, 'partition')} still {_have(still)} no leader"] if still else []
             open_ += [f"it is not in the ISR of {counted(behind, 'partition')}"] if behind else []
             return f"{now}, but {' and '.join(open_)}."
-        return f"{now}, in all ISRs since {self._clock(back)}." if back > row.back_at else f"{now}."
+        return f"{now}, and has been in all ISRs since {self._clock(back)}." if back > row.back_at else f"{now}."
 
     def _of_partitions(self) -> Iterator[Incident]:
         """Describe partitions that lost their leader though no broker failed."""
@@ -243,7 +243,9 @@ class _IncidentFinder:
                 facts = (
                     IncidentFact("Affected", "No broker was gone."),
                     IncidentFact("Why", "/controller was deleted, or the controller resigned: see `why controller`."),
-                    IncidentFact("Now", f"Over. Broker {now.node} is the controller since {self._clock(now.at)}."),
+                    IncidentFact(
+                        "Now", f"Over. Broker {now.node} has been the controller since {self._clock(now.at)}."
+                    ),
                 )
                 yield Incident(now.at, now.at, f"Broker {now.node} replaced controller {before.node}", facts)
 

@@ -106,7 +106,7 @@ class Timeline:
         for row, after in zip(elections, [*elections[1:], None], strict=True):
             until = self.end if after is None else after.at
             died = [gone.died_at for gone in self._gone.get(row.node, ()) if row.at < gone.died_at < until]
-            words = f"Broker {row.node} is the controller, epoch {row.epoch}, since {self._clock(row.at)}"
+            words = f"Broker {row.node} became the controller (epoch {row.epoch}) at {self._clock(row.at)}"
             boxes.append(Box(row.at, min([until, *died]), f"{colour(row.node)} soft", words, label=str(row.node)))
         return Lane("controller", boxes, 18)
 

@@ -152,14 +152,14 @@ def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
     return None
 
 
-BROKER_IS_GONE = Situation(_broker_is_gone, "broker {subject} is gone since {since}{why}", True)
+BROKER_IS_GONE = Situation(_broker_is_gone, "broker {subject} has been gone since {since}{why}", True)
 
 BROKER = (
     BROKER_IS_GONE,
     Situation(_id_taken, "a process of broker {subject} was refused at {since}{why}", True),
     Situation(
         _lags,
-        "broker {subject} is alive but out of the ISR {isr} of {partition} since {since}{why}",
+        "broker {subject} is alive, but has been out of the ISR {isr} of {partition} since {since}{why}",
         True,
         "Find out why broker {subject} does not fetch.",
     ),
@@ -171,22 +171,22 @@ BROKER = (
     ),
     Situation(_was_gone, "broker {subject} was gone from {since} to {until} ({seconds:.1f} s){why}"),
     Situation(_was_slow, "broker {subject} was removed from the ISR of {partition} at {since}{why}"),
-    Situation(_is_alive, "broker {subject} is alive for the controllers since {since}"),
+    Situation(_is_alive, "broker {subject} has been alive for the controllers since {since}"),
     Situation(quiet, "no controller in this trace has seen broker {subject}"),
 )
 
 CONTROLLER_CHANGED = Situation(
-    _controller_changed, "broker {broker} is controller (epoch {epoch}) since {since}, after broker {before}{why}"
+    _controller_changed, "broker {broker} has been controller (epoch {epoch}) since {since}, after broker {before}{why}"
 )
 
 CONTROLLER = (
     Situation(
         _no_controller,
-        "there is no controller since {since}: broker {broker} ceased to be it{why}",
+        "there has been no controller since {since}, when the term of broker {broker} ended{why}",
         True,
     ),
     CONTROLLER_CHANGED,
-    Situation(_one_controller, "broker {broker} is controller (epoch {epoch}) since {since}"),
+    Situation(_one_controller, "broker {broker} has been controller (epoch {epoch}) since {since}"),
     Situation(quiet, "no controller was elected in this trace"),
 )
 

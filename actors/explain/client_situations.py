@@ -11,6 +11,7 @@ from actors.explain.causes import (
     cause_of,
 )
 from actors.explain.fact_gathering import TraceFacts
+from actors.explain.histories import counted
 from actors.explain.situation import Seen, Situation, quiet
 from actors.explain.transaction_history import RETRIED
 from messages.error_codes import (
@@ -129,7 +130,7 @@ def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
         return None
     last = errors[-1]
     same = [each for each in errors if (each.code, each.subject) == (last.code, last.subject)]
-    values = {"code": name_of(last.code), "partition": last.subject, "times": sum(each.times for each in same)}
+    values = {"code": name_of(last.code), "partition": last.subject, "times": counted(sum(each.times for each in same))}
     return Seen(last, values, same[0].place.at, last.place.at)
 
 
@@ -164,22 +165,22 @@ CONSUMER_GROUP = (
         True,
         "The member must join again; what it did not commit is read again.",
     ),
-    Situation(_group_coordinator_moved, "broker {broker} coordinates group {subject} since {since}{why}"),
+    Situation(_group_coordinator_moved, "broker {broker} has coordinated group {subject} since {since}{why}"),
     Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),
-    Situation(_group_known, "broker {broker} coordinates group {subject} since {since}, without a rebalance"),
+    Situation(_group_known, "broker {broker} has coordinated group {subject} since {since}, without a rebalance"),
     Situation(quiet, "no node in this trace coordinates group {subject}"),
 )
 
 PRODUCER = (
     Situation(
         _produce_refused_itself,
-        "producer {subject} is refused {code} for {partition} since {since} ({times} times): {first}",
+        "producer {subject} has been refused with {code} for {partition} since {since} ({times}): {first}",
         True,
         "Correct the producer: the request itself is wrong.",
     ),
     Situation(
         _produce_refused,
-        "producer {subject} was refused {code} for {partition} from {since} to {until} ({times} times){why}",
+        "producer {subject} was refused with {code} for {partition} from {since} to {until} ({times}){why}",
         True,
     ),
     Situation(_fault_met, "a request of producer {subject} was not handled as usual at {since}: {first}", True),

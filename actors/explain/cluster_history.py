@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from actors.explain.explanations import Answer, Sentence, terms
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import state_history
+from actors.explain.histories import counted, state_history
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import ErrorAnswered, StateWrite
@@ -61,7 +61,7 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
     found = Counter(each.type for each in facts.undecodable)
     last = {each.type: each for each in facts.undecodable}
     return [
-        Sentence(f"{name}: {times} times: {last[name].why}, the last:", last[name].place)
+        Sentence(f"{name}: {counted(times)}; the last: {last[name].why}", last[name].place)
         for name, times in found.items()
     ]
 

@@ -77,13 +77,13 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
     now, since = history[-1], since_when(history, lambda state: state.leader)
     if now.leader != NO_LEADER:
-        return [Sentence(f"broker {now.leader} is the leader since {_wrote(since)}", since.place)]
+        return [Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)]
     lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
     queued = pending_deletion(facts, partition.topic)
     if queued:
         return [
             *lines,
-            Sentence(f"its topic is queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
+            Sentence(f"its topic has been queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
         ]
     for broker in now.isr:
         gone = _alive(facts, broker)
@@ -108,7 +108,7 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
         back = since_when(history, lambda state: wanted in state.isr)
         led = [state for state in history if state.leader == wanted and state.place >= back.place]
         since = "and was elected since then" if led else "but was not elected since then"
-        lines.append(Sentence(f"broker {wanted} is in the ISR since {_wrote(back)}, {since}", back.place))
+        lines.append(Sentence(f"broker {wanted} has been in the ISR since {_wrote(back)}, {since}", back.place))
     else:
         lines.append(Sentence(f"broker {wanted} is not in the ISR and cannot be elected"))
     return lines
@@ -123,7 +123,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
             left = since_when(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
             before = [state for state in history if state.place < left.place]
             was = f"; the ISR was {ids(before[-1].isr)} before" if before else " (from the start of the trace)"
-            lines.append(Sentence(f"broker {broker} is not in the ISR since {_wrote(left)}{was}", left.place))
+            lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(left)}{was}", left.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
     return lines

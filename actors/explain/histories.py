@@ -98,6 +98,11 @@ def ids(brokers: Sequence[int]) -> str:
     return f"[{', '.join(map(str, brokers))}]"
 
 
+def counted(times: int) -> str:
+    """Return a number of occurrences as text: once, 3 times."""
+    return "once" if times == 1 else f"{times} times"
+
+
 def end_of_record(facts: TraceFacts) -> TracePosition:
     """Return the last recorded position of the trace."""
     return max((node_run.place for node_run in facts.node_runs), default=TracePosition(0.0, 0, "", 0))

@@ -24,6 +24,7 @@ from actors.explain.causes import (
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import (
     assignment_of,
+    counted,
     deletions_of,
     end_of_record,
     ids,
@@ -154,7 +155,7 @@ def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool
     below = cause_of(facts, refused[-1])
     isr = below.isr if isinstance(below, StateWrite) else ()
     values = {
-        "times": sum(each.times for each in refused),
+        "times": counted(sum(each.times for each in refused)),
         "code": name_of(refused[-1].code),
         "size": len(isr),
         "isr": ids(isr),
@@ -276,7 +277,7 @@ def _led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
 
 NEVER_CREATED = "topic {topic} was never created: at {since} {first}"
 GONE = "topic {topic} was deleted at {since}"
-QUEUED = "topic {topic} is queued for deletion since {since} and {what}{why}"
+QUEUED = "topic {topic} has been queued for deletion since {since} and {what}{why}"
 
 
 _OF_TOPICS = (
@@ -290,14 +291,14 @@ _OF_TOPICS = (
 OF_PARTITIONS = (
     Situation(
         _no_leader,
-        "{subject} has no leader since {since}: no replica in its ISR {isr} is alive{why}",
+        "{subject} has had no leader since {since}: no replica in its ISR {isr} is alive{why}",
         True,
         "Start a broker of the ISR {isr}.",
     ),
     Situation(
         _producers_are_refused,
-        "producers with acks=all are refused {code} for {subject} since {since} ({times} times): {size} of the"
-        " {minimum} replicas that min.insync.replicas requires are in its ISR {isr}{why}",
+        "producers with acks=all have been refused with {code} for {subject} since {since} ({times}): the ISR {isr}"
+        " has {size} of the {minimum} replicas that min.insync.replicas requires{why}",
         True,
         "Bring replicas back into the ISR.",
     ),
@@ -310,20 +311,20 @@ OF_PARTITIONS = (
     ),
     Situation(
         _reassigning,
-        "the reassignment of {subject} to {target} waits for broker {broker} since {since}{why}",
+        "the reassignment of {subject} to {target} has waited for broker {broker} since {since}{why}",
         True,
         "Start broker {broker}, or cancel the reassignment.",
     ),
     Situation(
         out_of_sync,
-        "broker {broker} is out of the ISR {isr} of {subject} since {since}{why}",
+        "broker {broker} has been out of the ISR {isr} of {subject} since {since}{why}",
         True,
         "Find out why broker {broker} does not fetch.",
     ),
     Situation(
         _producers_were_refused,
-        "producers with acks=all were refused {code} for {subject} from {since} to {until} ({times} times): {size} of"
-        " the {minimum} replicas that min.insync.replicas requires were in its ISR {isr}{why}",
+        "producers with acks=all were refused with {code} for {subject} from {since} to {until} ({times}): the ISR"
+        " {isr} had {size} of the {minimum} replicas that min.insync.replicas requires{why}",
     ),
     Situation(
         _was_without_leader,
@@ -335,11 +336,11 @@ OF_PARTITIONS = (
     ),
     Situation(
         _not_preferred,
-        "broker {leader} leads {subject} since {since}, not the preferred broker {preferred}{why}",
+        "broker {leader} has led {subject} since {since}, not the preferred broker {preferred}{why}",
         True,
         "Run kafka-actors leader-election, or wait for the periodic check.",
     ),
-    Situation(_leader_moved, "broker {leader} leads {subject} since {since}{why}"),
+    Situation(_leader_moved, "broker {leader} has led {subject} since {since}{why}"),
     Situation(_reassignment_refused, "a reassignment of {subject} was refused at {since}: {first}"),
 )
 
@@ -421,7 +422,7 @@ PARTITION = (
     Situation(_partition_unknown, "no node in this trace knows {subject}"),
     NEVER_LED,
     *OF_PARTITIONS,
-    Situation(_led, "broker {leader} leads {subject} since {since}, and all replicas are in the ISR {isr}"),
+    Situation(_led, "broker {leader} has led {subject} since {since}, and all replicas are in the ISR {isr}"),
 )
 
 TOPIC = (
@@ -431,6 +432,6 @@ TOPIC = (
     *map(_worst, OF_PARTITIONS[5:]),
     Situation(
         _has_leaders,
-        "{subject} exists since {since}: all of its {partitions} partitions have leaders and full ISRs",
+        "{subject} has existed since {since}: all of its {partitions} partitions have leaders and full ISRs",
     ),
 )

@@ -86,14 +86,14 @@ EVENT = re.compile(
 def test_a_partition_that_lost_its_leader_and_never_got_the_preferred_one_back(facts: TraceFacts) -> None:
     reported = {question: without_numbers(lines) for question, lines in answers(facts, "partition", ORDERS).items()}
     assert reported["Which broker leads it, and why?"] == [
-        "broker 4 is the leader since controller 1 wrote it during BrokerChange"
+        "broker 4 has been the leader since controller 1 wrote it during BrokerChange"
     ]
     assert reported["Why is the preferred replica not the leader?"] == [
         "the preferred leader is broker 2, of the replicas [2, 3, 4]",
         "broker 2 is not in the ISR and cannot be elected",
     ]
     assert reported["Which replicas are not in the ISR, and why?"][0] == (
-        "broker 2 is not in the ISR since controller 0 wrote it during BrokerChange; the ISR was [2, 3, 4] before"
+        "broker 2 has not been in the ISR since controller 0 wrote it during BrokerChange; the ISR was [2, 3, 4] before"
     )
     assert reported["Why did its leader epoch increase?"] == [
         "last state: controller 1 wrote it during BrokerChange",
@@ -277,7 +277,7 @@ def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
     assert result.exit_code == 0
     verdict, seen, because, *_ = result.stdout.splitlines()
     assert re.match(
-        r"broker 2 is out of the ISR \[4\] of orders-0 since [\d-]+ [\d:.]+Z, because controller 0", verdict
+        r"broker 2 has been out of the ISR \[4\] of orders-0 since [\d-]+ [\d:.]+Z, because controller 0", verdict
     )
     assert seen.startswith("  controller 0 wrote the state of orders-0: leader 3, ISR [3, 4], epoch 1 [")
     assert re.match(
@@ -320,7 +320,7 @@ def test_json_has_what_the_text_has(lived: Path, options: list[str]) -> None:
 def test_an_earlier_time_is_explained_without_what_came_later(lived: Path, facts: TraceFacts) -> None:
     lost = next(state for state in facts.written if state.partition == ORDERS and state.leader == 3)
     arguments = ["partition", "orders-0", str(lived), "--at", str(lost.place.at - 0.001)]
-    assert CliRunner().invoke(why.command, arguments).stdout.startswith("broker 2 leads orders-0 since ")
+    assert CliRunner().invoke(why.command, arguments).stdout.startswith("broker 2 has led orders-0 since ")
 
 
 def test_every_event_has_words() -> None:
@@ -361,7 +361,7 @@ def test_payloads_that_a_trace_omits_are_restored_by_replay(tmp_path: Path) -> N
         running.create_topic("t", 1, replication_factor=2)
     assert {run.header.detail for run in find_runs(tmp_path).runs} == {INPUTS}
     result = CliRunner().invoke(why.command, ["partition", "t-0", str(tmp_path)])
-    assert re.match(r"broker \d leads t-0 since .*, and all replicas are in the ISR", result.stdout)
+    assert re.match(r"broker \d has led t-0 since .*, and all replicas are in the ISR", result.stdout)
 
 
 def test_a_record_that_cannot_be_restored_is_refused_by_name(tmp_path: Path) -> None:
@@ -401,5 +401,5 @@ def test_a_shutdown_is_not_reported_as_a_fault() -> None:
         written=[led, lost], assigned=[ReplicasAssigned(led.place, PAIR, (0,), (), ())], node_runs=node_runs
     )
     assert verdict_of(facts, "partition", PAIR, str).text == (
-        "broker 0 leads pair-0 since 2.0, and all replicas are in the ISR [0]. The cluster was stopped at 9.0."
+        "broker 0 has led pair-0 since 2.0, and all replicas are in the ISR [0]. The cluster was stopped at 9.0."
     )

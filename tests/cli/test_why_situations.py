@@ -278,7 +278,7 @@ def test_a_recreated_topic_does_not_inherit_earlier_events(tmp_path: Path) -> No
     assert lines(tmp_path, "partition", "t", OUTAGES) == [], "another topic's leader is no outage"
     assert (
         lines(tmp_path, "partition", "t", "Which broker leads it")[1]
-        == "its topic is queued for deletion since TopicDeletion"
+        == "its topic has been queued for deletion since TopicDeletion"
     )
 
 
@@ -313,7 +313,7 @@ def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(tmp_path: Path
     answer = lines(tmp_path, "partition", "pair", "Which replicas are not in the ISR")
     assert (
         answer[0]
-        == "broker 1 is not in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
+        == "broker 1 has not been in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
     )
 
 

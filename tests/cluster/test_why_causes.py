@@ -59,7 +59,7 @@ CAUSES = (
     Cause(
         causes.kill_the_only_replica,
         "partition alone-0",
-        r"alone-0 has no leader since TIME: no replica in its ISR \[{broker}\] is alive, because "
+        r"alone-0 has had no leader since TIME: no replica in its ISR \[{broker}\] is alive, because "
         + KILLED
         + r"\. Start broker {broker} again\.",
         KILLED,
@@ -73,7 +73,7 @@ CAUSES = (
     Cause(
         causes.stop_a_leader,
         "partition stopped-0",
-        r"broker {broker} is out of the ISR \[\d\] of stopped-0 since TIME, because broker {broker} was asked"
+        r"broker {broker} has been out of the ISR \[\d\] of stopped-0 since TIME, because broker {broker} was asked"
         r" to stop",
         r"broker {broker} was asked to stop",
     ),
@@ -87,7 +87,7 @@ CAUSES = (
     Cause(
         causes.block_a_deletion,
         "topic removed",
-        r"topic removed is queued for deletion since TIME and is not deleted: replica {broker} of"
+        r"topic removed has been queued for deletion since TIME and is not deleted: replica {broker} of"
         r" removed-0 cannot be"
         r" deleted, because " + KILLED + r"\. Start broker {broker} again\.",
         KILLED,
@@ -95,21 +95,21 @@ CAUSES = (
     Cause(
         causes.let_a_reassignment_wait,
         "partition moving-0",
-        r"the reassignment of moving-0 to \[\d, {broker}\] waits for broker {broker} since TIME, because " + KILLED,
+        r"the reassignment of moving-0 to \[\d, {broker}\] has waited for broker {broker} since TIME, because "
+        + KILLED,
         KILLED,
     ),
     Cause(
         causes.refuse_producers,
         "partition pay-0",
-        r"producers with acks=all are refused NOT_ENOUGH_REPLICAS for pay-0 since TIME \(1 times\): 1 of the"
-        r" 2 replicas that"
-        r" min\.insync\.replicas requires are in its ISR \[{leader}\], because " + KILLED,
+        r"producers with acks=all have been refused with NOT_ENOUGH_REPLICAS for pay-0 since TIME \(once\): the ISR"
+        r" \[{leader}\] has 1 of the 2 replicas that min\.insync\.replicas requires, because " + KILLED,
         KILLED,
     ),
     Cause(
         causes.slow_a_follower,
         "partition slow-0",
-        r"broker {broker} is out of the ISR \[{leader}\] of slow-0 since TIME, because a test injected the"
+        r"broker {broker} has been out of the ISR \[{leader}\] of slow-0 since TIME, because a test injected the"
         r" fault 'delay' into"
         r" Fetch of client broker-{broker}-fetcher-0 at broker {leader}\. Remove the injected fault\.",
         r"a test injected the fault 'delay' into Fetch",
@@ -133,7 +133,7 @@ CAUSES = (
     Cause(
         causes.skip_a_sequence,
         "producer skipper",
-        r"producer skipper is refused OUT_OF_ORDER_SEQUENCE for ordered-0 since TIME \(1 times\): broker \d"
+        r"producer skipper has been refused with OUT_OF_ORDER_SEQUENCE for ordered-0 since TIME \(once\): broker \d"
         r" refused Produce"
         r" of client skipper for ordered-0: OUT_OF_ORDER_SEQUENCE " + PRODUCER,
         r"broker \d refused Produce of client skipper for ordered-0: OUT_OF_ORDER_SEQUENCE " + PRODUCER,
@@ -175,13 +175,13 @@ CAUSES = (
     Cause(
         causes.move_a_coordinator,
         "consumer-group moved",
-        r"broker {heir} coordinates group moved since TIME, because " + KILLED,
+        r"broker {heir} has coordinated group moved since TIME, because " + KILLED,
         KILLED,
     ),
     Cause(
         causes.break_a_disk,
         "partition stored-0",
-        r"broker {broker} is out of the ISR \[{heir}\] of stored-0 since TIME, because a test injected the"
+        r"broker {broker} has been out of the ISR \[{heir}\] of stored-0 since TIME, because a test injected the"
         r" fault 'broken_disk'",
         r"a test injected the fault 'broken_disk' into broker {broker}",
     ),
@@ -322,7 +322,7 @@ WITH_ZOOKEEPER = (
     Cause(
         delete_the_controller_znode,
         "controller",
-        r"broker \d is controller \(epoch 2\) since TIME, after broker \d, because /controller was deleted in"
+        r"broker \d has been controller \(epoch 2\) since TIME, after broker \d, because /controller was deleted in"
         r" ZooKeeper by"
         r" another client, although the session of controller \d lived\.",
         r"/controller was deleted in ZooKeeper by another client",

@@ -57,7 +57,9 @@ def test_the_report_of_a_failed_test_has_the_end_of_the_log_and_why_partitions_h
     assert re.search(r"the last lines of \S+/cluster\.log:\n(E +)?\[\d{4}-\d\d-\d\d .* INFO .*", output), output
     assert "no running broker leads t-0:" in output
     reported = (
-        "no leader since controller" if source == NO_LEADER else "broker 0 is the leader since controller 0 wrote it"
+        "no leader since controller"
+        if source == NO_LEADER
+        else "broker 0 has been the leader since controller 0 wrote it"
     )
     assert reported in output.partition("no running broker leads t-0:")[2]
 

@@ -86,7 +86,7 @@ def test_facts_and_answers_lead_to_deliveries(folder: Path) -> None:
     assert run.delivery(written.seq).at == written.at
     assert written.text.startswith("StateWrite partition=")
     verdict, chain, answers = recorded.why("partition", "pair-0")
-    assert verdict.startswith("broker 1 is out of the ISR [0] of pair-0 since ")
+    assert verdict.startswith("broker 1 has been out of the ISR [0] of pair-0 since ")
     assert chain[-1].text.startswith("broker 1 was killed")
     assert answers[0].question == "Which broker leads it, and why?"
     line = answers[0].lines[0]

@@ -39,7 +39,7 @@ def test_an_incident_has_failure_effect_duration_reason_and_status() -> None:
     assert "How long At most 6.25 s without a leader, 6.25 s in the median." in text
     assert "Why Controller 0 detected it after 6 s, when it was elected: ZooKeeper first had to expire" in text
     assert "The last new leader followed after 250 ms." in text
-    assert "Now Over. Broker 1 is back since 22:14:00, in all ISRs since 22:14:02." in text
+    assert "Now Over. Broker 1 came back at 22:14:00, and has been in all ISRs since 22:14:02." in text
     assert "Over: every partition has a leader, and no broker is gone." in text
     assert "2. 22:13:23 Broker 2 left the ISR of 1 partition while it was running" in text
     assert "A <night> in the life" in text and "1 malformed lines" in text and "torn.zst: torn" in text
