@@ -36,7 +36,7 @@ class Forwarded(Message):
     request: ClientRequest
 
     def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
-        """Return a response to the client as (receiver, message). `rest` is passed to `ClientRequest.reply`."""
+        """Return the receiver and the message of a response. `rest` is passed to `ClientRequest.reply`."""
         return self.client, self.request.reply(response, rest)
 
 
@@ -306,7 +306,7 @@ class StageMetadata(Question[Done]):
 class MergeMetadata(Question["MetadataMerged"]):
     """A request to the metadata cache to apply an UpdateMetadata request; the reply is MetadataMerged.
 
-    `begins` is True if no part of the request was sent before this message.
+    StageMetadata sends the earlier parts of a large request; `begins` is True if there were none.
     """
 
     asks: ClassVar[str] = METADATA_CACHE

@@ -144,7 +144,7 @@ def cut(whole: AnyMessage) -> tuple[tuple[Part, ...], AnyMessage]:
 def cut_entries(
     part: Callable[[tuple[E, ...]], Part], entries: tuple[E, ...]
 ) -> tuple[tuple[Part, ...], tuple[E, ...]]:
-    """Split entries into parts of SLICE entries, which `part` makes, and a rest of at most SLICE entries.
+    """Split entries into parts of SLICE entries, and a rest of at most SLICE entries; `part` creates each part.
 
     The rest remains in the message (rule 1).
     """

@@ -61,7 +61,7 @@ class DescribeAclsRequest(Message):
 
 @message
 class DescribeAclsResponse(Message):
-    """The response to DescribeAcls, which never contains ACLs."""
+    """The response to DescribeAcls; it never contains ACLs."""
 
     error_code: int
     error_message: str | None = None

@@ -42,7 +42,7 @@ class StateItems(Message):
 
 @message
 class StateTable(Message):
-    """A dict, or a read-only view of a dict, as a snapshot stores it.
+    """The form in which a snapshot stores a dict or a read-only view of a dict.
 
     The entries keep their order.
     """

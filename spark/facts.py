@@ -90,7 +90,7 @@ class Facts:
 
     @cached_property
     def replies(self) -> DataFrame:
-        """The requests to ZooKeeper, as `traffic.replies` returns them."""
+        """The requests to ZooKeeper with the times of their replies, as `traffic.replies` returns them."""
         return traffic.replies(self.delivered)
 
     @cached_property

@@ -37,7 +37,7 @@ EVERY_S = 5.0
 
 @contextmanager
 def only_follower(kept: Path) -> Iterator[None]:
-    """Lock `kept` against other followers until this process ends.
+    """Lock `kept` against other followers while the block runs; the lock also ends with the process.
 
     Raises:
         AlreadyFollowed: Another process holds the lock.
@@ -85,7 +85,7 @@ def follow(
     `spark.summary.summarise`.
 
     Raises:
-        AlreadyFollowed: Another process follows into `kept`.
+        AlreadyFollowed: Another follower stores its records in `kept`.
         NotATrace: The folder does not exist.
         SparkUnavailable: Spark cannot be started.
     """

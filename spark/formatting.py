@@ -18,7 +18,7 @@ def heads(answer: QueryResult) -> list[str]:
 
 
 def rows(answer: QueryResult, most: int, zone: tzinfo | None = None) -> list[list[object]]:
-    """Return the first `most` rows as texts; the others are not read."""
+    """Return the first `most` rows, each as a list of formatted values; the other rows are not read."""
     kinds = [shown(column, zone) for column in answer.columns]
     return [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in answer.rows[:most]]
 

@@ -333,7 +333,8 @@ class LogFacts(Facts):
         ).select("run", "node", "n", "at", "updated", *(f"state.{name}" for name in _STATE_COLUMNS))
         before = Window.partitionBy("topic", "partition").orderBy("at", "n").rowsBetween(Window.unboundedPreceding, -1)
         last = {f"{name}_before": f.last(name, ignorenulls=True).over(before) for name in ("leader", "isr")}
-        # An unclean election leaves only the leader in the ISR. If an ISR has more members, they were in the ISR before
-        # the election, even if the log has no line about it.
+        # An unclean election leaves only the leader in the ISR. So if the ISR has more than one member after an
+        # election, the election was clean. These members were in the ISR before it, even if the log has no line about
+        # that.
         clean = f.when(f.size("isr") > 1, f.col("isr")).otherwise(f.col("isr_before"))
         return self._keep(each.withColumns(last).withColumn("isr_before", clean))

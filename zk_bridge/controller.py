@@ -73,8 +73,8 @@ def elect(question: Elect) -> Conversation:
       the reply was lost.
     - /controller exists, but one of the two znodes has another value: this broker is not elected; /controller has the
       id of the controller.
-    - /controller is absent: this broker is not elected. If the connection was lost and the version of
-      /controller_epoch is unchanged, the transaction had no effect and is sent again.
+    - /controller is absent: if the connection was lost and the version of /controller_epoch is unchanged, the
+      transaction had no effect and is sent again. Otherwise this broker is not elected.
 
     Returns:
         Elected with the epoch and the version of /controller_epoch, or NotElected with the controller's id

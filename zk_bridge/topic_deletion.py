@@ -41,7 +41,7 @@ def get_topic_deletions(question: GetTopicDeletions) -> Conversation:
 
 
 def request_topic_deletion(question: RequestTopicDeletion) -> Conversation:
-    """Request the deletion of a topic. After a lost answer, an existing node counts as created by this request."""
+    """Request the deletion of a topic. After a lost answer, an existing znode counts as created by this request."""
     ops = (*fence(question.epoch_zk_version), WriteOp(CREATE, paths.delete_topic(question.topic)))
     lost = False
     while True:

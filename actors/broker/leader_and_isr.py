@@ -117,7 +117,8 @@ class LeaderAndIsrRequests:
         Return the number of these partitions.
 
         A partition stops fetching from its old leader even if the new leader is unreachable. During a shutdown no
-        partition fetches. Otherwise a new leader would add this broker to the ISR just before this broker stops.
+        partition begins to fetch. Otherwise a new leader would add this broker to the ISR just before this broker
+        stops.
         """
         endpoints = {} if self.shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
         by_leader: dict[int, list[FollowedPartition]] = {}

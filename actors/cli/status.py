@@ -1,8 +1,9 @@
 """`kafka-actors status`: print the controller, the live brokers, the partitions by state, and the queue lengths.
 
 Rule 1: The state of the cluster is read from ZooKeeper. Other values are read from the nodes' metrics.
-Rule 2: Any client that can write to ZooKeeper can register any address. Metrics are therefore fetched only from hosts
-        of registered brokers, without following redirects, and up to a maximum size.
+Rule 2: Any client that can write to ZooKeeper can register any metrics address. Metrics are therefore fetched only if
+        the address has the host of a registered broker. Redirects are not followed, and the size of a response is
+        limited.
 Rule 3: The first line is `Health: good`, or `Health: bad` with all problems; bad health is exit code 1.
 """
 

@@ -7,9 +7,9 @@ Rule 1: connections are counted as in Kafka (`max.connections`, `max.connections
 Rule 2: the process has a maximum number of open files (`ulimit -n`). A reserve is kept for ZooKeeper, other brokers and
         the trace. Logs and connections share the rest. A connection that would exceed the connections' share is
         refused, regardless of max.connections.
-Rule 3: memory (`queued.max.request.bytes`): when a request begins to arrive, its size is taken from a pool of bytes,
-        unless the pool is empty. The bytes are returned when the request has been read. While the pool is empty, the
-        request's connection is not read.
+Rule 3: memory (`queued.max.request.bytes`): when a request begins to arrive, its size is taken from a pool of bytes.
+        The bytes are returned when the request has been read. If the pool is empty, the connection is not read until
+        the pool has bytes again.
 Rule 4: requests of clients and their responses are recorded whole, so both are bounded
         (`trace.client.request.max.bytes`, `trace.client.bytes.per.second`). A connection that exceeds its rate is read
         later.

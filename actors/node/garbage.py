@@ -1,14 +1,14 @@
 """Run Python's garbage collector between two turns of the event loop, so that no request waits (actors.md 3 row 7).
 
-Rule 1: reference counting frees nearly all objects at once. The collector is needed only for cycles, mostly errors with
-        their tracebacks, which become garbage when they are young.
+Rule 1: reference counting frees nearly all objects immediately. The collector is needed only for cycles, mostly errors
+        with their tracebacks, which become garbage when they are young.
 Rule 2: a collection runs when the number of new objects exceeds YOUNG. It examines 10,000 to 20,000 objects and takes a
         millisecond. Every second collection also examines the objects that survived the previous one (OFTEN). Before
         this second examination, most temporary objects of one slice of a large task are freed. If YOUNG were a fifth of
         its value, creating 100,000 leaderships would take a tenth longer. YOUNG is not larger, because examining a
         tuple of 100,000 partitions takes ten milliseconds, and two such tuples must not be examined together.
-Rule 3: objects that survive such a second collection are not examined again (NEVER). Examining 100,000 partitions takes
-        half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
+Rule 3: objects that also survive this second examination are not examined again (NEVER). Examining 100,000 partitions
+        takes half a second and finds no garbage. A cycle that becomes garbage at that age stays in memory.
 Rule 4: on an event loop, collections run between two turns. If more than MUCH objects were created since the end of the
         last turn, most are assumed to be tables and states of many partitions, which stay in use. Later collections do
         not examine the objects that exist at this time. Before this rule, a collection that ran while such objects were

@@ -28,7 +28,7 @@ class AsyncInjectedFault:
         return await asyncio.to_thread(lambda: self._fault.hits)
 
     async def calls(self) -> int:
-        """The number of requests that matched the API and the filters; for a broker fault such as `pause`, `hits`."""
+        """The number of requests that matched the API and the filters; equal to `hits` for a broker fault (`pause`)."""
         return await asyncio.to_thread(lambda: self._fault.calls)
 
     async def remove(self) -> None:

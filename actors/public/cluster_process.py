@@ -73,7 +73,7 @@ class ClusterProcess:
         return cls()
 
     def give_back(self) -> None:
-        """Release the process for the next cluster. The process must not run a cluster any more."""
+        """Release the process for the next cluster, after its current cluster has ended."""
         self._free.append(self)
 
     def ask(self, do: str, **options: object) -> Any:

@@ -43,7 +43,7 @@ class InjectedFault:
 
     @property
     def calls(self) -> int:
-        """The number of requests that matched the API and the filters; for a broker fault such as `pause`, `hits`."""
+        """The number of requests that matched the API and the filters; equal to `hits` for a broker fault (`pause`)."""
         return int(self._ask("fault", number=self._number)["calls"])
 
     def remove(self) -> None:

@@ -4,8 +4,8 @@ Rule 1: a row of `REQUESTS` makes one or more requests about a partition or a gr
         leader, followers, the controller, and nodes that are not concerned.
 Rule 2: a request does not violate an invariant. It may read, describe, append records, elect leaders, reassign
         replicas, and change groups and transactional ids. It deletes only topics that its own row creates. Changes of
-        config overrides are only validated. If a row deletes a simulated group, the invariants expect no commits of
-        this group any more.
+        config overrides are only validated. If a row deletes a simulated group, the invariants no longer require that
+        commits of this group exist.
 Rule 3: a request uses the state of ZooKeeper at the time of sending. A row returns None if it cannot make a request
         now. If a row returns a tuple, the requests in the tuple reach a stalled node together. The node handles them
         one after another, without other messages in between. If a row returns a list, its elements are sent one second

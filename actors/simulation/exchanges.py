@@ -107,7 +107,7 @@ class GroupView:
 
 
 class Confirmation(NamedTuple):
-    """A member's confirmation in a generation: the coordinator must not remove the member from `since` to `until`.
+    """A member's confirmation in a generation: between `since` and `until`, the coordinator must not remove the member.
 
     Rule 4 of this module lists what ends a confirmation earlier.
     """
@@ -460,7 +460,7 @@ class Exchanges:
         self.commits[key] = [commit for commit in commits if commit.superseded_at > now - LONGEST_FETCH]
 
     def _may_delete(self, groups: Collection[str]) -> None:
-        """Mark all commits so far of these groups: the deletion of a group may remove them."""
+        """Mark all earlier commits of these groups, because the deletion of a group may remove its commits."""
         for (group, _), commits in self.commits.items():
             if group in groups:
                 for commit in commits:

@@ -235,8 +235,8 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 
 
 def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
-    # Session 0 is the server, which expired the session. It must not be looked up below: the session id of a connecting
-    # node is 0, too.
+    # Session id 0 means that the server deleted the znode, because the owner's session expired. Do not look up 0 below:
+    # the session id of a connecting node is 0, too.
     if change.session in (0, change.owner):
         return
     node = next((m.id for m in law.cluster.machines.values() if m.link and m.link.session_id == change.session), None)

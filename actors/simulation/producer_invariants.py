@@ -179,7 +179,7 @@ def groups_equal_their_log(law: Checker, change: ClusterQueried) -> Iterator[str
 
 
 def _is_behind(offsets: Offsets, loaded: Offsets) -> bool:
-    """Return whether the log's `loaded` offsets have each partition's commit of `offsets`, or a later commit."""
+    """Return whether the log's offsets `loaded` have the same or a later commit for each partition in `offsets`."""
     return all(
         partition in loaded.committed and loaded.committed[partition].log_offset >= value.log_offset
         for partition, value in offsets.committed.items()

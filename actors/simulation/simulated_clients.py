@@ -88,7 +88,7 @@ class Clients:
             law.cluster.ask(state.leader, request, done, 10.0)
 
     def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
-        """Record that records below `offset` may be missing, if the topic was recreated after the request."""
+        """Note that records below `offset` may be missing, if the topic was recreated after the request."""
         law = self._law
         if born != law.born.get(partition.topic) and partition in law.states:
             law.delete_up_to(partition, offset)

@@ -469,7 +469,7 @@ class _MachineAdapters:
         return _wall_ms(self._machine.clock)
 
     def uuid_hex(self) -> str:
-        """Return 32 unique hexadecimal digits."""
+        """Return a unique string of 32 hexadecimal digits."""
         return uuid.UUID(int=self._cluster.chance.getrandbits(128), version=4).hex
 
     def cluster_id(self) -> str:

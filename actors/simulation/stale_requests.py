@@ -69,7 +69,8 @@ def _of_old_state(leads: bool) -> Make:
         state = LeaderAndIsrPartitionState(
             *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
         )
-        # This leader may be offline. The broker that receives the request then only creates its log (broker.md 1.4).
+        # This leader may be offline. If it is, the broker that receives the request creates the partition's log, and
+        # does nothing else (broker.md 1.4).
         live = LiveLeader(leader, host_of(leader), PORT)
         return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
 

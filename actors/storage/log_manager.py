@@ -165,7 +165,7 @@ class LogManager:
         Raises:
             OSError: The disk failed. The errno is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is not changed.
         """
-        if is_new:  # a new log is opened up to 100,000 times at a failover, so this path is short
+        if is_new:  # up to 100,000 new logs are opened at a failover, so this path is short
             self._directory(path.rpartition("/")[0]).write_forgotten()
             os.mkdir(path)  # noqa: PTH102  (Path costs as much as the call)
             self._logs[path] = config
@@ -211,7 +211,7 @@ class LogManager:
             self._logs[path] = config
 
     def close(self, path: str, forget: bool) -> None:
-        """Close the log without a flush, before its directory is renamed or after it failed.
+        """Close the log without a flush, before the log's directory is renamed, or after the log has failed.
 
         `forget` also removes the log from the checkpoints.
         """
@@ -469,7 +469,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # its records with this or a later timestamp are below the log start
+            start = header.next_offset  # the batch's records with `timestamp` or a later one are below the log start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:

@@ -2,8 +2,8 @@
 
 Rule 1: a span is a controller's event, a request that a node received, a request that a node sent to a broker, or a
         request to ZooKeeper. Other deliveries belong to the span of their cause.
-Rule 2: a request's span ends with its response. An event's span ends with the last delivery on the event's node that
-        belongs to the event. An event's span is written after QUIET seconds without such a delivery.
+Rule 2: a request's span ends with its response. An event's span ends with the event's last delivery on the node that
+        handled the event. An event's span is written after QUIET seconds without such a delivery.
 Rule 3: a timer or a watch event begins a new OpenTelemetry trace. If a recorded write of another node caused the watch
         event, the span of the resulting controller event has a link to the span of that write.
 Rule 4: ids follow from the names of the runs and the order of the spans: exporting twice gives the same ids.

@@ -80,7 +80,7 @@ class TraceDelivery:
 
     @property
     def at(self) -> float:
-        """Seconds since 1970 when the receiver took the message from the queue."""
+        """The time when the receiver took the message from the queue, in seconds since 1970."""
         return self.record.taken_at + self.run.clock_offset
 
     @property
@@ -203,7 +203,7 @@ class TraceRun:
         """Go to the moment after a delivery. A replay computes the states of the actors when they are first used.
 
         Args:
-            seq: The number of the delivery, from 0 (before the first).
+            seq: The number of the delivery; the first delivery is 1, and 0 is the moment before it.
         """
         return Moment(self.run, seq)
 
@@ -273,7 +273,7 @@ class Trace:
         """Go to the moment after a delivery of one run.
 
         Args:
-            seq: The number of the delivery, from 0 (before the first).
+            seq: The number of the delivery; the first delivery is 1, and 0 is the moment before it.
             node: The node; not needed if the trace has one run.
             run: The run's name; needed if the node has several runs.
 

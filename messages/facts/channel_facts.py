@@ -103,7 +103,7 @@ class ChannelFacts:
                 self._emit(each._replace(answered=place.at, outcome=code))
 
     def end(self) -> None:
-        """Emit the requests without a response, and the last response of each broker, at the end of the run."""
+        """At the end of the run, emit the requests that have no response, and the last response of each broker."""
         last: dict[int, TracePosition] = {}
         for each in self._channels.values():
             if each.answered is not None:

@@ -66,10 +66,10 @@ class Binding(NamedTuple):
 
     Attributes:
         renamed: Attribute -> the fields that hold its value; each version has one of them.
-        gathered: Attribute -> the paths of the arrays that hold its elements; each version has at most one of them. In
-            an array with the path "array", the element of a partition contains the topic. With the path "topics.array",
-            each struct of `topics` has the array of one topic's elements. Elements that are plain int32 numbers are
-            partition numbers.
+        gathered: Attribute -> the paths of the arrays that hold its elements; each version has at most one of them. A
+            path with one name, such as "partitions", means an array whose elements contain their topics. The path
+            "topics.partitions" means that each struct of `topics` has an array with the elements of one topic. Elements
+            that are plain int32 numbers are partition numbers.
         written: Field -> function that computes its value from the message.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
             gets this field's value, if the field is present. The parameter `version` gets the API version.
@@ -111,7 +111,8 @@ def compile_writer(
 class EntryCodec(NamedTuple):
     """The generated functions that encode and decode entries of a message's list, without the rest of the message.
 
-    A row is one encoded entry. The parts of a large message have whole entries, so each part is encoded separately.
+    A row is one encoded entry. No entry is split between two parts of a large message, so each part is encoded
+    separately.
 
     Attributes:
         write: Function (entries) -> their `Rows` by topic. Raises as `compile_writer` describes.
@@ -439,7 +440,7 @@ class _Reader(_Code):
         return kind.type in PARTED and attribute == self.parted
 
     def part(self, kind: _Class, attribute: str | None, items: str) -> None:
-        """Generate code that runs after an array is read: while over SLICE items are left, move SLICE to a part."""
+        """Generate code that moves SLICE items of a read array to a part, until at most SLICE items are left."""
         if self.is_parted(kind, attribute):
             self.emit(f"while len({items}) > SLICE: {self.cut(items)}")
 
@@ -489,8 +490,9 @@ class _Reader(_Code):
     def sliced(self, items: str, parted: bool) -> list[str]:
         """Return lines of generated code that are to run after every SLICE structs.
 
-        The lines raise ValueError after more than `self.most` structs. If `parted` is true, they also move the first
-        SLICE structs to a new part, if the variable named `items` has more than SLICE structs.
+        The lines raise ValueError after more than `self.most` structs. `items` is the name of the variable that holds
+        the structs. If `parted` is true and this variable has more than SLICE structs, the lines also move the first
+        SLICE structs to a new part.
         """
         cut = [f"if len({items}) > SLICE: {self.cut(items)}"] if parted else []
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]

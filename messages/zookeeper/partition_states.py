@@ -52,10 +52,10 @@ class CreatePartitionStates(BridgeQuestion["WriteResults"]):
 class UpdatePartitionStates(BridgeQuestion["WriteResults"]):
     """A request to write each partition state whose znode still has the given version; the reply is WriteResults.
 
-    Each transaction checks that /controller_epoch still has version `epoch_zk_version`, unless this is None, as for
-    brokers. The results are in the order of the request. After a lost reply or a BadVersion, the bridge reads the
-    states of the batch once more. A znode with the requested state at version + 1 counts as OK. Any other new version
-    counts as BAD_VERSION. States whose version is unchanged are written again.
+    Each transaction checks that /controller_epoch still has version `epoch_zk_version`; in the request of a broker,
+    this is None, and nothing is checked. The results are in the order of the request. After a lost reply or a
+    BadVersion, the bridge reads the states of the batch once more. A znode with the requested state at version + 1
+    counts as OK. Any other new version counts as BAD_VERSION. States whose version is unchanged are written again.
     """
 
     states: tuple[Leadership, ...]

@@ -1,8 +1,8 @@
 """Parse and print configs for the command `kafka-actors configs` (ConfigCommand of Kafka 3.9.1).
 
 Rule 1: In "a=1,b=[x,y]", commas within brackets belong to a value.
-Rule 2: An override is listed with all sources of the setting: those in ZooKeeper and Kafka's default. The values of a
-        broker's server.properties are not listed, because only the broker has them.
+Rule 2: An override is listed with the other values of the setting: those in ZooKeeper, and Kafka's default. The values
+        in a broker's server.properties are not listed, because only the broker has them.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ Rule 5: a poll of an in-sync follower that is caught up causes no message to the
 Rule 6: a consumer that names its rack is sent at once to a replica in this rack, if that replica is in the ISR
         and has the fetch offset (`replica.selector.class`, broker.md 3.7).
 Rule 7: a session is idle if its last response was empty and the session has nothing left to send. The listener then
-        answers the session's polls without a message to the actor that uses this module. A change of a log that the
-        session reads ends the idle state. Until the listener sends the time of the session's last poll, the current
-        time counts as the time of the last poll.
+        answers the session's polls without a message to the actor that uses this module. The session stops being idle
+        when one of its logs changes. While a session is idle, the current time counts as the time of its last poll,
+        until the listener sends the actual time.
 Rule 8: bytes that followers read from throttled replicas are counted with the response. While the quota is exceeded,
         `ReadLog.throttled` is set when a follower reads a throttled replica (`replication_quota`).
 

@@ -187,7 +187,7 @@ def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float
 
 
 def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: float) -> Effects[None]:
-    """Update the leader's state of a follower with the values of the follower's fetch."""
+    """Update what the leader stores about a follower, from the values of the follower's fetch."""
     part, replica_id = message.part, message.replica_id
     if message.idle_until >= 0:
         leader.caught_up(replica_id, message.idle_until)

@@ -129,7 +129,8 @@ class TransactionVerification(Generic[_T]):
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
         if code == NOT_ENOUGH_REPLICAS:
-            # Insert the guard last: of the guards that have no pending query, the loop below removes the oldest.
+            # Insert the guard at the end of the dict. Of the guards without a pending query, the loop below removes the
+            # oldest.
             self._guards[producer_id] = guard
             idle = [each for each, its in self._guards.items() if not its.number]
             for each in idle[:-MOST_REFUSED]:

@@ -253,8 +253,8 @@ def _load(context: ControllerContext) -> Flow[None]:
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:
     """Queue the topics of /admin/delete_topics. Topics with an offline replica are ineligible (controller.md 6.1).
 
-    The deletion of a topic ends the topic's reassignments. Such a topic stays eligible: otherwise no replica of the
-    topic would be deleted while a target broker is down.
+    The deletion of a topic ends the topic's reassignments. So a topic that is being reassigned is eligible, even with
+    an offline replica. Otherwise no replica of it would be deleted while a target broker is down.
     """
     if not context.settings.delete_topic_enable:
         probe("T15 a controller begins its term where deletion is disabled")

@@ -84,7 +84,7 @@ class LoopDriver:
                     loop.call_soon(self._turn)  # unlike call_soon_threadsafe, writes nothing to the loop's self-pipe
                 else:
                     loop.call_soon_threadsafe(self._turn)
-            except RuntimeError:  # the asyncio loop is closed; after `detach`, other threads can drive the actors
+            except RuntimeError:  # the asyncio loop is closed: after `detach`, other threads drive the actors
                 self._awake = False
                 return False
         return True

@@ -5,7 +5,8 @@ It writes them to a trace after a failure or on request.
 Rule 1: the kept messages begin with a snapshot of the whole system (or at the node's start), so that they can be
         replayed. After the configured number of deliveries since the last snapshot, another snapshot is taken as soon
         as all actors are at rest. Messages before the second-last snapshot are discarded. If no snapshot can be taken
-        for a long time, old messages and their snapshot are discarded (`_bound`).
+        for a long time, old messages and their snapshot are discarded (`_bound`); until the next snapshot, the kept
+        messages then cannot be replayed.
 Rule 2: a dump is written when the controller epoch grows, a handler takes too long, an actor's state is inconsistent,
         or a user requests a dump. Automatic dumps are at least DUMP_SECONDS apart. `_reason` checks the conditions.
 Rule 3: a dump is a separate run with full detail. The run's end record has the reason for the dump. With an event loop,

@@ -69,7 +69,7 @@ class OffsetIndex:
         return self._offsets[at] if at < len(self._offsets) else -1
 
     def truncate(self, offset: int) -> None:
-        """Remove the entries from the relative `offset` on. Raises OSError."""
+        """Remove the entries at and after the relative `offset`. Raises OSError."""
         at = bisect_right(self._offsets, offset - 1)
         if at < len(self._offsets):
             del self._offsets[at:], self._positions[at:]
@@ -120,7 +120,7 @@ class TimeIndex:
         return self._entries[at - 1].offset if at else 0
 
     def truncate(self, offset: int) -> None:
-        """Remove the entries from the relative `offset` on. Raises OSError."""
+        """Remove the entries at and after the relative `offset`. Raises OSError."""
         at = bisect_right(self._entries, offset - 1, key=lambda entry: entry.offset)
         if at < len(self._entries):
             del self._entries[at:]

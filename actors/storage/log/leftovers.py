@@ -39,8 +39,8 @@ def clear_leftovers(folder: str) -> None:
     first_cleaned = min(map(_base, cleaned), default=None)
     unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
     _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
-    # Remove unfinished `.swap` files before the `.cleaned` files: without `.cleaned` files, after a crash, the `.swap`
-    # files would count as complete.
+    # Remove unfinished `.swap` files before the `.cleaned` files. Otherwise, after a crash between the two removals,
+    # the `.swap` files would count as complete, because there would be no `.cleaned` files.
     _remove(folder, unfinished)
     _remove(folder, cleaned)
     _complete(folder, sorted(set(swaps) - set(unfinished)), names)

@@ -305,7 +305,7 @@ class Log:
             segment.lacks_aborted = False
 
     def _note_producer(self, segment: Segment, place: BatchPosition) -> None:
-        """Add a stored batch to its producer's state, and a transaction that it aborts to the index (rule 6)."""
+        """Add a stored batch to its producer's state. Add a transaction that the batch aborts to the index (rule 6)."""
         header = place.header
         if not header.is_control:
             self.producers.add(header)
@@ -586,7 +586,8 @@ class Log:
         if offset <= self.first_base:
             self.restart(offset)
             return
-        self.producers.remove_snapshots(0, offset)  # before the records: else, a crash could leave outdated snapshots
+        # The snapshots are removed before the records; otherwise a crash could leave outdated snapshots.
+        self.producers.remove_snapshots(0, offset)
         deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
         if deleted_segments:
             self._drop(deleted_segments)

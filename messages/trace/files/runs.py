@@ -416,7 +416,7 @@ class _Sequence:
         return left
 
     def deliveries(self, records: list[TraceRecord], start: int) -> int:
-        """Increase `count` by the consecutive valid deliveries from index `start`; return the index after them."""
+        """Add the consecutive valid deliveries from index `start` on to the count; return the index after them."""
         n, time = self.n, self._time
         if self.end is None:
             for record in islice(records, start, None):
