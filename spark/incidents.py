@@ -137,7 +137,7 @@ class _IncidentFinder:
         return "lost its ZooKeeper session" if lived else "was gone"
 
     def _resigned(self, row: SimpleNamespace) -> bool:
-        """Return whether the broker was the controller, and the next controller noticed its absence when elected."""
+        """Return whether the broker was the controller, and its absence was noticed at the election of the next one."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]

@@ -8,10 +8,10 @@ Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL mes
         pattern and columns for each kind of line. The patterns are valid for Kafka 2.0 to 3.9. Other lines are ignored.
 Rule 2: the time of a partition's state change is the time when the controller logs the change, just before it sends the
         request. A trace would contain this request; for logs, the line is used in its place.
-Rule 3: a run is the time from a broker's start to its next start; lines before the first start are a run, too. A run
-        ends where the broker logs its shutdown. A killed broker does not log it, and the last line of a broker with
-        little to log may be much older than its death. A broker without a logged shutdown therefore counts as gone from
-        the time when a controller noticed its absence.
+Rule 3: the lines from a broker's start to its next start are a run; the lines before the first start are a run, too. A
+        broker counts as running until it logs its shutdown. A killed broker does not log it, and the last line of a
+        broker with little to log may be much older than its death. A broker without a logged shutdown therefore counts
+        as gone from the time when a controller noticed its absence.
 Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on, the expansion of an ISR is logged only as "ISR
         updated to"; reassignments are logged at TRACE only.
 """

@@ -213,8 +213,8 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
         malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())
-        # This thread makes the data frame of the next question while the previous ones are being computed. Only one
-        # thread makes data frames, so that a cached data frame is made once.
+        # This thread makes the data frame of the next question while other threads compute the answers to the previous
+        # questions. Only one thread makes data frames, so that a cached data frame is made once.
         waiting = [(name, askers.submit(_collect, QUESTIONS[name](facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()

@@ -66,8 +66,8 @@ def delete_topics(question: DeleteTopics) -> Conversation:
     """Delete all nodes of the topics, children before parents, the deletion request last.
 
     The first attempt assumes that each partition's node has only the child `state`. It takes 85 to 89 requests instead
-    of 147 for 10,000 partitions. The assumption can be wrong, a node can be created or deleted meanwhile, or an answer
-    can be lost. The next attempts then read the nodes level by level.
+    of 147 for 10,000 partitions. If the assumption is wrong, if a node is created or deleted meanwhile, or if an answer
+    is lost, the next attempts read the nodes level by level.
     """
     check = fence(question.epoch_zk_version)
     for usual in chain((True,), repeat(False)):

@@ -388,7 +388,7 @@ Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
 
 
 def in_any(candidates: Candidates, situation: Situation) -> Situation:
-    """Return a situation that a topic or cluster is in if any partition from `candidates` is in `situation`."""
+    """Return the situation of a topic or cluster of which any partition from `candidates` is in `situation`."""
 
     def find(facts: TraceFacts, subject: Any) -> Seen | None:
         for partition in candidates(facts, subject):

@@ -6,8 +6,8 @@ Rule 2: the node registers again in every new session. Its controller joins the 
         1.3). At the start, the node registers the addresses in this broker's config override, or those in its settings
         if there is no override. The registration is updated when DynamicConfigActor reports a change.
 Rule 3: a clean stop first requests a controlled shutdown from the controller (broker.md 7.5). It continues without the
-        controller after the last retry, or if ZooKeeper does not return the controller within a session timeout. It
-        waits for nothing else: a start or registration in progress is dropped.
+        controller after the last retry, or if the controller's id cannot be read from ZooKeeper within a session
+        timeout. It waits for nothing else: a start or registration in progress is dropped.
 Rule 4: `node_states` defines the handling of an event in each state.
 """
 

@@ -45,7 +45,7 @@ def explore(
                 return
             yield play(item)
         return
-    # Each worker is a new process, because a fork would copy locks that the caller's threads hold.
+    # Workers are spawned, not forked, because a fork would copy locks that the caller's threads hold.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(count, mp_context=context, max_tasks_per_child=1 if fresh else None) as pool:
         running: set[Future[R]] = {pool.submit(play, item) for item in islice(waiting, 2 * count)}

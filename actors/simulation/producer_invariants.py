@@ -60,7 +60,7 @@ def _is_judged(law: Checker, partition: TopicPartition, born: int) -> bool:
 def readers_see_whole_transactions(law: Checker, change: ClusterQueried) -> Iterator[str]:
     """Readers of committed data see all records of a transaction, each once and in order, or none.
 
-    If a lasting fault keeps markers from a partition, its leader does not return the transaction's records yet.
+    While a fault prevents a marker from reaching a partition, its leader does not return the transaction's records.
     """
     visible: dict[TopicPartition, dict[bytes, int]] = {}
     for partition, read in law.read_committed.items():

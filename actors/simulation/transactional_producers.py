@@ -5,8 +5,8 @@ Rule 1: a transactional id has incarnations; each begins with InitProducerId, wh
 Rule 2: an incarnation works as Kafka's producers do: it adds partitions, writes and tries again with the same
         sequences, then ends the transaction. After an error that is not retriable it aborts the transaction or ends.
 Rule 3: after the response to InitProducerId, no later request of an older incarnation to the coordinator succeeds.
-Rule 4: a worker reads its input from the committed offset of its group, and writes a copy of each record and the next
-        offset in one transaction.
+Rule 4: a worker reads its input from the committed offset of its group, and in one transaction writes a copy of each
+        record and commits the next offset.
 Rule 5: a zombie's commit sometimes arrives while that of the live worker is pending. The zombie's commit is refused and
         changes nothing.
 """

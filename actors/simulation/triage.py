@@ -2,8 +2,8 @@
 
 Rule 1: two failing seeds belong to one group if they violate the same invariant and their shrunk schedules have the
         same actions in the same order.
-Rule 2: the nearest run that passes is the shrunk schedule without one action. The actions are left out one at a time,
-        beginning with the last, until a run passes.
+Rule 2: the nearest run that passes is the shrunk schedule without one action. Each attempt leaves out one action, the
+        first attempt the last action, until a run passes.
 Rule 3: a group is new, or known from the previous report; a known group without a seed in this report is gone.
 """
 

@@ -239,7 +239,7 @@ class _SubjectFilter:
 
 
 def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
-    """Return whether the raw payload contains the topic's name or the broker's id, so that it may name the subject."""
+    """Return False if the raw payload cannot name the wanted topic or broker: its name or id is not in the text."""
     text = bytes(payload)
     if isinstance(wanted, int):
         return b"%d" % wanted in text

@@ -31,7 +31,7 @@ def _without_number(address: Column) -> Column:
 
 
 def messages(delivered: DataFrame) -> DataFrame:
-    """Time deliveries by actor class and message type.
+    """Measure the handling times of deliveries by actor class and message type.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.

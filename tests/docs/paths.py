@@ -129,8 +129,8 @@ directory.""",
         "LeaderAndIsrResponseReceived",
         """\
 Meanwhile this broker's replica, now a follower of the new leader, moves to the fetcher that reads from that leader. The
-response becomes the event `LeaderAndIsrResponseReceived`. The controller still handles the `BrokerChange`, so the new
-event is stashed until the flow of `BrokerChange` ends.""",
+response becomes the event `LeaderAndIsrResponseReceived`. The controller is still handling the `BrokerChange`, so the
+new event is stashed until the flow of `BrokerChange` ends.""",
     ),
 )
 

@@ -36,7 +36,8 @@ GROUPS = """\
 ## Consumer groups
 
 The tables are in `actors/core/coordinator/group_states.py`. A cell is the error code or the action
-for a request in that state, if the request names the right coordinator, member and generation.
+for a request to a group in the state of the column, if the request names the right coordinator,
+member and generation.
 
 ```mermaid
 stateDiagram-v2"""
@@ -45,8 +46,8 @@ TRANSACTIONS = """\
 ## Transactional ids
 
 The tables are in `actors/core/transaction/transaction_states.py`. A cell is the error code or the
-action for a request in that state, if the request has the current producer id and epoch, and if no
-change of state is pending.
+action for a request to an id in the state of the column, if the request has the current producer id
+and epoch, and if no change of state is pending.
 
 ```mermaid
 stateDiagram-v2"""

@@ -184,7 +184,7 @@ class History:
 
         Args:
             who: The controller's log prefix.
-            illegal: The partitions that were not moved, with their current states.
+            illegal: The partitions whose state was not changed, with their current states.
         """
         replica = "" if broker_id is None else f"replica {broker_id} of "
         legal = expected(table.previous(target))

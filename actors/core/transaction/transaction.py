@@ -132,7 +132,7 @@ def finished(txn: Transaction, now: int) -> Transaction:
 
 
 def prepared(txn: Transaction, target: TransactionState) -> Transaction:
-    """Return the metadata with a pending move (rule 1).
+    """Return the transaction with a pending move to `target` (rule 1).
 
     Raises:
         IllegalTransition: Another move is pending, or `target` cannot be entered from the current state.

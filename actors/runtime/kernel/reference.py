@@ -181,7 +181,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         return self.base.create_child(self, actor_class, requirements, global_name, source_hash)
 
     def handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
-        """Send dead letters to this actor, or stop sending them."""
+        """Start or stop sending dead letters to this actor; `address` is its own address."""
         self.base.handle_dead_letters(self, enable)
 
     def updateCapability(self, name: str, value: Any) -> None:
@@ -193,7 +193,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         self.base.register_source_authority(self)
 
     def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
-        """Notify this actor of loaded and unloaded sources, or stop notifying it."""
+        """Start or stop notifying this actor, whose address is `address`, of loaded and unloaded sources."""
         self.base.notify_of_sources(self, enable)
 
     def loadActorSource(self, source: Any) -> str:

@@ -268,7 +268,7 @@ class Recorder(DeliveryKeeper):
     def _slice_soon(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._slice_ahead:
             self._slice_ahead = True
-            loop.call_later(0, self._slice)  # runs after the callbacks of sockets that are ready by then
+            loop.call_later(0, self._slice)  # in the loop's next pass, after the callbacks of ready sockets
 
     def _slice(self) -> None:
         self._slice_ahead = False

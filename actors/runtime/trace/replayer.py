@@ -398,7 +398,7 @@ class Replay:
             raise _Stop
 
     def _compare_states(self, following: TraceRecord | None) -> None:
-        """Compare the actors' state with the snapshots directly before the record `following`; None: at the end."""
+        """Compare the actors' state with the snapshots directly before `following`, or at the end if it is None."""
         base, marks = self.base, self._marks
         while marks and marks[0].after == base.n:
             if following is not None and following.kind == CREATED and marks[0].created != base.register.created:

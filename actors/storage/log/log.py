@@ -286,8 +286,8 @@ class Log:
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
         """Rebuild the producers as of `offset` from the newest usable snapshot and the batches after it.
 
-        If segments lost their transaction indexes, the snapshot is not newer than the first of these segments, so that
-        the batches after it rebuild the indexes too.
+        If segments lost their transaction indexes, snapshots after the start of the first of these segments are not
+        used. So the batches after the snapshot rebuild the indexes too.
         """
         self.producers.clear()
         lacking = [segment for segment in self._segments if segment.lacks_aborted]

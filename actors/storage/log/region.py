@@ -1,6 +1,7 @@
 """A region of a log file, which `os.sendfile` sends to a socket without reading the bytes into memory.
 
-Rule 1: the file stays open until its last region is freed, even if the log has closed or removed it.
+Rule 1: the file descriptor stays open until the last region is freed, even if the log no longer uses the file or has
+        removed it.
 Rule 2: truncating the file invalidates its regions permanently, even if the file grows again, because the new bytes
         differ. Sending such a region fails, so the peer receives an incomplete response.
 Rule 3: an error of the disk contains the file name; an error of the connection does not.

@@ -27,10 +27,10 @@ simulated clusters until an invariant breaks. It uses the first {seeds} seeds. E
 seconds, produces records, and uses `--faults {parts}`. A seed counts only if the unchanged code passes it. A seed is
 run with the mutant only if the unchanged code reaches the fragment in its run of that seed; otherwise both runs would
 be the same. The first few of these seeds are run in numerical order. The next seeds are those whose schedules match the
-mutant's needs in the most lines; among equal seeds, those that reach the fragment most often are run first. The needs
-(`needs`) of a mutant are words. A schedule is likely to find the mutant if its lines have these words. A need may also
-be a seed that has found the mutant. The column *seeds* has the number of seeds from 0 up to the seed that found the
-mutant. Fewer seeds may be sufficient, because not every earlier seed was run. If no run within {seeds} seeds finds a
+mutant's needs in the most lines; among equal seeds, those that reach the fragment most often are run first. Each need
+(`needs`) of a mutant is a word or a seed. A schedule is likely to find the mutant if its lines have these words. A seed
+is one that has found the mutant before. The column *seeds* has the number of seeds from 0 up to the seed that found the
+mutant. A lower seed might find it too, because not every lower seed was run. If no run within {seeds} seeds finds a
 mutant, the test in the mutant's declaration is run.
 
 The column *sample* marks {sample} mutants that were drawn at random (random seed 20). These mutants are run with more
