@@ -51,7 +51,7 @@ class PartitionActor(Answerer):
         self._carry_out(self.partition.expire(self.now))
 
     def _carry_out(self, effects: Effects[None]) -> Any:
-        """Carry out the effects that a generator yields; return the reply to an order, None for an event.
+        """Carry out the effects that a generator yields; return the reply that it yields, or None if it yields none.
 
         `send` is called only after an I/O call, to pass its result to the generator. After other effects the `for` loop
         continues the generator. This saves 0.5 us of 28 us in each append: unlike `send`, the loop raises no

@@ -131,7 +131,7 @@ class BrokerChannelActor(FlowActor):
         self._publish()
 
     def receiveMsg_MoveChannel(self, message: MoveChannel, sender: ActorAddress) -> None:
-        """Use the broker's new endpoint from now on, and send the request in flight again."""
+        """Use the broker's new endpoint from now on, and resend the request that is in flight."""
         self.serve(self.event_id)  # use this delivery's event id; the request in flight keeps its own id
         changed = self._endpoint != message.endpoint
         self._endpoint = message.endpoint
@@ -155,15 +155,15 @@ class BrokerChannelActor(FlowActor):
         self._enqueue(message)
 
     def receiveMsg_LeaderAndIsrPart(self, message: LeaderAndIsrPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until the request, which has the remaining entries, arrives."""
+        """Store this part of a large request until the last part arrives: the request with the remaining entries."""
         self._request_parts.append(message)
 
     def receiveMsg_UpdateMetadataPart(self, message: UpdateMetadataPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until the request, which has the remaining entries, arrives."""
+        """Store this part of a large request until the last part arrives: the request with the remaining entries."""
         self._request_parts.append(message)
 
     def receiveMsg_StopReplicaPart(self, message: StopReplicaPart, sender: ActorAddress) -> None:
-        """Store this part of a large request until the request, which has the remaining entries, arrives."""
+        """Store this part of a large request until the last part arrives: the request with the remaining entries."""
         self._request_parts.append(message)
 
     def receiveMsg_ChannelPart(self, message: ChannelPart, sender: ActorAddress) -> None:

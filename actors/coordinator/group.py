@@ -104,7 +104,7 @@ class GroupActor(Answerer):
         self._carry_out()
 
     def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
-        """Return a new member id as in Kafka: the instance id, or else the client id, followed by a UUID."""
+        """Return a new member id as in Kafka: the instance id (the client id if there is none), then a UUID."""
         if request.member_id != NO_MEMBER:
             return NO_MEMBER
         digits = self.port("random").uuid_hex()

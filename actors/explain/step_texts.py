@@ -276,7 +276,7 @@ def _values(fact: Any) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Return a fact's value as a text shows it: broker ids as [1, 2], names as a, b."""
+    """Return a fact's value as a text shows it: broker ids as `[1, 2]`, names as `a, b`."""
     if type(value) is tuple:
         return ids(value) if all(isinstance(each, int) for each in value) else ", ".join(map(str, value))
     return "an event that is not recorded" if value is None else value

@@ -199,7 +199,7 @@ class Connection:
         self._release(Hold.DRAINING)
 
     def pace(self) -> None:
-        """Stop or resume beginning requests and reading the socket, after the gateway was paused or resumed."""
+        """After the gateway was paused or resumed, stop or resume handling new requests and reading the socket."""
         self._begin_next()
 
     # ------------------------------------------------------------------------------------------------ requests

@@ -9,8 +9,7 @@ Rule 1 (client side): if a poll changes nothing in the fetch session and its res
         (`messages.network.Transmit`).
 Rule 2 (broker side): a session is idle after its reader received an empty response and no data is left to send. Each
         idle poll that has the next epoch of the session is held for its maximum wait, and then answered with an empty
-        response. The idle state ends at any other request of the session, or when the actor that handles the session
-        ends it.
+        response. Any other request of the session ends the idle state, and so does the actor that handles the session.
 Rule 3: a session's idle state ends SILENCE seconds after its last poll.
 Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
         last poll, and the held poll.
@@ -135,7 +134,7 @@ class IdleFetchSessions:
         return True
 
     def stop_representing(self, session_id: int) -> None:
-        """End the representation of later polls by the held poll (rule 5), which is answered after its current wait."""
+        """Let the held poll no longer represent later polls (rule 5); it is answered after its current wait."""
         rest = self._resting[session_id]
         self._end_representation(rest)
         left = rest.used_at + rest.wait - self._now()

@@ -25,7 +25,7 @@ from .kafka_cluster import ClusterError, KafkaCluster
 ARGUMENTS = ("brokers", "settings", "session_timeout", "host", "advertised_host")
 """The arguments of the marker, of those of `KafkaCluster`."""
 MARKER = (
-    f"kafka_cluster({', '.join(ARGUMENTS)}): the cluster that the fixtures kafka_cluster and kafka_cluster_module give"
+    f"kafka_cluster({', '.join(ARGUMENTS)}): the cluster that the fixtures kafka_cluster and kafka_cluster_module provide"
 )
 MARK = "@pytest.mark.kafka_cluster"
 

@@ -878,7 +878,7 @@ def _delay(cluster: Cluster, one: str, other: str, seconds: str) -> None:
 
 
 def _hurry(cluster: Cluster, one: str, other: str, seconds: str) -> None:
-    """Remove the delay between two hosts."""
+    """Remove a delay of `seconds` between two hosts."""
     _delay(cluster, one, other, f"-{seconds}")
 
 

@@ -139,7 +139,7 @@ class HandlerFailed:
 class ControllerDeleted:
     """/controller was deleted.
 
-    It was deleted by its owner, by another session, or by the server because the owner's session expired (session 0).
+    It was deleted by its owner, by another session, or by the server (session 0), because the owner's session expired.
     """
 
     owner: int

@@ -66,7 +66,7 @@ class StateChanges:
         self._terms: dict[int, _Term] = {}
 
     def made(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[StateChanged]:
-        """Yield the changes of a node's controller since the last call. `born` has each topic's czxid."""
+        """Yield the state changes that a node's controller made since the last call. `born` has each topic's czxid."""
         context: ControllerContext = controller.context
         term = self._terms.get(node)
         if not context.active:

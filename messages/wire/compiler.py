@@ -498,7 +498,7 @@ class _Reader(_Code):
         return ["done += SLICE", f"if done > {self.most}: {self.refer(_refuse_more)}({self.most})", *cut]
 
     def row(self, field: Field, outer: _Scope) -> _Scope:
-        """Generate code that reads a flat struct at once, trying the previous struct's lengths first (rule 3)."""
+        """Generate code that reads a flat struct in one step, trying the previous struct's lengths first (rule 3)."""
         scope = _Scope(outer)
         parts, names, lengths = [""], [], []
         for part in _elements(field):

@@ -150,7 +150,7 @@ def compiled(place: Path) -> Path:
     """Compile the load program, and return its path.
 
     Raises:
-        RuntimeError: The compilation failed, for example because librdkafka-dev is not installed.
+        SystemExit: The compilation failed, for example because librdkafka-dev is not installed.
     """
     program = place / "load"
     source = Path(__file__).with_name("load.c")
@@ -158,7 +158,7 @@ def compiled(place: Path) -> Path:
         ["cc", "-O2", source, "-o", program, "-lrdkafka"], check=False, capture_output=True, text=True
     )
     if made.returncode:
-        raise RuntimeError(f"load.c cannot be compiled; it needs cc and librdkafka-dev\n{made.stderr}")
+        raise SystemExit(f"load.c cannot be compiled; it needs cc and librdkafka-dev\n{made.stderr}")
     return program
 
 

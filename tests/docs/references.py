@@ -222,7 +222,8 @@ def python_api() -> str:
             if not isinstance(member, property):
                 lines += _signature(name, member)
             lines += _docstring(member)
-    lines += ["", "## Fixtures of pytest", "", *wrap(f"The marker: `{plugin.MARKER}`.")]
+    marker, purpose = plugin.MARKER.split(": ", 1)
+    lines += ["", "## Fixtures of pytest", "", *wrap(f"The marker `{marker}` sets the arguments of {purpose}.")]
     for name in FIXTURES:
         lines += ["", f"### {name}", "", *_docstring(getattr(plugin, name))]
     return "\n".join((*lines, ""))

@@ -4,8 +4,8 @@ Rule 1: Broker settings that are defaults of topic configs are dynamic if this n
         override takes precedence over the cluster-wide override, which takes precedence over server.properties.
 Rule 2: advertised.listeners is accepted for a single broker only. That broker checks the value, because the check
         depends on the broker's settings.
-Rule 3: Thread counts are accepted although they have no effect here, because Kafka's brokers in the same cluster may
-        use the cluster-wide default.
+Rule 3: Thread counts have no effect here. They are accepted, because Kafka's brokers in the same cluster may use the
+        cluster-wide default.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Transaction:
 
     `partitions` are sorted. `last_producer_id` and `last_producer_epoch` are the values that the last InitProducerId
     replaced, if that request contained them. If the client repeats that request, it gets the same response. `pending`
-    is the new state in the move that is being appended (rule 1). `failed_fence`: a fence raised the epoch, but its
+    is the new state, while its record is being appended (rule 1). `failed_fence`: a fence raised the epoch, but its
     append failed, so the next fence does not raise the epoch again.
     """
 

@@ -282,7 +282,7 @@ class _Decoder:
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
-        """Return the address that has the same text in the actor's own actor system."""
+        """Return the actor system's own address object for this address, if the actor has a known system."""
         base = getattr(getattr(self._actor, _SHELL, None), "base", None)
         known: ActorAddress = address if base is None else base.address_of(address.actorAddressString)
         return known
