@@ -62,6 +62,7 @@ from messages.error_codes import (
     MESSAGE_TOO_LARGE,
     NONE,
     NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
     RECORD_LIST_TOO_LARGE,
     REQUEST_TIMED_OUT,
     TRANSACTIONAL_ID_NOT_FOUND,
@@ -255,7 +256,7 @@ class TransactionalIds:
             code = self._completed(appending, now)
         else:
             code = LOG_CODES.get(error_code, error_code)
-            self._not_stored(appending.target, code)
+            self._not_stored(appending.target, error_code)
         if appending.forwarded is not None and appending.answer is not None:
             answer = appending.answer if code == NONE else self._response(appending.forwarded, code)
             self._steps.append(Reply(appending.forwarded, answer))
@@ -278,17 +279,18 @@ class TransactionalIds:
             self._open.pop(name, None)
         return NONE
 
-    def _not_stored(self, target: Transaction, code: int) -> None:
+    def _not_stored(self, target: Transaction, error_code: int) -> None:
         """Handle a failed append.
 
         The id keeps its old metadata. If the append was for a fence, the raised epoch stays in memory (rule 1). If the
-        append was for a completion, it is repeated later, except after NOT_COORDINATOR (rule 2).
+        append was for a completion, it is repeated later, unless another broker leads the partition (rule 2).
         """
         name = target.transactional_id
         txn = self._ids[name]
         if target.state in COMPLETION.values():
-            log.warning("Failed to store state %s of transactional id %r: %s", target.state.value, name, name_of(code))
-            if code != NOT_COORDINATOR:
+            why = name_of(error_code)
+            log.warning("Failed to store state %s of transactional id %r: %s", target.state.value, name, why)
+            if error_code != NOT_LEADER_OR_FOLLOWER:
                 self._to_retry[name] = None
             return
         if target.producer_epoch > txn.producer_epoch and target.state is PREPARE_ABORT:

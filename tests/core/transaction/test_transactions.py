@@ -36,6 +36,7 @@ from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
+    KAFKA_STORAGE_ERROR,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
@@ -278,11 +279,15 @@ def test_while_a_move_is_appended_the_id_waits() -> None:
     assert (world.answered(), len(world.appended)) == (NOT_COORDINATOR, 1)
 
 
-def test_a_completion_that_the_log_refuses_is_appended_again() -> None:
-    """The decision is answered and kept: the id answers error 51 until the log has the completion."""
+@pytest.mark.parametrize("error", [NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR])
+def test_a_completion_that_the_log_refuses_is_appended_again(error: int) -> None:
+    """The decision is answered and kept: the id answers error 51 until the log has the completion.
+
+    A storage error does not always take the partition offline: without free file descriptors, the leader stays.
+    """
     world = World(open_one())
     world.end(0)
-    world.code = NOT_ENOUGH_REPLICAS
+    world.code = error
     world.mark(A, B)
     assert (world.ids.to_retry, world.end(0), world.stands) == (1, CONCURRENT_TRANSACTIONS, (PREPARE_COMMIT, 0))
     world.code = NONE
