@@ -69,6 +69,16 @@ def test_brokers_overrides_their_own_and_those_of_all(shell: Shell) -> None:
     places = f"DYNAMIC_BROKER_CONFIG:{unclean}=false, DYNAMIC_DEFAULT_BROKER_CONFIG:{unclean}=true, DEFAULT_CONFIG:{unclean}=false"
     reported = shell.run("--describe --broker 0")[1].splitlines()
     assert reported[2] == f"  {unclean}=false sensitive=false synonyms={{{places}}}"
+    for setting, default in (
+        ("log.segment.bytes", "log.segment.bytes=1073741824"),
+        ("log.roll.ms", "log.roll.hours=168"),
+    ):
+        assert shell.run(f"--alter {own} --add-config {setting}=20000")[0] == 0
+        assert (
+            f"synonyms={{DYNAMIC_BROKER_CONFIG:{setting}=20000, DEFAULT_CONFIG:{default}}}"
+            in shell.run("--describe --broker 0")[1]
+        )
+        assert shell.run(f"--alter {own} --delete-config {setting}")[0] == 0
     assert shell.run(f"--alter {own} --delete-config {rate},{unclean}")[0] == 0
     assert shell.run("--describe --broker 0") == (0, "Dynamic configs for broker 0 are:\n")
     assert shell.run("--describe --entity-type brokers --entity-default")[1].startswith("Default configs for brokers")

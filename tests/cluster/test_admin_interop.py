@@ -80,6 +80,7 @@ def change(name: str, value: str | None, operation: int = SET) -> IncrementalAlt
 
 
 ADVERTISED = "advertised.listeners"
+OVERRIDES = "log.segment.bytes=20000,log.roll.ms=60000,log.retention.ms=70000"
 THROTTLE, UNCLEAN = "leader.replication.throttled.rate", "unclean.leader.election.enable"
 
 
@@ -313,7 +314,7 @@ def test_our_commands_print_what_kafkas_tools_print(both: Both, tmp_path: Path) 
         (CONFIGS, "configs", "--alter", *of_topic, "--add-config", "cleanup.policy=[compact,delete],flush.ms=5"),
         (CONFIGS, "configs", "--describe", *of_topic),
         (CONFIGS, "configs", "--alter", *of_all, "--add-config", f"{UNCLEAN}=true,{THROTTLE}=7000"),
-        (CONFIGS, "configs", "--alter", *of_broker, "--add-config", f"{UNCLEAN}=false,{THROTTLE}=5000"),
+        (CONFIGS, "configs", "--alter", *of_broker, "--add-config", f"{UNCLEAN}=false,{THROTTLE}=5000,{OVERRIDES}"),
         (CONFIGS, "configs", "--describe", *of_broker),
         (CONFIGS, "configs", "--describe", *of_all),
     ):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from actors.core.config.config_requests import INSTEAD
+from actors.core.config.server_defaults import FIELDS, default_of, field_of
 from actors.core.config.topic_config import FROM_SERVER, UNSAID
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
@@ -90,8 +92,17 @@ def described(
         places = [f"{source}:{key}={value}"] if name is not None else []
         if key in said_of_all:
             places.append(f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}={said_of_all[key]}")
-        server, default = FROM_SERVER.get(key, ("", "")) if name is not None else ("", "")
-        if server and key not in UNSAID:
-            places.append(f"DEFAULT_CONFIG:{server}={default}")
+        if name is not None:
+            places += [f"DEFAULT_CONFIG:{server}={default}" for server, default in _kafka_default(kind, key)]
         lines.append(f"  {key}={value} sensitive=false synonyms={{{', '.join(places)}}}")
     return lines
+
+
+def _kafka_default(kind: str, key: str) -> Iterable[tuple[str, str]]:
+    """Return the broker setting whose default applies without overrides, and the default; nothing if it has none."""
+    if kind == TOPICS:
+        server, default = FROM_SERVER.get(key, ("", ""))
+        return ((server, default),) if server and key not in UNSAID else ()
+    setting = INSTEAD.get(key, key)
+    of_broker = default_of(field_of(setting)) if field_of(setting) in FIELDS else None
+    return () if of_broker is None else ((setting, of_broker),)
