@@ -11,7 +11,8 @@ Rule 4: memory is bounded. While a peer does not read its responses, its connect
         complete request waits for its turn, the connection stops reading when READ_AHEAD bytes are buffered
         (`connection`). `limits` has the other limits for peers.
 Rule 5: if a node has several listeners, requests of controllers and brokers (`messages.apis`, `control`) are accepted
-        only on the inter-broker listener. On other listeners they are refused with code 31 and do not reach an actor.
+        only on the inter-broker listener and on the listener of control.plane.listener.name. On other listeners they
+        are refused with code 31 and do not reach an actor.
 Rule 6: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
 
 Kafka: `SocketServer`.

@@ -5,7 +5,8 @@ Rule 1: A handler only writes znodes, on the condition that this node is still t
         this node's metadata has the topics, or after the request's timeout.
 Rule 2: Each topic is handled separately: a refused topic, or a failed ZooKeeper write, does not affect the others.
 Rule 3: Kafka chooses a random start broker for a new topic's replicas. Here the number of known partitions determines
-        the start broker. New topics therefore rotate over the brokers, and a replay needs no further input.
+        the start broker, so that a replay needs no further input. Topics whose numbers of partitions are multiples of
+        the number of brokers begin at the same broker.
 
 Kafka: `AdminManager` (`ZkAdminManager`), topics.
 """
