@@ -41,8 +41,7 @@ from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
 
 COMMAND = [sys.executable, "-P", "-m", __name__.rpartition(".")[0]]
-"""Command line of `kafka-actors`, independent of the PATH."""
-"""Start of the command line of each child process, valid in any folder."""
+"""Start of the command line of each child process: `kafka-actors`, independent of the PATH and the folder."""
 LOCK = "lock"
 SESSION_TIMEOUT_MS = 6000
 VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000

@@ -172,7 +172,7 @@ class IdleFetchSessions:
         self._resting.clear()
 
     def _end_representation(self, rest: _IdleFetchSession) -> None:
-        """If the held poll represents later polls (rule 4), store the time of the last one, and call `ended`."""
+        """If the held poll represents later polls (rule 5), store the time of the last one, and call `ended`."""
         ended, rest.ended = rest.ended, None
         if ended is not None:
             rest.used_at += (self._now() - rest.used_at) // rest.wait * rest.wait

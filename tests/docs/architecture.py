@@ -80,19 +80,20 @@ flowchart LR
   [fetch](follower-fetch.md)).
 - **LeaderAndIsr, StopReplica, UpdateMetadata**: listener, RequestHandlerActor, ReplicaManagerActor,
   then PartitionActor or MetadataCacheActor ([controller event](controller-event.md), step 5).
-- **CreateTopics and other admin requests**: listener, RequestHandlerActor, ControllerActor, which
-  handles them like controller events.
+- **CreateTopics, ElectLeaders and other requests to the controller**: listener,
+  RequestHandlerActor, ControllerActor, which handles them like controller events.
 - **JoinGroup, OffsetCommit and other requests of consumer groups**: listener, RequestHandlerActor,
   GroupCoordinatorActor, GroupActor. A group is stored in one partition of `__consumer_offsets`.
-- **InitProducerId, EndTxn and other requests of transactions**: listener, RequestHandlerActor,
-  TransactionCoordinatorActor, TransactionsActor. A transactional id is stored in one partition of
-  `__transaction_state`.
+- **InitProducerId, EndTxn and other requests to the transaction coordinator**: listener,
+  RequestHandlerActor, TransactionCoordinatorActor, TransactionsActor. A transactional id is stored
+  in one partition of `__transaction_state`.
 
 ## Packages
 
 A package may import only the packages in the last column. Of the standard library it may import
 only modules that use nothing but the resources in the third column, such as files or clocks. A
-package with an empty third column is pure. A test checks every import (`tests/layering.py`).
+package with an empty third column is pure. `EXCEPTIONS` in `tests/layering.py` lists the exceptions
+with their reasons. A test checks every import (`tests/test_layering.py`).
 
 """
 

@@ -68,7 +68,7 @@ class Observer(Protocol):
 
 
 CHECK_EVERY = 64
-"""Number of deliveries between two calls of an observer's `look`; a power of two."""
+"""Number of deliveries between two calls of an observer's `write_if_due`; a power of two."""
 
 
 _HALT: Any = object()
@@ -531,7 +531,7 @@ def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str, int]:
 
 
 def _nothing() -> None:
-    """Do nothing: the observer has no `look`."""
+    """Do nothing: the observer has no `write_if_due`."""
 
 
 def _ignore(message: Any, sender: ActorAddress) -> None:
