@@ -22,7 +22,7 @@ FAULTS       = all
 # Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
-BENCHES = $(filter-out __init__ report,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
+BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -107,7 +107,7 @@ UNSERVED: dict[type, UnsupportedFeature] = {
 
 
 class RequestHandlerActor(Dispatcher):
-    """This actor forwards each request to the actor that handles it; each broker has one."""
+    """This actor forwards each request to the actor that handles it; each node has one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -194,8 +194,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     "--json",
     "json_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the violations, grouped by invariant, to this JSON file. If the file exists, first"
-    " print how the new violations differ from those in it.",
+    help="Write the violations, grouped by invariant, to this JSON file, and print for each group whether it is new or"
+    " known from the file's earlier content.",
 )
 @click.option(
     "--html",
@@ -227,7 +227,8 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("simulation"),
     show_default=True,
-    help="If a run violates an invariant, keep its schedule, traces and simulated disks in this folder.",
+    help="If a run violates an invariant, keep its schedule, traces and simulated disks in this folder (not with --json"
+    " or --html).",
 )
 def command(
     brokers: int | None,
@@ -255,8 +256,8 @@ def command(
 ) -> int:
     """Simulate clusters in virtual time, with random operations and faults from a seed.
 
-    Invariants of Kafka's replication are checked after every step. The schedule of the first seed that violates an
-    invariant is shortened and kept. `kafka-actors simulate --schedule FILE` runs it again.
+    Each invariant of Kafka's replication is checked after the changes to which it applies. The schedule of the first
+    seed that violates an invariant is shortened and kept. `kafka-actors simulate --schedule FILE` runs it again.
     """
     out = console()
     before = _read_report(json_file)

@@ -55,26 +55,27 @@ WORK = "work"
 """The group of actions that every run contains."""
 
 ADMIN = "admin"
-"""Requests of newer admin tools to the controller; included only if requested by name."""
+"""Requests of newer admin tools to the controller; included if requested by name or with `all`."""
 
 GROUPS = "groups"
-"""Actions of consumer group members; included only if requested by name."""
+"""Actions of consumer group members; included if requested by name or with `all`."""
 
 RECORDS = "records"
 """Actions on records and on topics with records; included in runs with producers."""
 
 ABSENT = "absent"
-"""Reassignments to a broker that never exists, and deletions of their topics; included only if requested by name."""
+"""Reassignments to a broker that never exists, and deletions of their topics; included if requested by name or with
+`all`."""
 
 STALE = "stale"
-"""Requests with old epochs, and requests of controllers for partitions that are not there; only if requested by
-name."""
+"""Requests with old epochs, and requests of controllers for partitions that do not exist; included if requested by name
+or with `all`."""
 
 PRODUCERS = "producers"
-"""Idempotent producers, in runs with records; included only if requested by name."""
+"""Idempotent producers, in runs with records; included if requested by name or with `all`."""
 
 TRANSACTIONS = "transactions"
-"""Transactional producers and a worker, in runs with records; included only if requested by name."""
+"""Transactional producers and a worker, in runs with records; included if requested by name or with `all`."""
 
 NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS)
 """The groups of actions beside the faults; `all` includes them."""

@@ -21,7 +21,7 @@ CONTEXTS: dict[str, dict[str, str]] = {
     "Failed to store state": {
         "target.state.value": "CompleteCommit",
         "name": "'payments-1'",
-        "name_of(code)": "NOT_ENOUGH_REPLICAS",
+        "why": "NOT_ENOUGH_REPLICAS",
     },
     "Failed to complete the state transition": {
         "name": "'payments-1'",
