@@ -6,20 +6,20 @@ Rule 1: a record is complete: the message, its sender and cause, the calls of I/
 Rule 2: the schema consists of the columns, the names of messages and the names of their fields. SCHEMA_VERSION is
         increased when any of these is renamed, removed or redefined. Replay rejects a trace whose version is not in
         READABLE, and its error names the version.
-Rule 3: secrets are never written to disk: settings whose names indicate a secret, such as a password, are masked before
-        they enter the header.
+Rule 3: secrets are never written to disk. Settings whose names indicate a secret, such as a password, are masked in the
+        header, and in requests that change configs (`messages.sensitive_configs`).
 Rule 4: the last record of a run marks the end, with the reason and the number of records. If this record is missing,
         the run ended early.
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypeAlias
 
 import msgspec
 
 from messages.runtime import OUTSIDE, SENT, TIMER
+from messages.sensitive_configs import MASK, is_sensitive
 
 SCHEMA_VERSION = 7
 READABLE = (7,)
@@ -52,8 +52,6 @@ Json: TypeAlias = Any  # type: ignore[explicit-any]
 Payload = msgspec.Raw
 """A message in JSON, as a record stores it; equal if the bytes are equal."""
 NO_PAYLOAD = Payload(b"null")
-MASK = "***"
-_SECRET = re.compile(r"password|secret|jaas|credential|token|keystore_key|keystore\.key", re.IGNORECASE)
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -206,6 +204,6 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
 
 def masked(settings: object) -> dict[str, Json]:
-    """Return settings (an attrs value or a mapping) as plain values; values of secret settings are replaced by MASK."""
+    """Return settings (an attrs value or a mapping) as plain values; the values of sensitive settings are masked."""
     plain: dict[str, Json] = msgspec.to_builtins(settings)
-    return {name: MASK if value and _SECRET.search(name) else value for name, value in plain.items()}
+    return {name: MASK if value and is_sensitive(name) else value for name, value in plain.items()}

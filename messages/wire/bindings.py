@@ -21,6 +21,7 @@ Rule 7: an array in `compiler.Binding.gathered` may also be an array of int64. I
 from __future__ import annotations
 
 from messages.admin_requests import (
+    CreatableConfig,
     CreatePartitionsResponse,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -31,7 +32,7 @@ from messages.admin_requests import (
     ElectLeadersResponse,
 )
 from messages.cluster import Endpoint
-from messages.config_requests import DEFAULT_CONFIG, DescribedConfig
+from messages.config_requests import DEFAULT_CONFIG, ConfigChange, DescribedConfig
 from messages.data_requests import (
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -66,6 +67,7 @@ from messages.requests import (
     UpdateMetadataBroker,
     UpdateMetadataRequest,
 )
+from messages.sensitive_configs import MASK, is_sensitive
 from messages.transaction_requests import (
     AddedPartition,
     AddPartitionsToTxnRequest,
@@ -145,6 +147,11 @@ def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...
     return topics or None if version == 0 else topics
 
 
+def _config_value(name: str, value: str | None) -> str | None:
+    """Mask a sensitive value: no such config can be changed here, and the trace stores the request."""
+    return MASK if value and is_sensitive(name) else value
+
+
 def _produced_bytes(part: ProducePartition) -> bytes:
     return bytes(part.records.body.data)
 
@@ -178,6 +185,8 @@ BINDINGS: dict[type, Binding] = {
     DeleteTopicsRequest: Binding(renamed={"topics": ("topic_names",)}),
     DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
     DescribedConfig: Binding(written={"is_default": _is_default}),
+    ConfigChange: Binding(read={"value": _config_value}),
+    CreatableConfig: Binding(read={"value": _config_value}),
     CreatePartitionsResponse: Binding(renamed={"topics": ("results",)}),
     ElectLeadersRequest: Binding(renamed={"topics": ("topic_partitions",)}),
     ElectableTopic: Binding(renamed={"name": ("topic",)}),

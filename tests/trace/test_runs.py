@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from messages.sensitive_configs import MASK
 from messages.trace.codec import decode
 from messages.trace.endings import DAMAGED, KILLED, RUNNING, worded
 from messages.trace.files.errors import Damaged, NotATrace
@@ -19,7 +20,7 @@ from messages.trace.files.frames import RECORDS, SNAPSHOT
 from messages.trace.files.runs import Run, RunRecords, find_runs, slice_lines, slices, survey
 from messages.trace.files.segments import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
 from messages.trace.files.writer import RunWriter
-from messages.trace.schema import DISK_FULL, MASK, SCHEMA_VERSION, STOPPED, Header, TraceRecord, ended, masked
+from messages.trace.schema import DISK_FULL, SCHEMA_VERSION, STOPPED, Header, TraceRecord, ended, masked
 from messages.trace.text import compress
 from tests.trace.altering import only_run
 
