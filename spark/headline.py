@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from spark.formatting import shown
-from spark.incidents import find_incidents
+from spark.incidents import EXAMINED, find_incidents
 from spark.results import Summary
 from spark.section_names import COMPARED
 
@@ -14,14 +14,17 @@ MOST_CHANGES = 5
 
 
 def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
-    """Return the sentences: elections, incidents, the state at the end. Times are in `zone`, by default local."""
+    """Return the sentences: elections, incidents, the state at the end. Times are in `zone`, by default local.
+
+    Incidents and the state at the end need all sections in EXAMINED.
+    """
     when = shown("at", zone)
     sentences = [
         (row.at, f"Node {row.node} was elected controller at {when(row.at)}, with epoch {row.epoch}.")
         for row in summary["elections"]
     ]
     end = []
-    if {"episodes", "unavailable"} <= summary.answers.keys() and len(summary["runs"]):
+    if set(EXAMINED) <= summary.answers.keys() and len(summary["runs"]):
         found_incidents = find_incidents(summary, zone)
         sentences += [
             (each.at, f"{each.what} at {when(each.at)}. {' '.join(answer for _, answer in each.facts)}")

@@ -83,8 +83,15 @@ class _Group(NamedTuple):
     until: float | None
 
 
+EXAMINED = ("runs", "episodes", "unavailable", "leaderless", "out_of_isr", "elections", "leadership")
+"""The sections from which the incidents are found."""
+
+
 def find_incidents(summary: Summary, zone: tzinfo | None = UTC) -> Incidents:
-    """Return the incidents of a summary. Their texts have times in the time zone `zone`."""
+    """Return the incidents of a summary, which must have the sections in EXAMINED.
+
+    The texts of the incidents have times in the time zone `zone`.
+    """
     return _IncidentFinder(summary, zone).find_all()
 
 

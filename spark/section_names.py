@@ -32,7 +32,7 @@ SECTIONS = (
     SummaryQuestion("elections", "Elections of a controller", brief=True, of_logs=True),
     SummaryQuestion("leadership", "Leaders over time", brief=True, of_logs=True),
     SummaryQuestion("leaderless", "Times without a leader", brief=True, of_logs=True),
-    SummaryQuestion("out_of_isr", "Replicas out of the ISR", of_logs=True),
+    SummaryQuestion("out_of_isr", "Replicas out of the ISR", brief=True, of_logs=True),
     SummaryQuestion("round_trips", "Round trips to brokers"),
     SummaryQuestion("leader_elections", "Leader elections", of_logs=True),
     SummaryQuestion("isr_churn", "ISR changes", of_logs=True),

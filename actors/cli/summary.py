@@ -228,7 +228,7 @@ def _explanations(directory: Path, summary: Summary) -> list[WhyAnswer]:
     answers = []
     with suppress(TraceError):
         runs = find_runs(directory).runs
-        for about, name in subjects:
+        for about, name in subjects if runs else ():
             found = explain(runs, about, name)
             chain = tuple(line_text(line, utc) for line in found.chain)
             detail = tuple(

@@ -15,7 +15,7 @@ import pytest
 from spark.drawing import STEPS as MOST_STEPS
 from spark.drawing import Area, Box, stepped
 from spark.headline import headline
-from spark.incidents import find_incidents
+from spark.incidents import EXAMINED, find_incidents
 from spark.plots import FIGURES, MOST
 from spark.report import page
 from spark.results import QueryResult, Summary, WhyAnswer
@@ -98,8 +98,8 @@ def test_a_controller_that_was_replaced_while_its_broker_lived() -> None:
 
 
 def test_without_a_controller_there_is_no_statement_about_failures() -> None:
-    runs = {"runs": incident(1).answers["runs"], "episodes": QueryResult(), "unavailable": QueryResult()}
-    assert headline(Summary(runs, 0, ()), UTC) == [
+    answers = {**dict.fromkeys(EXAMINED, QueryResult()), "runs": incident(1).answers["runs"]}
+    assert headline(Summary(answers, 0, ()), UTC) == [
         "No controller has a record here, so it is unknown whether anything broke."
     ]
 
@@ -107,10 +107,12 @@ def test_without_a_controller_there_is_no_statement_about_failures() -> None:
 def test_the_headline_without_failures_needs_their_question() -> None:
     runs = incident(3).answers["runs"]
     won = results("at node epoch", (0.0, 0, 1))
-    asked = {"runs": runs, "episodes": QueryResult(), "unavailable": QueryResult(), "elections": won}
+    asked = {**dict.fromkeys(EXAMINED, QueryResult()), "runs": runs, "elections": won}
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
     no_failures = "No broker failed or stopped, and all partitions kept a leader."
     assert headline(Summary(asked, 0, ()), UTC) == [elected, no_failures]
+    del asked["out_of_isr"]
+    assert headline(Summary(asked, 0, ()), UTC) == [elected], "replicas may be out of the ISR"
     assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
 
 
