@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import stat
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,15 +48,25 @@ def command() -> int:
 
 
 async def _serve(answer: Callable[[str], None]) -> None:
-    lines = asyncio.StreamReader(LONGEST_LINE)
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     stage = FixtureCluster()
     try:
-        while line := await lines.readline():
+        async for line in _input_lines():
             answer(json.dumps(await stage.answered(line)))
     finally:
         await stage.stop()
+
+
+async def _input_lines() -> AsyncIterator[bytes]:
+    """Yield the lines of standard input."""
+    mode = os.fstat(sys.stdin.fileno()).st_mode
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or sys.stdin.isatty()):
+        for line in sys.stdin.buffer:  # a file or /dev/null: an event loop cannot watch it, and reading does not wait
+            yield line
+        return
+    lines = asyncio.StreamReader(LONGEST_LINE)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
+    while line := await lines.readline():
+        yield line
 
 
 class FixtureCluster:

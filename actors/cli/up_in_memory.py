@@ -54,14 +54,17 @@ async def _run(
     stopping = asyncio.Event()
     for number in stop_signals:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    started = False
     try:
         await cluster.start()
+        started = True
         write_cluster(cluster.directory, _description(cluster, os.getpid()))
         ready(_description(cluster, os.getpid()))
         await stopping.wait()
     finally:
         await cluster.stop()
-        write_cluster(cluster.directory, _description(cluster, None))
+        if started:  # cluster.json of a folder that was used before is kept
+            write_cluster(cluster.directory, _description(cluster, None))
 
 
 def _description(cluster: MemoryCluster, pid: int | None) -> dict[str, Any]:

@@ -33,9 +33,11 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
     assert f"stopped 2 nodes; data is in {place}/node-*/data, traces in {place}/trace\n" in running.output
     assert [broker["pid"] for broker in json.loads((place / "cluster.json").read_text())["brokers"]] == [None, None]
     assert run_ours("replay", str(place)).returncode == 0
+    left = (place / "cluster.json").read_text()
     again = run_ours("up", "--zookeeper", "memory", "--port", "0", "--dir", str(place))
     assert (again.returncode, again.stdout) == (1, "")
     assert "contains the data of a cluster" in again.stderr
+    assert (place / "cluster.json").read_text() == left
 
 
 @pytest.mark.parametrize(
