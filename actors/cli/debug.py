@@ -46,9 +46,9 @@ PROMPT = "({n}) "
 def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:
     """Step forwards and backwards through a recorded run, starting at its end; `help` lists the commands.
 
-    The first session replays the whole run, and keeps snapshots in the cache folder (~/.cache/kafka-actors/debug), so
-    that going back is fast. Commands are read from standard input, one per line. If standard input is not a terminal,
-    the first command that fails ends the session with exit code 1.
+    The first session replays the run from the trace's last snapshot, and keeps snapshots in the cache folder
+    (~/.cache/kafka-actors/debug), so that going back is fast. Commands are read from standard input, one per line. If
+    standard input is not a terminal, the first command that fails ends the session with exit code 1.
     """
     try:
         trace = open_trace(directory)

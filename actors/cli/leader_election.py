@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
 
 
 @click.command("leader-election", epilog=exit_codes())
-@cluster_options
+@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
 @click.option(
     "--election-type",
     type=click.Choice([*TYPES], case_sensitive=False),

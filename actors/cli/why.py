@@ -38,8 +38,9 @@ def command(about: str, name: str | None, directory: Path | None, at: float | No
     it was aborted or fenced. `consumer-group G`: rebalances and coordinators. `producer P` (client id, producer id or
     transactional id): refused requests. `cluster`: what happened, in order.
 
-    Each line of the output ends with --run RUN --until DELIVERY. Pass these options to `kafka-actors replay DIR` to
-    stop at that delivery; add --state to print an actor's state. The traces may be those of a running cluster.
+    Lines that describe a recorded delivery end with --run RUN --until DELIVERY. Pass these options to `kafka-actors
+    replay DIR` to stop at that delivery; add --state to print an actor's state. The traces may be those of a running
+    cluster.
     """
     if about not in SUBJECTS and directory is None and name is not None:
         directory, name = Path(name), None

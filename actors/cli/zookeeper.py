@@ -42,11 +42,21 @@ of_cluster = click.option(
 """The option for a cluster of `up`."""
 
 
-def cluster_options(command: Command) -> Command:
-    """Add the options that name a cluster; `address_of` reads them."""
+def cluster_options(command: Command, bootstrap_help: str | None = None) -> Command:
+    """Add the options that name a cluster; `address_of` reads them.
+
+    Args:
+        bootstrap_help: The help text of --bootstrap-server; None if the command refuses this option.
+    """
     directory = click.Path(file_okay=False, path_type=Path)
     for option in (
-        click.option("--bootstrap-server", "bootstrap_server", hidden=True),
+        click.option(
+            "--bootstrap-server",
+            "bootstrap_server",
+            metavar="HOST:PORT,..",
+            help=bootstrap_help,
+            hidden=bootstrap_help is None,
+        ),
         click.option(
             "--dir",
             "directory",

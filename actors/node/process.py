@@ -75,7 +75,7 @@ class NodeProcess:
             loop.add_signal_handler(signal.SIGUSR1, node.dump)
         code = await self._ended
         await node.stop()
-        if code == 0:  # after a failure, the last line of the log must state the reason for the exit
+        if code == 0:  # after a failure, the last line of this logger states the reason for the exit
             _server_log.info("[KafkaServer id=%d] shut down completed", settings.node_id)
         return code
 

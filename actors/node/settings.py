@@ -140,8 +140,8 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     errors = list(dict.fromkeys(reader.errors))
     if asking and not insecure:
         errors.append(
-            f"not supported: {', '.join(asking)}. A client that reaches the node could do"
-            " anything. Take them out, or say that you know: --insecure"
+            f"Unsupported security settings: {', '.join(asking)}. Any client that reaches the node could do anything."
+            " Remove them or pass --insecure."
         )
     if errors:
         raise SettingsError(errors)

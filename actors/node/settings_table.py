@@ -289,7 +289,7 @@ SETTINGS: tuple[Setting, ...] = (
     _of_field(
         "trace.ring.deliveries",
         _integer(1),
-        doc="Deliveries that the ring keeps at least; it keeps up to twice as many.",
+        doc="Number of deliveries after which the ring takes a new snapshot. It keeps those since the second-last one.",
     ),
     _of_field(
         "trace.ring.slow.ms",

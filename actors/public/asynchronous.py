@@ -23,9 +23,9 @@ class AsyncKafkaCluster:
     """An async context manager that runs a Kafka cluster for tests with asyncio.
 
     It takes the arguments of `KafkaCluster`. It has the same methods, with the same arguments, results and exceptions,
-    but they are coroutines. The properties `controller_id`, `live_brokers` and `topics` of `KafkaCluster` are coroutine
-    methods of this class. All methods do their work in threads, so that consumers' heartbeats and other tasks of the
-    event loop continue.
+    but they are coroutines. `partition_network` is an async context manager; `heal_network` is not needed. The
+    properties `controller_id`, `live_brokers` and `topics` of `KafkaCluster` are coroutine methods of this class. All
+    methods do their work in threads, so that consumers' heartbeats and other tasks of the event loop continue.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def reader_of(runs: Sequence[Run]) -> Any:
     """
     if find_spec("pyarrow") is None:
         raise MissingExtra(
-            "arrow() needs pyarrow, of the extra 'spark' of kafka-actors. Install it: pip install 'kafka-actors[spark]'"
+            "arrow() needs pyarrow, of the extra 'spark' of kafka-actors. Install it: python -m pip install pyarrow"
         )
     import pyarrow as pa
 

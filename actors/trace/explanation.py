@@ -44,7 +44,7 @@ class TraceFact(NamedTuple):
 class TraceLine(NamedTuple):
     """One sentence of the output of `kafka-actors why`, and the recorded delivery that proves it.
 
-    `at`, `node`, `run` and `seq` are None for a sentence about missing parts of the trace.
+    `at`, `node`, `run` and `seq` are None for a sentence that no single delivery proves.
     """
 
     text: str

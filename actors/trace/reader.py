@@ -314,7 +314,7 @@ class Trace:
         return explain([each.run for each in self.runs], about, name, at)
 
     def arrow(self) -> Any:
-        """Read the deliveries as Arrow record batches with the typed columns of docs/trace-columns.md.
+        """Read the deliveries as Arrow record batches with the typed columns of docs/reference/trace-columns.md.
 
         Returns:
             A `pyarrow.RecordBatchReader`; its `read_all()` returns a `pyarrow.Table`.

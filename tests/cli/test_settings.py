@@ -230,7 +230,7 @@ def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_a
         settings_of({**MINIMAL, **SECURE, "num.partitions": "0"})
     wrong_number, error = caught.value.messages
     assert wrong_number.startswith("num.partitions=0")
-    assert f"not supported: {', '.join(asked)}." in error
+    assert f"Unsupported security settings: {', '.join(asked)}." in error
     assert "--insecure" in error
     for name in asked:
         with pytest.raises(SettingsError, match=name):
