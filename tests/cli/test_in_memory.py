@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -90,3 +91,14 @@ def test_a_test_program_speaks_in_lines_of_json(tmp_path: Path) -> None:
     assert sight == {"done": {"controller_id": 0, "live_brokers": [0], "topics": [], "offline_partitions": []}}
     assert "broker x is not running; running brokers: 0" in kill["failed"]
     assert stopped == again == {"done": None}
+
+
+def test_the_input_of_a_fixture_may_be_a_file(tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text(json.dumps({"do": "sight"}) + "\n")
+    for file, answers in ((lines, 1), (Path(os.devnull), 0)):
+        with file.open() as given:
+            done = subprocess.run(
+                [*OURS, "fixture"], stdin=given, capture_output=True, text=True, timeout=60, check=False
+            )
+        assert (done.returncode, done.stderr, len(done.stdout.splitlines())) == (0, "", answers)
