@@ -4,8 +4,8 @@ Rule 1: a record is complete: the message, its sender and cause, the calls of I/
         outcome of the handler. The messages that the handler sent are not repeated: each has its own record, whose
         `cause` is this delivery.
 Rule 2: the schema consists of the columns, the names of messages and the names of their fields. SCHEMA_VERSION is
-        increased when any of these is renamed, removed or redefined. Replay rejects a trace whose version is not in
-        READABLE, and its error names the version.
+        increased when any of these is renamed, removed or redefined, or when a column is added. Replay rejects a trace
+        whose version is not in READABLE, and its error names the version.
 Rule 3: secrets are never written to disk. Settings whose names indicate a secret, such as a password, are masked in the
         header, and in requests that change configs (`messages.sensitive_configs`).
 Rule 4: the last record of a run marks the end, with the reason and the number of records. If this record is missing,
