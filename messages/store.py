@@ -129,8 +129,8 @@ class StoreArm(Message):
 
     `data` and `children` list znodes that should exist; the watch of an absent znode fires "deleted" at once. The
     znodes in `exists` may be absent. If `since` is given, it is the last zxid that was seen before an interruption.
-    With `since`, a watch fires at once if its znode, or the list of its children, was changed after `since`. The watch
-    of a znode in `exists` then fires at once if the znode exists now, and `present` is empty.
+    With `since`, a watch fires at once if its znode, or the list of its children, was changed after `since`. `present`
+    is then empty; instead, the watch of a znode in `exists` fires at once if the znode exists now.
     """
 
     id: int

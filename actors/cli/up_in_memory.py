@@ -63,7 +63,7 @@ async def _run(
         await stopping.wait()
     finally:
         await cluster.stop()
-        if started:  # cluster.json of a folder that was used before is kept
+        if started:  # otherwise keep the cluster.json of an earlier cluster in this folder
             write_cluster(cluster.directory, _description(cluster, None))
 
 

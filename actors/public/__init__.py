@@ -1,4 +1,4 @@
-"""Kafka clusters for tests: three brokers, without Java; each after the first is ready in a tenth of a second.
+"""Kafka clusters for tests, without Java; a cluster after the first one is ready in a tenth of a second.
 
     from kafka_actors import KafkaCluster
 

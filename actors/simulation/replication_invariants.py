@@ -95,8 +95,8 @@ def lagging_replicas_leave_the_isr(law: Checker, change: Ticked) -> Iterator[str
 
     A replica is excepted if it entered the ISR after that time. Such a replica may lack records above the high
     watermark, which does not advance while the ISR is smaller than min.insync.replicas. A replica is also excepted if
-    its broker was unhealthy after that time, and had a power failure at any time. A power failure loses unflushed
-    records.
+    its broker was unhealthy after that time and also had a power failure, even an earlier one. A power failure loses
+    unflushed records.
     """
     replicas, cluster = law.replicas, law.cluster
     lag = next(iter(cluster.machines.values())).settings.replica_lag_time_max_ms / 1000

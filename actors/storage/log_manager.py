@@ -469,7 +469,7 @@ class LogManager:
                     place = header.first_timestamp, max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
-            start = header.next_offset  # the batch's records from time `timestamp` on are below the log start
+            start = header.next_offset  # all its records that are not older than `timestamp` are below the log start
         return -1, -1, -1
 
     def begin_epoch(self, path: str, epoch: int) -> None:

@@ -866,10 +866,10 @@ class _Writer(_Code):
 
 
 def _lacks(kind: _Class, field: Field) -> dict[str, object] | None:
-    """Return the attributes of a class that the elements of its array do not contain, with their defaults.
+    """Return those attributes of `kind`, with their defaults, that the elements of its array `field` do not contain.
 
-    `field` is the array. An attribute of type TopicPartition is left out. The result is None if the elements cannot be
-    decoded without the rest of the message, or if one of these attributes has no default.
+    An attribute of type TopicPartition is left out. The result is None if the elements cannot be decoded without the
+    rest of the message, or if one of these attributes has no default.
     """
     present = {part.name for part in _present(_elements(field))}
     numbered = _present(_elements(field))[0].name in (*_PARTITION_NAMES, *_TOPIC_NAMES)

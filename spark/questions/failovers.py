@@ -316,7 +316,7 @@ def episodes(deaths: DataFrame, outages: DataFrame) -> DataFrame:
         f.percentile(without, f.lit(0.99)).alias("p99_s"),
         f.sum(without).alias("partition_seconds"),
     )
-    joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # small: at most one row per death
+    joined = deaths.join(f.broadcast(sums), ["broker", "seen_at"], "left")  # `sums` has at most one row per death
     sent_states = joined.fillna(0, ["partitions", "topics", "still_leaderless"]).select(
         "broker",
         "died_at",

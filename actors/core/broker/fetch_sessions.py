@@ -10,7 +10,7 @@ Rule 3: the number of sessions is limited to `slots`. A new session evicts the l
         worth, if the new session is worth more. Any follower's session is worth more than a consumer's. Among sessions
         of the same kind, a session with more partitions is worth more. A session younger than two minutes is evicted
         only if it is a consumer's and the new session is a follower's. While the listener answers the polls of a
-        session, the session is idle (`fetches`, rule 7) and counts as used now.
+        session, the session is idle (`fetches`, rule 7), and the current time counts as the time of its last use.
 Rule 4: a response within a session contains the partitions with records, with an error, with a preferred read replica,
         or with a high watermark or log start offset that differs from the last response. A changed last stable offset
         alone does not add a partition: a reader that waits for this change receives the records that the change makes

@@ -266,7 +266,7 @@ class LocalBase(Kernel):
         self.inline.tell(to, message)
 
     def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None = None) -> Any:
-        """Send a message from outside, and return the next message to the outside; None after `timeout`."""
+        """Send a message from outside; return the next message that an actor sends outside, or None after `timeout`."""
         return self.inline.ask(to, message, timeout)
 
     def listen(self, timeout: timedelta | float | None = None) -> Any:
