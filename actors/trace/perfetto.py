@@ -1,7 +1,7 @@
 """Export a trace in Perfetto's protobuf format, for ui.perfetto.dev.
 
-Rule 1: a node is shown as a process, an actor or external endpoint as a thread, and the handling of a delivery as a
-        slice.
+Rule 1: a node is shown as a process. An actor or an external endpoint is shown as a thread, and the handling of a
+        delivery as a slice.
 Rule 2: a message is a flow from the slice of its cause to the slice of its receiver, also across nodes. A flow's id is
         that of the delivery to the receiver. If this delivery is a response from outside, the flow's id is that of the
         request.

@@ -160,7 +160,7 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
-    """Return a copy of `record`, which has no payload, with this payload and the type name `type_`."""
+    """Return a copy of a record that has no payload, with this payload and the type name `type_`."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 

@@ -200,7 +200,7 @@ class Log:
     def close(self) -> None:
         """Flush everything and close the files. The caller writes the checkpoints and the clean shutdown marker."""
         if not self._segments:
-            return  # nothing was ever written: common among 100,000 logs
+            return  # nothing was ever written: with 100,000 partitions, many logs are empty
         self.flush()
         self.active.close_for_writing()
         self._snapshot()
