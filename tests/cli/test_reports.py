@@ -44,6 +44,7 @@ from messages.zookeeper import (
     RequestTopicDeletion,
     TopicAssignment,
 )
+from spark.incidents import EXAMINED
 from spark.results import QueryResult, Summary
 from tests.trace.altering import kill
 from tests.trace.small_system import ACTORS, Clock, Small
@@ -134,6 +135,7 @@ def test_a_summary_in_tables_and_json(
     )
     found = Summary(
         {
+            **dict.fromkeys(EXAMINED, QueryResult()),
             "runs": QueryResult(run_columns, ((0, "node0-x", 12, 1.7e9, 1.7e9 + 5, "killed", "full"),)),
             "episodes": QueryResult(
                 gone_columns,
