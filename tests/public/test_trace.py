@@ -104,7 +104,7 @@ def test_arrow_has_a_row_for_each_record(folder: Path) -> None:
 
 def test_arrow_without_pyarrow_names_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.trace.arrow.find_spec", lambda name: None)
-    with pytest.raises(trace.MissingExtra, match=r"extra 'spark'.*pip install 'kafka-actors\[spark\]'"):
+    with pytest.raises(trace.MissingExtra, match=r"extra 'spark'.*pip install pyarrow"):
         trace.open(folder).arrow()
 
 
