@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from messages.runtime import OUTSIDE, SENT, TIMER
-from messages.sensitive_configs import MASK, is_sensitive
+from messages.sensitive_configs import masked_value
 
 SCHEMA_VERSION = 7
 READABLE = (7,)
@@ -206,4 +206,4 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 def masked(settings: object) -> dict[str, Json]:
     """Return settings (an attrs value or a mapping) as plain values; the values of sensitive settings are masked."""
     plain: dict[str, Json] = msgspec.to_builtins(settings)
-    return {name: MASK if value and is_sensitive(name) else value for name, value in plain.items()}
+    return {name: masked_value(name, value) for name, value in plain.items()}

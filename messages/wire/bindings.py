@@ -67,7 +67,7 @@ from messages.requests import (
     UpdateMetadataBroker,
     UpdateMetadataRequest,
 )
-from messages.sensitive_configs import MASK, is_sensitive
+from messages.sensitive_configs import masked_value
 from messages.transaction_requests import (
     AddedPartition,
     AddPartitionsToTxnRequest,
@@ -149,7 +149,7 @@ def _topics_read(version: int, topics: tuple[str, ...] | None) -> tuple[str, ...
 
 def _config_value(name: str, value: str | None) -> str | None:
     """Mask a sensitive value: no such config can be changed here, and the trace stores the request."""
-    return MASK if value and is_sensitive(name) else value
+    return masked_value(name, value)
 
 
 def _produced_bytes(part: ProducePartition) -> bytes:
