@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from actors.core.config.config_requests import INSTEAD
-from actors.core.config.server_defaults import FIELDS, default_of, field_of
+from actors.core.config.config_requests import INSTEAD, broker_default
 from actors.core.config.topic_config import FROM_SERVER, UNSAID
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
+from messages.config_requests import DEFAULT_CONFIG, ConfigSynonym
 
 TOPICS, BROKERS = "topics", "brokers"
 OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
@@ -93,16 +93,14 @@ def described(
         if key in said_of_all:
             places.append(f"DYNAMIC_DEFAULT_BROKER_CONFIG:{key}={said_of_all[key]}")
         if name is not None:
-            places += [f"DEFAULT_CONFIG:{server}={default}" for server, default in _kafka_default(kind, key)]
+            places += [f"DEFAULT_CONFIG:{each.name}={each.value}" for each in _kafka_default(kind, key)]
         lines.append(f"  {key}={value} sensitive=false synonyms={{{', '.join(places)}}}")
     return lines
 
 
-def _kafka_default(kind: str, key: str) -> Iterable[tuple[str, str]]:
-    """Return the broker setting whose default applies without overrides, and the default; nothing if it has none."""
-    if kind == TOPICS:
-        server, default = FROM_SERVER.get(key, ("", ""))
-        return ((server, default),) if server and key not in UNSAID else ()
-    setting = INSTEAD.get(key, key)
-    of_broker = default_of(field_of(setting)) if field_of(setting) in FIELDS else None
-    return () if of_broker is None else ((setting, of_broker),)
+def _kafka_default(kind: str, key: str) -> list[ConfigSynonym]:
+    """Return the broker setting whose default applies without overrides; an empty list if it has no default."""
+    if kind == BROKERS:
+        return broker_default(INSTEAD.get(key, key))
+    server, default = FROM_SERVER.get(key, ("", ""))
+    return [ConfigSynonym(server, default, DEFAULT_CONFIG)] if server and key not in UNSAID else []

@@ -17,7 +17,7 @@ import attrs
 
 from actors.core.config.broker_config import DYNAMIC, check_broker_config
 from actors.core.config.log_settings import log_settings
-from actors.core.config.server_defaults import default_of, field_of, text_of
+from actors.core.config.server_defaults import FIELDS, default_of, field_of, text_of
 from actors.core.config.topic_config import CONFIGS, FROM_SERVER, UNSAID, InvalidConfig, check_config
 from actors.core.refusal import Refused
 from messages import config_requests
@@ -76,7 +76,7 @@ def describe_topic(
         if configured is not None and configured != default:
             places.append(ConfigSynonym(server, configured, STATIC_BROKER_CONFIG))
         if dynamic_values and server in INSTEAD:
-            places += _default_of(INSTEAD[server])
+            places += broker_default(INSTEAD[server])
         if server and name not in UNSAID:
             places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
         first = places[0] if places else ConfigSynonym(name, default, DEFAULT_CONFIG)
@@ -103,7 +103,7 @@ def describe_broker(
     """Return this node's settings, with its own overrides and the cluster-wide overrides (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
-        places[name] += _default_of(INSTEAD[name])
+        places[name] += broker_default(INSTEAD[name])
     places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
     for field in attrs.fields(NodeSettings):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
@@ -111,7 +111,7 @@ def describe_broker(
             source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
             configured = [ConfigSynonym(name, text_of(value), source)]
             if source == STATIC_BROKER_CONFIG:
-                configured += _default_of(name)
+                configured += broker_default(name)
             known = places.setdefault(name, [])
             known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
     return _described(places, synonyms)
@@ -130,9 +130,9 @@ def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
     return sum(each.source in (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG) for each in places)
 
 
-def _default_of(setting: str) -> list[ConfigSynonym]:
-    """Return Kafka's default of a broker setting; an empty list if the setting has no default."""
-    default = default_of(field_of(setting))
+def broker_default(setting: str) -> list[ConfigSynonym]:
+    """Return Kafka's default of a broker setting; an empty list if it has no default, or no field in NodeSettings."""
+    default = default_of(field_of(setting)) if field_of(setting) in FIELDS else None
     return [] if default is None else [ConfigSynonym(setting, default, DEFAULT_CONFIG)]
 
 
