@@ -19,7 +19,7 @@ from spark.incidents import EXAMINED, find_incidents
 from spark.plots import FIGURES, MOST
 from spark.report import page
 from spark.results import QueryResult, Summary, WhyAnswer
-from spark.section_names import TITLES
+from spark.section_names import BRIEF, LOGGED, TITLES
 from spark.timeline import Timeline
 from tests.spark.large_cluster import BEGIN, incident, results
 
@@ -111,6 +111,7 @@ def test_the_headline_without_failures_needs_their_question() -> None:
     elected = "Node 0 was elected controller at 1970-01-01 00:00:00.000, with epoch 1."
     no_failures = "No broker failed or stopped, and all partitions kept a leader."
     assert headline(Summary(asked, 0, ()), UTC) == [elected, no_failures]
+    assert set(EXAMINED) <= set(BRIEF) & set(LOGGED), "a summary has a headline by default"
     del asked["out_of_isr"]
     assert headline(Summary(asked, 0, ()), UTC) == [elected], "replicas may be out of the ISR"
     assert headline(Summary({"runs": runs, "elections": won}, 0, ()), UTC) == [elected]
