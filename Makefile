@@ -26,7 +26,7 @@ BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard te
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs site vocabulary apache clean
+.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs site apache clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,10 +73,11 @@ test-spark: install ## the tests with Spark's executors, masters and workers
 test-thespian: install ## Thespian's own test-suite, run on our system base
 	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)
 
-lint: install ## ruff (rules and format) and mypy
+lint: install ## ruff (rules and format), mypy, and the rules of tests/lint: layers, names, words, links, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m tests.lint
 
 format: install ## format the code with ruff
 	$(BIN)/ruff check --fix .
@@ -101,9 +102,6 @@ site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable with
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@
-
-vocabulary: install ## print the lines with words that docs/contributing/style.md replaces
-	$(BIN)/python -m tests.docs.vocabulary
 
 apache: $(APACHE)/.complete $(STREAMS)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 

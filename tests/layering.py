@@ -1,27 +1,25 @@
-"""Package layers: what each package may import, of this project and of others. `test_layering.py` checks the sources.
+"""Package layers: what each package may import, of this project and of others. `tests/lint/code.py` checks the sources.
 
 Rule 1: a module belongs to the layer with the longest matching name. It may import its own layer and those in `layers`.
 Rule 2: from other projects it may import what `others` names; from the standard library, harmless modules and the
         kinds in `touches`. A module of no kind may not be imported: add it to `KINDS` first.
 Rule 3: pure layers (without `touches`) do not call `IMPURE_BUILTINS` either.
 Rule 4: imports form no cycle, imports for type checking included.
-Rule 5: every exception names the module, what it imports, and the reason; one that is not needed fails the test.
+Rule 5: every exception names the module, what it imports, and the reason; one that is not needed is reported.
 Rule 6: no module uses private names of another one; exceptions and their reasons are in `PRIVATE_NAMES`.
 Rule 7: a flow declares the types that it takes and returns, without `Any`.
 Rule 8: imports are absolute, except inside the public package, whose installed name differs. `import` of our own
         packages has an `as`, because the wheel puts a prefix before their names (.ci/build_backend.py).
 Rule 9: only ControllerContext changes its attributes and what they contain; other modules call its methods.
-Rule 10: a file has at most MOST_LINES lines of code; `LARGE_FILES` lists the exceptions.
 """
 
 from __future__ import annotations
 
 import ast
-import io
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -40,7 +38,7 @@ KINDS: dict[str, str] = {
     "clocks": "calendar datetime sched time zoneinfo",
     "files": "fcntl fileinput glob io mmap os pathlib shutil stat tarfile tempfile zipfile",
     "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
-    "chance": "random secrets uuid",
+    "randomness": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",
     "processes": "atexit ctypes gc platform pty resource signal subprocess sys traceback warnings",
     "code": "importlib inspect pkgutil runpy",
@@ -62,7 +60,7 @@ class Layer:
 
 _RULES = "messages actors.core actors.core.config actors.core.topic"
 _ACTORS = f"{_RULES} actors.runtime"
-_EVERYTHING = "clocks durations files sockets chance threads processes code"
+_EVERYTHING = "clocks durations files sockets randomness threads processes code"
 
 LAYERS: dict[str, Layer] = {
     # values
@@ -102,7 +100,7 @@ LAYERS: dict[str, Layer] = {
         others="thespian",
         touches="sockets threads files durations",
     ),
-    "actors.gateway.request_faults": Layer("messages", others="attrs", touches="chance"),
+    "actors.gateway.request_faults": Layer("messages", others="attrs", touches="randomness"),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
     "actors.runtime": Layer(
         "messages actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"
@@ -139,7 +137,7 @@ LAYERS: dict[str, Layer] = {
         " actors.coordinator actors.gateway actors.node actors.runtime actors.runtime.trace actors.storage zk_bridge"
         " zk_bridge.client",
         others="attrs thespian",
-        touches="files chance threads code",
+        touches="files randomness threads code",
     ),
     "actors.explain": Layer("messages messages.facts messages.trace messages.trace.files"),
     "actors.trace": Layer(
@@ -259,9 +257,18 @@ def sources() -> list[Path]:
     return sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
+_tree = cache(ast.parse)
+"""Several rules read each source."""
+
+
+@cache
+def _nodes(source: str) -> list[ast.AST]:
+    return list(ast.walk(_tree(source)))
+
+
 def imports(source: str, module: str = "") -> Iterator[Import]:
     """Yield all imports of `module`, also nested ones. Raises ValueError for a relative import (rule 8)."""
-    for node in ast.walk(ast.parse(source)):
+    for node in _nodes(source):
         if isinstance(node, ast.Import):
             yield from (Import(node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -275,7 +282,7 @@ def bare_imports(source: str) -> list[int]:
     """Return the lines that import one of our packages without `as` (rule 8)."""
     return [
         node.lineno
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.Import)
         and any(alias.asname is None and alias.name.split(".")[0] in PACKAGES for alias in node.names)
     ]
@@ -283,7 +290,7 @@ def bare_imports(source: str) -> list[int]:
 
 def class_names(source: str) -> list[str]:
     """List the classes that a source defines, also nested ones."""
-    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return [node.name for node in _nodes(source) if isinstance(node, ast.ClassDef)]
 
 
 def repeated(names: Iterable[str]) -> set[str]:
@@ -308,7 +315,7 @@ def kind_of(name: str) -> str | None:
 
 
 @attrs.frozen
-class Offence:
+class Violation:
     """A violation of a rule: the module, the line, the dotted name or call, and the rule."""
 
     module: str
@@ -320,26 +327,26 @@ class Offence:
         return f"{self.module}:{self.line} {self.what}: {self.why}"
 
 
-def offences(module: str, source: str, exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[Offence]:
+def violations(module: str, source: str, exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[Violation]:
     """List the violations in a source that is imported as `module`."""
     own = longest(module, LAYERS)
     if own is None:
-        return [Offence(module, 1, module, "belongs to no layer: add it to LAYERS")]
+        return [Violation(module, 1, module, "belongs to no layer: add it to LAYERS")]
     found = [
-        Offence(module, imported.line, imported.name, why)
+        Violation(module, imported.line, imported.name, why)
         for imported in imports(source, module)
-        if (why := _why_not(own, LAYERS[own], imported.name))
+        if (why := _reason(own, LAYERS[own], imported.name))
     ]
     if not LAYERS[own].touches:
         found += [
-            Offence(module, node.lineno, f"{node.func.id}()", f"{own} is pure")
-            for node in ast.walk(ast.parse(source))
+            Violation(module, node.lineno, f"{node.func.id}()", f"{own} is pure")
+            for node in _nodes(source)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_BUILTINS
         ]
     return [each for each in found if not any(by == module and within(each.what, what) for by, what in exceptions)]
 
 
-def _why_not(own: str, layer: Layer, name: str) -> str | None:
+def _reason(own: str, layer: Layer, name: str) -> str | None:
     top = name.split(".")[0]
     if top in PACKAGES:
         theirs = longest(name, LAYERS)
@@ -357,7 +364,7 @@ def _why_not(own: str, layer: Layer, name: str) -> str | None:
 
 def unneeded(modules: Mapping[str, str], exceptions: Collection[tuple[str, str]] = EXCEPTIONS) -> list[tuple[str, str]]:
     """List the exceptions that no module needs."""
-    done = {by: [each.what for each in offences(by, modules.get(by, ""), ())] for by, _ in exceptions}
+    done = {by: [each.what for each in violations(by, modules.get(by, ""), ())] for by, _ in exceptions}
     return [(by, what) for by, what in exceptions if not any(within(each, what) for each in done[by])]
 
 
@@ -396,9 +403,9 @@ def _reachable(node: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
     return found
 
 
-def naps(source: str) -> list[int]:
+def sleeps(source: str) -> list[int]:
     """Return the lines with a `sleep` of more than 0 outside a loop: such code waits without a condition."""
-    tree = ast.parse(source)
+    tree = _tree(source)
     looping = {
         inner
         for loop in ast.walk(tree)
@@ -435,9 +442,9 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
 _NAMED_TUPLES = frozenset("_asdict _fields _make _replace".split())
 
 
-def intrusions(source: str) -> set[str]:
+def private_uses(source: str) -> set[str]:
     """Return private names that are used as `x._name` and not defined in the source."""
-    nodes = list(ast.walk(ast.parse(source)))
+    nodes = list(_nodes(source))
     touched = {
         node.attr
         for node in nodes
@@ -452,47 +459,13 @@ def intrusions(source: str) -> set[str]:
     return private - own - _NAMED_TUPLES
 
 
-MOST_LINES = {"actors.broker": 400, "": 500}
-"""Package -> maximum number of lines of code of a file; the longest matching package decides."""
-
-LARGE_FILES: dict[str, str] = {
-    "actors.core.coordinator.membership": "the members of a group and their one state machine",
-    "actors.simulation.actions": "a table of the actions and their groups",
-    "actors.simulation.invariants": "the invariants, one function each",
-    "messages.wire.compiler": "generates encoders and decoders from schemas",
-    "messages.wire.schemas": "Kafka's message schemas: data",
-}
-"""Modules with more lines of code than rule 10 permits, and what they contain."""
-
-
-def code_lines(source: str) -> int:
-    """Return the number of lines with code: without docstrings, comments and blank lines."""
-    texts = {
-        line
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    lines = {
-        line
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type not in _NO_CODE
-        for line in range(token.start[0], token.end[0] + 1)
-    }
-    return len(lines - texts)
-
-
-_NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER),
-}
-
 _MUTATORS = frozenset("add append clear discard extend insert pop popitem remove setdefault sort update".split())
 _VIEWS = frozenset("get items setdefault values".split())
 
 
 def attributes(source: str, class_name: str) -> set[str]:
     """Return the attributes that the methods of a class assign to `self`."""
-    (owner,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name]
+    (owner,) = [node for node in _tree(source).body if isinstance(node, ast.ClassDef) and node.name == class_name]
     return {
         target.attr
         for node in ast.walk(owner)
@@ -524,7 +497,7 @@ def context_writes(source: str, owned: Collection[str]) -> set[int]:
         owned: The attributes that only the context itself may change.
     """
     found: set[int] = set()
-    for scope in [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]:
+    for scope in [node for node in _nodes(source) if isinstance(node, ast.FunctionDef)]:
         names: set[str] = set()
 
         def is_owned(node: ast.expr, names: set[str] = names) -> bool:
@@ -560,7 +533,7 @@ def vague_flows(source: str) -> list[str]:
     """List the flows with `Any` or `AnyTable` in their signature."""
     return [
         node.name
-        for node in ast.walk(ast.parse(source))
+        for node in _nodes(source)
         if isinstance(node, ast.FunctionDef) and node.returns is not None
         if ast.unparse(node.returns).startswith("Flow[")
         if {"Any", "AnyTable"}

@@ -93,7 +93,7 @@ flowchart LR
 A package may import only the packages in the last column. Of the standard library it may import
 only modules that use nothing but the resources in the third column, such as files or clocks. A
 package with an empty third column is pure. `EXCEPTIONS` in `tests/layering.py` lists the exceptions
-with their reasons. A test checks every import (`tests/test_layering.py`).
+with their reasons. `make lint` checks every import (`tests/lint/code.py`).
 
 """
 
