@@ -8,17 +8,10 @@ import random
 import shutil
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-
-from actors.cli.node_log import STATE_CHANGES
-from tests.cluster.apache_java import make_archive
-from tests.cluster.processes import ApacheBroker, free_ports
-from tests.waiting import until
-from zk_bridge.embedded import EmbeddedZooKeeper
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -49,7 +42,7 @@ def pytest_configure() -> None:
 @pytest.fixture(autouse=True)
 def _log_level_as_before() -> Iterator[None]:
     """Restore the levels of the root and state change loggers, which commands inside a test change."""
-    before = [(logger, logger.level) for logger in map(logging.getLogger, (None, STATE_CHANGES))]
+    before = [(logger, logger.level) for logger in map(logging.getLogger, (None, "state.change.logger"))]
     yield
     for logger, level in before:
         logger.setLevel(level)
@@ -60,27 +53,17 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"soak: --soak-seconds {config.getoption('soak_seconds'):g} --soak-seed {config.getoption('soak_seed')}"
 
 
-def run_broker(jars: Path, place: Path, options: tuple[str, ...]) -> None:
-    """Start an Apache broker with these options for its JVM, and stop it once it has started."""
-    [port] = free_ports(1)
-    with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
-        broker = ApacheBroker(jars, place, 0, port, zookeeper.connect_string, more_java=options)
-        try:
-            until(lambda: "started (kafka.server.KafkaServer)" in broker.output, what="a broker's classes", timeout=120)
-            broker.stop(120)
-        finally:
-            broker.kill()
-
-
 @pytest.fixture(scope="session")
 def apache_jars() -> Path:
     """Return the folder with the jars of Apache Kafka 3.9, and create their class archive.
 
     The folder is KAFKA_LIBS or the one that `make apache` fills. The test is skipped if there are no jars.
     """
+    from tests.cluster.processes import archive_classes  # a test of rules does not pay for it
+
     for place in (os.environ.get("KAFKA_LIBS"), ROOT / ".cache" / "kafka-3.9.1"):
         if place and any(Path(place).glob("kafka_2.13-3.9.*.jar")):
-            make_archive(Path(place), partial(run_broker, Path(place)))
+            archive_classes(Path(place))
             return Path(place)
     pytest.skip("needs the jars of Apache Kafka 3.9: set KAFKA_LIBS or run `make apache`")
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from actors.cli.local_cluster import COMMAND
-from actors.node.free_ports import free_ports  # noqa: F401  (tests with processes need ports)
-from tests.cluster.apache_java import apache_java
+from actors.node.free_ports import free_ports
+from tests.cluster.apache_java import apache_java, make_archive
 from tests.waiting import until
+from zk_bridge.embedded import EmbeddedZooKeeper
 
 OURS = COMMAND
 ROOT = Path(__file__).resolve().parents[2]
@@ -167,3 +168,19 @@ class ApacheBroker(Running):
         jvm = [*java, "-cp", f"{jars}/*"] if java else apache_java(jars, "384m")
         options = [*more_java, f"-Dlog4j.configuration=file:{log4j}"]
         super().__init__([*jvm, *options, "kafka.Kafka", str(file)], directory / "out.log")
+
+
+def archive_classes(jars: Path) -> None:
+    """Store the classes that a broker of Apache's loads, unless the archive exists: it starts one broker for that."""
+
+    def run(place: Path, options: tuple[str, ...]) -> None:
+        [port] = free_ports(1)
+        with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:
+            broker = ApacheBroker(jars, place, 0, port, zookeeper.connect_string, more_java=options)
+            try:
+                until(lambda: "started (kafka.server.KafkaServer)" in broker.output, what="a broker", timeout=120)
+                broker.stop(120)
+            finally:
+                broker.kill()
+
+    make_archive(jars, run)
