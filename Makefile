@@ -26,7 +26,7 @@ BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard te
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test interop soak simulate test-spark test-thespian lint format bench docs site apache clean
+.PHONY: help install python ports java run test test-slow interop soak simulate test-spark test-thespian lint format bench docs site apache clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,8 +52,11 @@ $(VENV)/.spark: $(STAMP) spark/java.py | java
 run: ports $(STAMP) java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
-test: install ## the tests, a minute of soak included (about eleven minutes on two cores)
-	$(BIN)/python -m pytest $(PARALLEL) -m 'not apache and not spark_cluster' $(ARGS)
+test: install ## the tests: rules, actors in process, one cluster of real processes (five minutes on two cores)
+	$(BIN)/python -m pytest $(PARALLEL) --durations=20 -m 'not apache and not spark_cluster and not slow' $(ARGS)
+
+test-slow: install ## the slow tests: clusters of processes, a minute of soak, Spark, the wheel, tutorials, mutants
+	$(BIN)/python -m pytest $(PARALLEL) -m 'slow and not apache and not spark_cluster' $(ARGS)
 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)

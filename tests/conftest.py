@@ -17,8 +17,46 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LONG_SOAK = 600
 """Duration of a soak in seconds from which it includes the tests marked `long`, and the long forms of other tests."""
-SLOWEST = ("tests/soak", "tests/agreement", "tests/spark", "tests/cluster", "tests/public", "tests/cli")
-"""Folders with files that take a minute or more. They run first, in this order, so that no worker idles at the end."""
+SLOW = (
+    "tests/soak",
+    "tests/agreement",
+    "tests/spark",
+    "tests/cluster",
+    "tests/docs",
+    "tests/public/test_wheel.py",
+    "tests/public/test_async_cluster.py",
+    "tests/public/test_faults.py",
+    "tests/public/test_node_faults.py",
+    "tests/public/test_pytest_plugin.py",
+    "tests/cli/test_try_it.py",
+    "tests/cli/test_up.py",
+    "tests/cli/test_extras.py",
+    "tests/simulation/test_coverage.py",
+    "tests/simulation/test_known_bugs.py",
+    "tests/simulation/test_mutants.py",
+    "tests/test_containers.py",
+    "tests/test_install.py",
+)
+"""Folders and files of the slow tier: they start processes, Spark or whole programs. They run first, in this order, so
+that no worker idles at the end."""
+
+FAST = ("tests/cluster/test_main_job.py", "tests/spark/test_questions.py")
+"""Files in the folders of SLOW that `make test` runs: one main job on real processes, one Spark session."""
+
+
+def is_slow(path: Path) -> bool:
+    """Return whether a file belongs to the slow tier."""
+    name = path.relative_to(ROOT).as_posix()
+    return name.startswith(SLOW) and name not in FAST
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files of the slow tier only to deselect them, which each worker would do."""
+    omitted = (
+        "not slow" in config.getoption("markexpr") and collection_path.suffix == ".py" and is_slow(collection_path)
+    )
+    return True if omitted else None
+
 
 settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kafka-actors")
@@ -90,11 +128,13 @@ def kcat() -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need Apache's jars, run the slowest files first, and deselect `long` tests in short soaks."""
+    """Mark the slow tests and those that need Apache's jars; deselect `long` tests in short soaks."""
     for item in items:
+        if is_slow(item.path):
+            item.add_marker(pytest.mark.slow)
         if "apache_jars" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apache)
-    items.sort(key=lambda item: [not item.nodeid.startswith(folder) for folder in SLOWEST])
+    items.sort(key=lambda item: next((n for n, slow in enumerate(SLOW) if item.nodeid.startswith(slow)), len(SLOW)))
     if config.getoption("soak_seconds") < LONG_SOAK:
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
