@@ -21,7 +21,6 @@ from messages.zookeeper import (
     GetAssignments,
     GetTopics,
     SetAssignments,
-    TopicAssignment,
     TopicExists,
     TopicNames,
 )
@@ -65,8 +64,7 @@ def get_assignments(question: GetAssignments) -> Conversation:
             partitions = 0
             yield Pause()
         try:
-            decoded = yield from in_pauses(znodes.decoding_topic(path, node.data))
-            found.append(TopicAssignment(name, decoded))
+            found.append((yield from in_pauses(znodes.decoding_topic(path, node.data, node.version))))
             partitions += len(found[-1].partitions)
         except BadZnode as error:
             logger.warning("Ignoring topic %s until its znode can be read: %s", name, error)
@@ -75,12 +73,12 @@ def get_assignments(question: GetAssignments) -> Conversation:
 
 
 def set_assignments(question: SetAssignments) -> Conversation:
-    """Write the assignments of existing topics, regardless of version."""
+    """Write the assignments of existing topics."""
     check = fence(question.epoch_zk_version)
     sets = []
-    for name, partitions in question.topics:
-        data = yield from in_pauses(znodes.encoding_topic(partitions))
-        sets.append((WriteOp(SET, paths.topic(name), data),))
+    for topic in question.topics:
+        data = yield from in_pauses(znodes.encoding_topic(topic))
+        sets.append((WriteOp(SET, paths.topic(topic.topic), data, topic.zk_version),))
     for batch in batches(sets):
         yield from transact((*check, *(op for (op,) in batch)))
     return Done()
@@ -91,9 +89,9 @@ def create_topic(question: CreateTopic) -> Conversation:
 
     Kafka uses two transactions. It writes the configuration even of a topic that already exists.
     """
-    name, partitions = question.topic
+    name = question.topic.topic
     config = WriteOp(CREATE, paths.topic_config(name), znodes.encode_config(question.config))
-    topic = WriteOp(CREATE, paths.topic(name), (yield from in_pauses(znodes.encoding_topic(partitions))))
+    topic = WriteOp(CREATE, paths.topic(name), (yield from in_pauses(znodes.encoding_topic(question.topic))))
     check = fence(question.epoch_zk_version)
     lost = False
     while True:

@@ -166,10 +166,10 @@ class ReassignmentAdmin:
         """Return the assignments of these topics, or of all; raise CommandFailed if a topic does not exist."""
         names = tuple(topics) if topics is not None else self._ask(GetTopics(watch=False)).topics
         found = self._ask(GetAssignments(names, watch=False)).topics if names else ()
-        absent = sorted(set(topics or ()) - {topic for topic, _ in found})
+        absent = sorted(set(topics or ()) - {topic.topic for topic in found})
         if absent:
             raise CommandFailed(f"Topic {absent[0]} not found.")
-        return {TopicPartition(topic, number): each for topic, partitions in found for number, each in partitions}
+        return {TopicPartition(topic, number): each for topic, partitions, *_ in found for number, each in partitions}
 
     def _check_brokers(self, plan: Plan) -> None:
         alive = {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}

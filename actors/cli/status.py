@@ -224,7 +224,7 @@ def _partitions(
     assignments = ask(GetAssignments(topics, watch=False))
     assigned = {
         TopicPartition(topic, number): assignment.replicas
-        for topic, partitions in assignments.topics
+        for topic, partitions, *_ in assignments.topics
         for number, assignment in partitions
     }
     online = 0

@@ -180,7 +180,7 @@ class TopicAdmin:
             wanted = proposed[len(described.partitions) :] if proposed is not None else None
             added = further_replicas(described, partitions, self._brokers(), wanted)
             whole = described.partitions + numbered(added, first=len(described.partitions))
-            self._ask(SetAssignments((TopicAssignment(described.topic, whole),), epoch_zk_version=None))
+            self._ask(SetAssignments((described._replace(partitions=whole),), epoch_zk_version=None))
 
     def delete_topics(self, pattern: str, if_exists: bool) -> None:
         """Mark topics for deletion; a second mark is not an error. Internal topics are refused, as in Kafka 2.6."""
@@ -255,7 +255,7 @@ class TopicAdmin:
             return PartitionView(partition, assignment, state, leader, min_isr)
 
         views = []
-        for topic, assigned in assignments:
+        for topic, assigned, *_ in assignments:
             entries = tuple(sorted(configs[topic]))
             min_isr = int(dict(entries).get("min.insync.replicas", 1))
             shown = tuple(

@@ -20,6 +20,7 @@ from functools import partial
 
 import attrs
 
+from actors.core.topic.topic_admin import numbered
 from actors.simulation import client_requests
 from actors.simulation.coincidences import Occasion, draw_coincidence
 from actors.simulation.request_target import ABSENT_TOPIC
@@ -42,7 +43,7 @@ from messages.admin_requests import (
     ReassignableTopic,
     WantedReplicas,
 )
-from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition, partition_named
+from messages.cluster import ConfigEntry, TopicPartition, partition_named
 from messages.config_requests import BROKER, TOPIC, ChangedResource, ConfigChange, IncrementalAlterConfigsRequest
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
@@ -170,7 +171,7 @@ def _choose_new(chance: random.Random, known: PlannedTopics) -> Chosen:
 def _create(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Create a topic by writing its znodes, as `kafka-topics --zookeeper` does."""
     if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_new(cluster, topic):
-        cluster.try_ask(CreateTopic(TopicAssignment(topic, _assigned(read(replicas)))))
+        cluster.try_ask(CreateTopic(TopicAssignment(topic, numbered(read(replicas)))))
 
 
 def _is_new(cluster: Cluster, topic: str) -> bool:
@@ -180,10 +181,6 @@ def _is_new(cluster: Cluster, topic: str) -> bool:
     a broker with such a replica refuses the new topic's leader epochs, which begin at 0 again.
     """
     return cluster.exists(paths.topic(topic)) or not cluster.has_log_of(topic)
-
-
-def _assigned(replicas: Replicas) -> tuple[PartitionAssignment, ...]:
-    return tuple(PartitionAssignment(number, ReplicaAssignment(each)) for number, each in enumerate(replicas))
 
 
 def _ask_create(cluster: Cluster, topic: str, *replicas: str) -> None:
@@ -207,9 +204,9 @@ def _grow(cluster: Cluster, topic: str, *replicas: str) -> None:
     data = cluster.zookeeper.read(paths.topic(topic)).data
     if data is None or not cluster.zookeeper.up:
         return
-    there = decode_topic("", data)
-    added = [PartitionAssignment(len(there) + n, ReplicaAssignment(each)) for n, each in enumerate(read(replicas))]
-    cluster.write(WriteOp(SET, paths.topic(topic), encode_topic((*there, *added))))
+    there = decode_topic(paths.topic(topic), data)
+    whole = there.partitions + numbered(read(replicas), first=len(there.partitions))
+    cluster.write(WriteOp(SET, paths.topic(topic), encode_topic(there._replace(partitions=whole))))
 
 
 def _choose_deletion(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -313,7 +310,7 @@ def _remove_znodes(cluster: Cluster, topic: str, *replicas: str) -> None:
 def _is_fresh(cluster: Cluster, topic: str, replicas: Replicas) -> bool:
     """Return whether the topic has these partitions, each in its first state with all replicas in the ISR."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
-    if data is None or decode_topic("", data) != _assigned(replicas):
+    if data is None or decode_topic("", data).partitions != numbered(replicas):
         return False
     for number, each in enumerate(replicas):
         path = paths.partition_state(TopicPartition(topic, number))
@@ -334,7 +331,8 @@ def _make_again(cluster: Cluster, topic: str, *replicas: str) -> None:
     if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
         return
     if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
-        cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(_assigned(read(replicas)))))
+        again = TopicAssignment(topic, numbered(read(replicas)))
+        cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(again)))
     else:
         _create_again(cluster, topic, *replicas)
 
@@ -402,7 +400,7 @@ def _ask_reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> N
 
 def _has(cluster: Cluster, topic: str, number: str) -> bool:
     data = cluster.zookeeper.read(paths.topic(topic)).data
-    there = () if data is None else decode_topic("", data)
+    there = () if data is None else decode_topic("", data).partitions
     return cluster.zookeeper.up and any(each.partition == int(number) for each in there)
 
 
@@ -443,7 +441,7 @@ def _reassign_again(cluster: Cluster, topic: str, number: str, *replicas: str) -
 def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Add partitions by a CreatePartitions request to the controller."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
-    there = () if data is None else decode_topic("", data)
+    there = () if data is None else decode_topic("", data).partitions
     wanted = tuple(WantedReplicas(each) for each in read(replicas))
     growing = GrowingTopic(topic, len(there) + len(wanted), wanted)
     cluster.ask_controller(CreatePartitionsRequest(1, (growing,), 15_000))
@@ -583,7 +581,11 @@ TURNS = 1.5
 def _turn(cluster: Cluster, topic: str) -> None:
     """Reassign partition 0 so that another replica is the preferred leader, and elect that replica."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
-    first = None if data is None else next((each for each in decode_topic("", data) if each.partition == 0), None)
+    first = (
+        None
+        if data is None
+        else next((each for each in decode_topic("", data).partitions if each.partition == 0), None)
+    )
     if first is not None:
         _ask_reassign(cluster, topic, "0", *written((first.assignment.replicas[::-1],)))
         cluster.scheduler.call_later(0.5, partial(_ask_elect, cluster, topic, "0"))

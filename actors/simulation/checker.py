@@ -684,7 +684,7 @@ class Checker:
                     self.born[topic] = self.cluster.zookeeper.zxid
                     self._born_at[topic] = self.cluster.now
                 known = self.topics.setdefault(topic, {})
-                there = decode_topic(op.path, op.data)
+                there = decode_topic(op.path, op.data).partitions
                 for number in known.keys() - {number for number, _ in there}:
                     self.assigned.pop(known.pop(number), None)
                 for number, each in there:

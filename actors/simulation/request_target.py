@@ -48,13 +48,13 @@ class RequestTarget(NamedTuple):
     def partitions(self) -> int:
         """The number of the topic's partitions in ZooKeeper."""
         data = self.cluster.zookeeper.read(paths.topic(self.topic)).data
-        return 0 if data is None else len(decode_topic("", data))
+        return 0 if data is None else len(decode_topic("", data).partitions)
 
     @property
     def replicas(self) -> tuple[int, ...]:
         """The partition's replicas in ZooKeeper."""
         data = self.cluster.zookeeper.read(paths.topic(self.topic)).data
-        found = () if data is None else decode_topic("", data)
+        found = () if data is None else decode_topic("", data).partitions
         return next((each.assignment.replicas for each in found if each.partition == self.number), ())
 
     @property

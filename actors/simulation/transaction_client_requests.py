@@ -100,7 +100,7 @@ def _mark(*epochs: tuple[int, int]) -> Wanted:
 def _offsets_partitions(about: RequestTarget) -> Iterator[TopicPartition]:
     """Yield the partitions of __consumer_offsets."""
     data = about.cluster.zookeeper.read(paths.topic(GROUP_METADATA)).data
-    for each in () if data is None else decode_topic("", data):
+    for each in () if data is None else decode_topic("", data).partitions:
         yield TopicPartition(GROUP_METADATA, each.partition)
 
 

@@ -365,7 +365,7 @@ def _assignments(
     place: TracePosition, topics: tuple[TopicAssignment, ...], written: bool
 ) -> Iterator[ReplicasAssigned]:
     """Yield the assignments of a message's topics."""
-    for topic, partitions in topics:
+    for topic, partitions, *_ in topics:
         for number, each in partitions:
             replicas = each.replicas, each.adding, each.removing
             yield ReplicasAssigned(place, TopicPartition(topic, number), *replicas, None, written)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from messages.ask import Done
 from messages.cluster import ConfigEntry, PartitionAssignment
+from messages.store import ANY_VERSION
 from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
 
@@ -36,10 +37,16 @@ class GetAssignments(BridgeQuestion["Assignments"]):
 
 
 class TopicAssignment(NamedTuple):
-    """The assignment of a topic: its partitions with their replicas, by partition number."""
+    """The assignment of a topic: its partitions with their replicas, by partition number.
+
+    `topic_id` is the id that a controller of Kafka 2.8 or later gave the topic, as the znode contains it.
+    `zk_version` is the version of the znode that was read. A write with a version expects it.
+    """
 
     topic: str
     partitions: tuple[PartitionAssignment, ...]
+    topic_id: str | None = None
+    zk_version: int = ANY_VERSION
 
 
 @message
@@ -57,7 +64,7 @@ class Assignments(Message):
 class SetAssignments(BridgeQuestion[Done]):
     """A request to overwrite /brokers/topics/T; the reply is Done.
 
-    The znode is overwritten whatever its version. If it is absent, the reply is Failure("ZooKeeperRefused") (NONODE).
+    If a znode is absent or has another version than expected, the reply is Failure("ZooKeeperRefused").
     """
 
     topics: tuple[TopicAssignment, ...]

@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import json
 import random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from actors.cli import topics
+from actors.cli import topic_admin, topics
 from actors.core.topic.replica_assignment import InvalidAssignment, assign, extend
 from messages.ask import ZooKeeperRefused
-from messages.store import CREATE, WriteOp
+from messages.store import CREATE, SET, WriteOp
 from messages.zookeeper import GetTopicDeletions
 from tests.cli.shell import Shell
 
@@ -207,3 +209,28 @@ def test_a_topic_without_partitions_is_described_but_not_altered(shell: TopicShe
         " topic and create it again."
     )
     assert shell.run("--delete --topic empty")[0] == 0
+
+
+def test_alter_keeps_the_topic_id(shell: TopicShell) -> None:
+    data = b'{"version":3,"topic_id":"kTl4kQ6RR2m3wKZ1zV6dPg","partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}'
+    shell.tree.write((WriteOp(CREATE, "/brokers/topics/foo", data),), 0)
+    assert shell.run("--alter --topic foo --partitions 2")[0] == 0
+    written = json.loads(shell.assignment("foo") or b"")
+    assert (written["version"], written.get("topic_id")) == (3, "kTl4kQ6RR2m3wKZ1zV6dPg")
+    assert (written["partitions"]["0"], len(written["partitions"])) == ([1], 2)
+
+
+def test_alter_does_not_overwrite_what_it_has_not_read(shell: TopicShell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the read and the write, a controller of Kafka 2.8 or later adds the topic id."""
+    assert shell.run("--create --topic foo --replica-assignment 1")[0] == 0
+    with_id = (shell.assignment("foo") or b"").replace(b'{"version":2', b'{"version":3,"topic_id":"kTl4"')
+    plan = topic_admin.further_replicas
+
+    def slowly(*arguments: Any) -> Any:
+        shell.tree.write((WriteOp(SET, "/brokers/topics/foo", with_id),), 0)
+        return plan(*arguments)
+
+    monkeypatch.setattr(topic_admin, "further_replicas", slowly)
+    with pytest.raises(ZooKeeperRefused, match="/brokers/topics/foo"):
+        shell.run("--alter --topic foo --partitions 2")
+    assert shell.assignment("foo") == with_id

@@ -183,7 +183,7 @@ class Deletion:
     def grow_and_delete(self) -> None:
         """Add a partition and request the deletion in one transaction."""
         world = self.world
-        data = znodes.encode_topic(znodes.decode_topic("", world.zk.read(paths.topic("t")).data))
+        data = znodes.encode_topic(znodes.decode_topic("t", world.zk.read(paths.topic("t")).data))
         more = data.replace(b'{"0":[1,2,3]}', b'{"0":[1,2,3],"1":[4]}')
         assert more != data
         self.write(WriteOp("set", paths.topic("t"), more), WriteOp(CREATE, paths.delete_topic("t")))

@@ -193,3 +193,13 @@ def test_an_old_format_in_a_swap_leaves_old_and_new_segments(tmp_path: Path) -> 
     with pytest.raises(UnsupportedFormat, match="offset 4 has format 1"):
         Log(str(folder), Handles(), CONFIG).load(clean=False)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_file_with_the_topic_id_is_removed(tmp_path: Path, clean: bool) -> None:
+    """Kafka below protocol version 2.8 removes it, readable or not, so that a later upgrade meets no earlier id."""
+    folder = tmp_path / "t-0"
+    written(folder, OLD, ())
+    (folder / "partition.metadata").write_text("version: 0\ntopic_id: kTl4kQ6RR2m3wKZ1zV6dPg")
+    assert served(folder, clean) == OLD
+    assert "partition.metadata" not in names(folder)

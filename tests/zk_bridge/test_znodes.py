@@ -21,7 +21,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.zookeeper import NodeRegistration, RequestedReassignment
+from messages.zookeeper import NodeRegistration, RequestedReassignment, TopicAssignment
 from zk_bridge import znodes
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -42,12 +42,19 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
     (lambda: znodes.encode_cluster_id("abc"), b'{"version":"1","id":"abc"}'),
     (
         lambda: znodes.encode_topic(
-            (
-                PartitionAssignment(0, ReplicaAssignment((4, 1, 2), (4,), (1,))),
-                PartitionAssignment(10, ReplicaAssignment((2, 3))),
+            TopicAssignment(
+                "t",
+                (
+                    PartitionAssignment(0, ReplicaAssignment((4, 1, 2), (4,), (1,))),
+                    PartitionAssignment(10, ReplicaAssignment((2, 3))),
+                ),
             )
         ),
         b'{"version":2,"partitions":{"0":[4,1,2],"10":[2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1]}}',
+    ),
+    (
+        lambda: znodes.encode_topic(TopicAssignment("t", (), 'an "id"')),
+        b'{"version":3,"topic_id":"an \\"id\\"","partitions":{},"adding_replicas":{},"removing_replicas":{}}',
     ),
     (lambda: znodes.encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
     (lambda: znodes.encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
@@ -87,7 +94,9 @@ TOPIC_VERSIONS = [
 
 @pytest.mark.parametrize("data", TOPIC_VERSIONS)
 def test_topics_of_every_version(data: bytes) -> None:
-    assert znodes.decode_topic("/t", data) == (
+    decoded = znodes.decode_topic("/t", data, 7)
+    assert (decoded.topic, decoded.topic_id, decoded.zk_version) == ("t", json.loads(data).get("topic_id"), 7)
+    assert decoded.partitions == (
         PartitionAssignment(0, ReplicaAssignment((1, 2))),
         PartitionAssignment(1, ReplicaAssignment((2, 3))),
     )
@@ -95,7 +104,8 @@ def test_topics_of_every_version(data: bytes) -> None:
 
 def test_a_topic_under_reassignment() -> None:
     data = b'{"version":2,"partitions":{"0":[4,1]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1],"7":[1]}}'
-    assert znodes.decode_topic("/t", data) == (PartitionAssignment(0, ReplicaAssignment((4, 1), (4,), (1,))),)
+    moved = (PartitionAssignment(0, ReplicaAssignment((4, 1), (4,), (1,))),)
+    assert znodes.decode_topic("/t", data) == TopicAssignment("t", moved)
 
 
 BROKER_VERSIONS = [
@@ -274,12 +284,13 @@ def test_a_number_with_a_leading_zero_is_torn() -> None:
 def test_a_large_topic_is_read_in_steps() -> None:
     """A topic of 10,000 partitions is one znode. Decoding it in one step took 60 ms."""
     assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
-    steps, count = znodes.decoding_topic("/t", znodes.encode_topic(assignments)), 0
+    topic = TopicAssignment("t", assignments, "id", 7)
+    steps, count = znodes.decoding_topic("/t", znodes.encode_topic(topic), 7), 0
     with pytest.raises(StopIteration) as done:
         while True:
             next(steps)
             count += 1
-    assert done.value.value == assignments
+    assert done.value.value == topic
     assert count == 3 + 1 + 3, "between the slices of the replicas, of those to be added, and of what is made of them"
 
 
@@ -298,7 +309,7 @@ def test_what_names_many_partitions_is_read_in_steps() -> None:
 
 def test_a_large_topic_is_written_in_steps() -> None:
     assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
-    steps = znodes.encoding_topic(assignments)
+    steps = znodes.encoding_topic(TopicAssignment("t", assignments))
     assert [*itertools.islice(steps, 3)] == [None] * 3
     with pytest.raises(StopIteration) as done:
         next(steps)

@@ -7,6 +7,8 @@ from collections.abc import Generator
 from messages.ask import BadZnode
 from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
 from messages.flow.conversation import all_at_once, chunks, slices
+from messages.store import ANY_VERSION
+from messages.zookeeper import TopicAssignment
 from zk_bridge.znodes.reading import (
     InvalidValue,
     broker_ids,
@@ -21,18 +23,18 @@ from zk_bridge.znodes.reading import (
 )
 
 
-def encode_topic(partitions: tuple[PartitionAssignment, ...]) -> bytes:
-    """Encode /brokers/topics/T, version 2.
+def encode_topic(topic: TopicAssignment) -> bytes:
+    """Encode /brokers/topics/T: version 2, or version 3 if the topic has an id.
 
     The tables `adding_replicas` and `removing_replicas` list only partitions that have such replicas.
     """
-    return all_at_once(encoding_topic(partitions))
+    return all_at_once(encoding_topic(topic))
 
 
-def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[None, None, bytes]:
+def encoding_topic(topic: TopicAssignment) -> Generator[None, None, bytes]:
     """Run `encode_topic` in steps of SLICE partitions."""
     tables: dict[str, list[bytes]] = {"partitions": [], "adding_replicas": [], "removing_replicas": []}
-    for part in slices(partitions):
+    for part in slices(topic.partitions):
         if tables["partitions"]:
             yield
         for table, rows in (
@@ -43,22 +45,24 @@ def encoding_topic(partitions: tuple[PartitionAssignment, ...]) -> Generator[Non
             if rows:
                 tables[table].append(encode(rows)[1:-1])  # without the braces of the JSON object
     members = [b'"%s":{%s}' % (table.encode(), b",".join(rows)) for table, rows in tables.items()]
-    return b'{"version":2,%s}' % b",".join(members)
+    head = {"version": 2} if topic.topic_id is None else {"version": 3, "topic_id": topic.topic_id}
+    return b"%s,%s}" % (encode(head)[:-1], b",".join(members))
 
 
-def decode_topic(path: str, data: bytes | None) -> tuple[PartitionAssignment, ...]:
-    """Return the partitions of a topic, sorted by number.
+def decode_topic(path: str, data: bytes | None, zk_version: int = ANY_VERSION) -> TopicAssignment:
+    """Return the id of a topic and its partitions, sorted by number. The topic's name is the last part of `path`.
 
     The data may have version 1, 2 or 3; the version is ignored. As in Kafka, a missing key counts as an empty object.
     """
-    return all_at_once(decoding_topic(path, data))
+    return all_at_once(decoding_topic(path, data, zk_version))
 
 
-def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple[PartitionAssignment, ...]]:
+def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[None, None, TopicAssignment]:
     """Run `decode_topic` in steps of SLICE partitions, because a topic may have ten thousand."""
     tables: list[dict[int, tuple[int, ...]]] = []
     try:
         members = parse(data)
+        topic_id = member(members, "topic_id", str, None)
         for name in ("partitions", "adding_replicas", "removing_replicas"):
             table: dict[int, tuple[int, ...]] = {}
             for part in chunks(member(members, name, dict, {}).items()):
@@ -81,7 +85,7 @@ def decoding_topic(path: str, data: bytes | None) -> Generator[None, None, tuple
             else:
                 assignment = settled.get(ids) or settled.setdefault(ids, ReplicaAssignment(ids))
             found.append(PartitionAssignment(partition, assignment))
-    return tuple(found)
+    return TopicAssignment(path.rpartition("/")[2], tuple(found), topic_id, zk_version)
 
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:

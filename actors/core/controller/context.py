@@ -142,6 +142,7 @@ class ControllerContext:
         self.online_brokers: frozenset[int] = frozenset()
         self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
         self.topics: dict[str, dict[int, TopicPartition]] = {}
+        self.topic_ids: dict[str, str] = {}
         self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
         self.reassigning: dict[TopicPartition, None] = {}
         self.hosted: dict[int, dict[TopicPartition, None]] = {}
@@ -299,18 +300,22 @@ class ControllerContext:
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:
-        """Return all partitions of a topic with their assignments, ordered by number.
+        """Return all partitions of a topic with their assignments, ordered by number, and the topic's id.
 
         An unknown topic has no partitions.
         """
         partitions = self.topics.get(topic, {})
-        return TopicAssignment(
-            topic, tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
-        )
+        assigned = tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
+        return TopicAssignment(topic, assigned, self.topic_ids.get(topic))
 
     def add_topic(self, topic: str) -> None:
         """Add a topic, before its assignment is read."""
         self.topics.setdefault(topic, {})
+
+    def set_topic_id(self, topic: str, topic_id: str | None) -> None:
+        """Store the id that a topic's znode has. An id that a tool has dropped from the znode stays, as in Kafka."""
+        if topic_id is not None and topic in self.topics:
+            self.topic_ids[topic] = topic_id
 
     def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
         """Store the assignments of partitions that are unknown here or whose stored assignment is empty.
@@ -402,6 +407,7 @@ class ControllerContext:
                 probe("T12 a topic that was removed by hand leaves no states behind")
             yield from for_each(partitions, self.remove_partitions)
             self.topics.pop(topic, None)
+            self.topic_ids.pop(topic, None)
 
     # ------------------------------------------------------------------------------------------------------- states
 

@@ -481,15 +481,11 @@ def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failure
     by_topic: dict[str, dict[int, ReplicaAssignment]] = {}
     for (topic, number), assignment in assignments.items():
         by_topic.setdefault(topic, {})[number] = assignment
-    topics = [
-        TopicAssignment(
-            topic,
-            tuple(
-                PartitionAssignment(n, changed.get(n, each)) for n, each in context.topic_assignment(topic).partitions
-            ),
-        )
-        for topic, changed in by_topic.items()
-    ]
+    topics = []
+    for topic, changed in by_topic.items():
+        known = context.topic_assignment(topic)
+        whole = tuple(PartitionAssignment(n, changed.get(n, each)) for n, each in known.partitions)
+        topics.append(known._replace(partitions=whole))
     failures: Failures = {}
     if not topics or (yield from _written(context, topics)) == "":
         return failures

@@ -73,7 +73,7 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
         answer = yield from ask(GetAssignments(topics[start : start + count]))
         added += yield from learn(context, answer.topics)
         start += count
-        partitions = sum(len(partitions) for _, partitions in answer.topics)
+        partitions = sum(len(partitions) for _, partitions, *_ in answer.topics)
         count = max(1, min(2 * count, count * PARTITIONS_READ // max(1, partitions)))
     return added
 
@@ -85,7 +85,11 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     """
     topic = event.topic
     answer = yield from ask(GetAssignments((topic,)))
-    fresh = [n for _, partitions in answer.topics for n, each in partitions if context.is_new(topic, n, each)]
+    for each in answer.topics:
+        context.set_topic_id(topic, each.topic_id)
+    fresh = [
+        n for _, partitions, *_ in answer.topics for n, replicas in partitions if context.is_new(topic, n, replicas)
+    ]
     if topic in context.queued:
         if fresh:
             log.error(
@@ -110,7 +114,8 @@ def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition
 def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
     """Store the assignments of partitions that the controller does not know yet; return these partitions."""
     added: list[TopicPartition] = []
-    for topic, partitions in topics:
+    for topic, partitions, topic_id, _ in topics:
+        context.set_topic_id(topic, topic_id)
         yield from for_each(partitions, partial(_learn, context, topic, added), MOVES)
     return added
 

@@ -218,7 +218,8 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         (described,) = found.topics
         added = numbered((yield from _growth(context, described, topic)), first=len(described.partitions))
         if not request.validate_only:
-            whole = TopicAssignment(topic.name, described.partitions + added)
+            known = context.topic_ids.get(topic.name)
+            whole = TopicAssignment(topic.name, described.partitions + added, described.topic_id or known)
             yield from ask(SetAssignments((whole,), context.epoch_zk_version))
             expected.append(ExpectedTopicState(topic.name, tuple(number for number, _ in added)))
         return GrownTopic(topic.name, NONE)

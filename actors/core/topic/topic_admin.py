@@ -100,7 +100,7 @@ def further_replicas(
         TopicRefused: The topic is being reassigned, or the number of partitions is invalid.
         InvalidAssignment: The given replicas are invalid.
     """
-    topic, existing = described
+    topic, existing, *_ = described
     if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
         raise TopicRefused(
             f"A partition reassignment is in progress for the topic '{topic}'.", REASSIGNMENT_IN_PROGRESS

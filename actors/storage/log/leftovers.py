@@ -24,6 +24,10 @@ CLEANED = ".cleaned"
 SWAP = ".swap"
 DRAFT = ".tmp"
 
+PARTITION_METADATA = "partition.metadata"
+"""Holds the topic id of a log that a broker of protocol version 2.8 or later wrote. As Kafka below 2.8 does, a load
+removes it: a later upgrade would stop at an id that the topic no longer has."""
+
 SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
 """Matches the base offset and the kind of a segment's file."""
 
@@ -31,14 +35,14 @@ _FILE = re.compile(rf"{SEGMENT_FILE.pattern}({DELETED}|{CLEANED}|{SWAP})?")
 
 
 def clear_leftovers(folder: str) -> None:
-    """Reduce the folder to complete segments. Raises OSError, UnsupportedFormat."""
+    """Reduce the folder to complete segments, and remove a topic id. Raises OSError, UnsupportedFormat."""
     names = _names(folder)
     files = [name for name in names if _FILE.fullmatch(name)]
     swaps = [name for name in files if name.endswith(SWAP)]
     cleaned = [name for name in files if name.endswith(CLEANED)]
     first_cleaned = min(map(_base, cleaned), default=None)
     unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
-    _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
+    _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT)) or name == PARTITION_METADATA))
     # Remove unfinished `.swap` files before the `.cleaned` files. Otherwise, after a crash between the two removals,
     # the `.swap` files would count as complete, because there would be no `.cleaned` files.
     _remove(folder, unfinished)
