@@ -194,6 +194,7 @@ class Api(NamedTuple):
         control: Whether only controllers and brokers may send the request.
         carries_records: Whether the request or response consists mostly of record batches. If so, the trace keeps only
             the headers of the batches.
+        awaits_metadata: Whether a request to a broker that has just started waits for its first UpdateMetadata.
     """
 
     key: int
@@ -208,6 +209,7 @@ class Api(NamedTuple):
     advertised: bool = True
     control: bool = False
     carries_records: bool = False
+    awaits_metadata: bool = False
 
 
 def _refuse_metadata(request: MetadataRequest, code: int) -> MetadataResponse:
@@ -354,7 +356,10 @@ APIS: tuple[Api, ...] = (
         *(2, "ListOffsets", 1, 5, ListOffsetsRequest, ListOffsetsResponse, PARTITIONS),
         refusal=_partitions_with(ListOffsetsResponse, ListedOffset),
     ),
-    Api(3, "Metadata", 0, 9, MetadataRequest, MetadataResponse, METADATA_CACHE, _refuse_metadata),
+    Api(
+        *(3, "Metadata", 0, 9, MetadataRequest, MetadataResponse, METADATA_CACHE, _refuse_metadata),
+        awaits_metadata=True,
+    ),
     Api(
         *(4, "LeaderAndIsr", 0, 7, LeaderAndIsrRequest, LeaderAndIsrResponse, REPLICA_MANAGER, _refuse_leader_and_isr),
         advertised=False,
@@ -386,6 +391,7 @@ APIS: tuple[Api, ...] = (
     Api(
         *(10, "FindCoordinator", 0, 3, FindCoordinatorRequest, FindCoordinatorResponse, COORDINATOR_FINDER),
         refusal=lambda request, code: FindCoordinatorResponse(code),
+        awaits_metadata=True,
     ),
     Api(11, "JoinGroup", 0, 7, JoinGroupRequest, JoinGroupResponse, GROUPS, _refuse_join),
     Api(
@@ -472,6 +478,7 @@ APIS: tuple[Api, ...] = (
         *(19, "CreateTopics", 0, 5, CreateTopicsRequest, CreateTopicsResponse, CONTROLLER),
         refusal=_topics_with(CreateTopicsResponse, CreatedTopic),
         elsewhere=NOT_CONTROLLER,
+        awaits_metadata=True,
     ),
     Api(
         *(20, "DeleteTopics", 0, 4, DeleteTopicsRequest, DeleteTopicsResponse, CONTROLLER, _refuse_delete_topics),

@@ -371,6 +371,16 @@ class AwaitTopicsTimeout(Message):
 
 
 @message
+class AwaitMetadata(Message):
+    """A request to the metadata cache, before its first UpdateMetadata; the reply is MetadataReceived."""
+
+
+@message
+class MetadataReceived(Message):
+    """The reply to AwaitMetadata: the first UpdateMetadata after the broker's start has been applied."""
+
+
+@message
 class FindLeader(Question["LeaderFound"]):
     """A request for a partition's leader and its endpoint on a listener; the reply is LeaderFound."""
 

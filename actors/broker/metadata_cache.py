@@ -33,6 +33,7 @@ from actors.runtime import Answerer, FlowActor
 from messages.ask import Done
 from messages.broker import (
     AliveBrokers,
+    AwaitMetadata,
     AwaitTopics,
     AwaitTopicsTimeout,
     CreateMissingTopics,
@@ -46,6 +47,7 @@ from messages.broker import (
     LeaderFound,
     MergeMetadata,
     MetadataMerged,
+    MetadataReceived,
     MissingTopicsCreated,
     OldTopics,
     StageMetadata,
@@ -83,6 +85,8 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._partition_requests: ActorAddress | None = None
         self._topic_creation: ActorAddress | None = None
         """The actor that creates missing topics; None if automatic creation is off."""
+        self._request_handler: ActorAddress | None = None
+        """The actor that holds clients' requests until the first UpdateMetadata; then None."""
         self._sent_alive = AliveBrokers(())
         self._prepared_of: ClusterView | None = None
         self._prepared: dict[tuple[str, int], EncodedMetadata] = {}
@@ -100,6 +104,10 @@ class MetadataCacheActor(FlowActor, Answerer):
         if message.settings.auto_create_topics_enable:
             self._topic_creation = message.topic_creation
 
+    def receiveMsg_AwaitMetadata(self, message: AwaitMetadata, sender: ActorAddress) -> None:
+        """Notify the request handler when the first UpdateMetadata is applied."""
+        self._request_handler = sender
+
     def answer(self, question: Message) -> Message:
         """Reply to another actor's request to change or read the metadata.
 
@@ -115,6 +123,9 @@ class MetadataCacheActor(FlowActor, Answerer):
                 if self._validates:
                     check(view_disagreements(self._cache.view))
                 self._publish_live_brokers()
+                if self._request_handler is not None:
+                    self.send(self._request_handler, MetadataReceived())
+                    self._request_handler = None
                 for number in tuple(self._waiting):
                     self._respond_if_complete(number)
                 return MetadataMerged(deleted, self._cache.drop_old())

@@ -5,6 +5,10 @@ Rule 1: an API's declaration (`messages.apis`) names its handler, which sends th
         Without such a code the connection is closed, with a reason in the log.
 Rule 2: a request that needs an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do
         not retry. The log names each such feature once.
+Rule 3: a broker that has started knows neither brokers nor topics until the controller's first UpdateMetadata. Clients
+        would take such an answer as the deletion of their topics. Requests to APIs with `awaits_metadata` therefore
+        wait for the update, each at most FIRST_METADATA_SECONDS, and at most MOST_HELD at once. All other requests
+        are served at once.
 
 Kafka: `KafkaApis`.
 """
@@ -15,7 +19,7 @@ import logging
 import re
 from typing import NamedTuple
 
-from thespian.actors import ActorAddress
+from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import Dispatcher
 from messages.apis import (
@@ -30,7 +34,7 @@ from messages.apis import (
     REQUEST_HANDLER,
     TRANSACTIONS,
 )
-from messages.broker import METADATA_CACHE, Forwarded, ForwardedPart
+from messages.broker import METADATA_CACHE, AwaitMetadata, Forwarded, ForwardedPart, MetadataReceived
 from messages.error_codes import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     ILLEGAL_SASL_STATE,
@@ -58,6 +62,10 @@ log = logging.getLogger("kafka.server.KafkaApis")
 
 NAMED_SINCE = 3
 """The first ApiVersions version with the name of the client's software."""
+
+FIRST_METADATA_SECONDS = 5.0
+MOST_HELD = 500
+"""Maximum number of requests that wait for metadata (rule 3): Kafka's default of queued.max.requests."""
 
 _API_VERSIONS = API_BY_REQUEST[ApiVersionsRequest]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
@@ -115,6 +123,10 @@ class RequestHandlerActor(Dispatcher):
         self._refused: set[str] = set()
         """The features that the log has named (rule 2)."""
         self._answerers: dict[str, ActorAddress | None] = {}
+        self._held: dict[int, Forwarded] | None = None
+        """Requests that wait for the first UpdateMetadata (rule 3), by number; None if no request waits any more."""
+        self._numbers = 0
+        self._has_warned = False
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Set the handlers; a handler that the node's roles exclude is None."""
@@ -129,9 +141,42 @@ class RequestHandlerActor(Dispatcher):
             COORDINATOR_FINDER: message.coordinator_finder,
             TRANSACTIONS: message.transaction_coordinator,
         }
+        self._held = None if message.replica_manager is None else {}
+        if self._held is not None:
+            self.send(message.metadata_cache, AwaitMetadata())
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
-        """Forward one request to its handler."""
+        """Forward one request to its handler, or hold it until this broker has metadata (rule 3)."""
+        held, api = self._held, API_BY_REQUEST[type(message.request)]
+        if held is not None and api.awaits_metadata and len(held) < MOST_HELD:
+            self._numbers += 1
+            held[self._numbers] = Forwarded(sender, message)
+            self.set_timer(str(self._numbers), FIRST_METADATA_SECONDS, self._numbers)
+        else:
+            self._forward(message, sender)
+
+    def receiveMsg_MetadataReceived(self, message: MetadataReceived, sender: ActorAddress) -> None:
+        """Forward all held requests; from now on, none waits."""
+        held, self._held = self._held or {}, None
+        for number, waiting in held.items():
+            self.cancel_timer(str(number))
+            self._forward(waiting.request, waiting.client)
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Forward a request that has waited too long for metadata."""
+        waiting = self._held.pop(message.payload, None) if self._held is not None else None
+        if waiting is None:
+            return
+        if not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "[Broker id=%d] This broker has no metadata: the controller has sent no UpdateMetadata since its start."
+                " Requests of clients are answered without it after %g s.",
+                *(self._node_id, FIRST_METADATA_SECONDS),
+            )
+        self._forward(waiting.request, waiting.client)
+
+    def _forward(self, message: ClientRequest, sender: ActorAddress) -> None:
         request = message.request
         api = API_BY_REQUEST[type(request)]
         unserved = UNSERVED.get(type(request))

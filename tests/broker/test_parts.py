@@ -150,7 +150,7 @@ def test_a_topic_is_never_cut_in_two() -> None:
 
 def test_other_messages_are_handled_during_a_large_request(broker: Broker) -> None:
     """However large the LeaderAndIsr, a client's request waits for fewer than `6 * PARTITIONS_AT_ONCE` deliveries."""
-    broker.lead(order("t"))
+    broker.update(known("t"))
     longest = 0
     broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("u", n) for n in range(LARGE)), ()))
     while not any(isinstance(answer.response, LeaderAndIsrResponse) for answer in broker.answers[1:]):

@@ -526,12 +526,12 @@ def test_every_controller_request_is_answered_and_stays_in_the_log_directory(
 ) -> None:
     root = tmp_path_factory.mktemp("wild")
     broker = Broker(root / "data")
-    broker.run()
+    broker.update()
     for request in script:
         stops = bool(request) and isinstance(request[0], tuple)
         answer = broker.stop(*request) if stops else broker.lead(*request)
         assert answer.error_code == NONE
-        assert broker.metadata(*(one[0] for one in request if stops)).controller_id == -1
+        assert broker.metadata(*(one[0] for one in request if stops)).controller_id == CONTROLLER
     assert broker.lead(order("sane", epoch=1)).partition_errors[0].error_code == NONE
     assert [path.name for path in root.iterdir()] == ["data"]
     broker.end()

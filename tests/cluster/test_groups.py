@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
+from messages.error_codes import NONE
+from messages.group_requests import FindCoordinatorRequest
+from messages.requests import MetadataRequest
 from tests.cluster.apache_java import apache_java
 from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
+from tests.wire_client import WireClient
 
 GROUPS = "__consumer_offsets"
 TOPIC = "numbers"
@@ -117,6 +123,27 @@ def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(clu
     until(lambda: cluster.in_sync(GROUPS, 3), what="in sync again", timeout=60)
     assert committed(cluster, group) == len(consumed)
     member.close()
+
+
+def test_the_first_answers_of_a_node_that_starts_have_the_cluster(cluster: Three) -> None:
+    controller = json.loads(cluster.zk.get("/controller")[0])["brokerid"]
+    node = next(node for node in NODES if node != controller)
+    assert committed(cluster, "any") == 0, "the group has a coordinator"
+    cluster.nodes[node].stop()
+    cluster.start(node)
+    with contextlib.ExitStack() as opened:
+
+        def connection() -> WireClient:
+            return opened.enter_context(WireClient("127.0.0.1", cluster.ports[node]))
+
+        asked = MetadataRequest(8, (TOPIC,), False), FindCoordinatorRequest(3, "any")
+        clients = [until(connection, what="a connection", ignore=(OSError,)) for _ in asked]
+        numbers = [client.send(request) for client, request in zip(clients, asked, strict=True)]
+        answers: list[Any] = [client.receive(*each) for client, *each in zip(clients, numbers, asked, strict=True)]
+    metadata, coordinator = answers
+    assert (len(metadata.brokers), metadata.controller_id) == (3, controller)
+    assert [(topic.error_code, len(topic.partitions)) for topic in metadata.topics] == [(NONE, 3)]
+    assert coordinator.error_code == NONE
 
 
 def left(cluster: Three, group: str, records: int, **settings: object) -> None:
