@@ -3,10 +3,8 @@
 Rule 1: the check and the reader of records get the decompressed data as a stream (`compression`, rule 1). The check
         holds at most SPAN bytes of this data in memory, and the reader holds one record.
 Rule 2: the check looks at all lengths and counts, as Kafka's `DefaultRecord.readFrom` does, but not at the contents.
-        The Python code checks consecutive records of one shape (equal layout) together, one byte position at a time.
-        The compiled `_walk.c` checks records faster, and stops at an invalid record, which the Python code then
-        reports. A record costs 10 ns in `_walk.c`, 1,000 ns in Python, and 50 ns in Python if its neighbours have the
-        same shape.
+        The compiled `_walk.c` checks records at 10 ns each, and stops at an invalid record, which the Python code then
+        reports. Without a compiler, Python checks all records, which takes fifty times as long.
 Rule 3: the check is a generator of steps. For a large chunk it yields a function that decompresses the chunk. The
         caller may call this function in another thread, because the decompression libraries release the GIL while they
         work.
@@ -40,28 +38,16 @@ try:
 except ImportError:
     compiled_walk = None  # type: ignore[assignment]
 
-SLICE, COMPILED_SLICE = 500, 50_000
+SLICE, COMPILED_SLICE = 1000, 50_000
 """Number of records that the check reads before it yields."""
 SPAN = 1 << 20
 """Bytes that one call on another thread decompresses."""
 FEW = 16 << 10
 """Compressed bytes up to which the first chunk is decompressed at once: changing threads costs more."""
-FIRST_RUN, LAST_RUN = 16, 1 << 16
-"""Number of records that are compared at once: at first, and at most."""
-
 _LONGEST_INT, _LONGEST_LONG = 5, 10
 """Maximum bytes of a varint of 32 bits and of one of 64."""
 _LONGEST_HEAD = 2 * _LONGEST_INT + 1 + _LONGEST_LONG
 """Maximum bytes of a record's length, attributes, time and offset."""
-_SHORT_OFFSETS = 1 << 13
-"""Offset deltas below this number have varints of one or two bytes."""
-_OFFSETS = (
-    bytes(2 * n if n < 64 else n * 2 & 0x7F | 0x80 for n in range(_SHORT_OFFSETS)),
-    bytes(n * 2 >> 7 for n in range(_SHORT_OFFSETS)),
-)
-"""The first and the second byte of these varints."""
-_LOW, _HIGH = bytes(range(128)), bytes(range(128, 256))
-"""The bytes that end a varint, and those that continue it."""
 
 
 class InvalidRecords(ValueError):
@@ -87,19 +73,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
-
-
-class _Shape(NamedTuple):
-    """The byte layout that all records with the same encoded length have in common.
-
-    It has the positions of the bytes that are equal in all these records, and the positions of times and offsets.
-    """
-
-    size: int
-    equal: tuple[int, ...]
-    varints: tuple[int, ...]
-    offset: int
-    has_key: bool
 
 
 class _Stream:
@@ -304,15 +277,13 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
     if codec == 0 or len(data) <= FEW:
         stream.fill(1)
     keyless: list[int] = []
-    done = steps = 0
-    window = FIRST_RUN
+    done = 0
     walk = compiled_walk
     try:
         while done < count:
-            here = stream.data
             if walk is not None:
                 end = min(count, done + COMPILED_SLICE)
-                read, stream.position, runs = walk(here, stream.position, done, end, codec != 0)
+                read, stream.position, runs = walk(stream.data, stream.position, done, end, codec != 0)
                 for at in range(0, min(len(runs), 2 * MAX_KEYLESS_RANGES + 2), 2):
                     _extend(keyless, runs[at], runs[at + 1])
                 if read == done + COMPILED_SLICE:
@@ -320,28 +291,21 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
                 if read > done:
                     done = read
                     continue
-            end = min(count, done + SLICE)
-            read, stream.position, shape = _walk(here, stream.position, done, end, keyless, codec != 0)
-            if shape is not None:
-                first, most = stream.position, min(window, count - read, (len(here) - stream.position) // shape.size)
-                alike = _alike(here, first, most, shape)
-                if codec:
-                    alike = _in_order(here, first, alike, shape, read)
-                if not shape.has_key:
-                    _extend(keyless, read, read + alike - 1)
-                read, stream.position = read + alike, first + alike * shape.size
-                window = min(LAST_RUN, 4 * window) if alike == window else FIRST_RUN
-            elif read == done and stream.next_record() is None:
-                if stream.wanted <= SPAN:
-                    yield partial(stream.fill, SPAN)
-                else:
-                    if not (yield from _checking_large(stream, done if codec else None)):
-                        _extend(keyless, done, done)
-                    read = done + 1
-            steps += 1
-            if not steps % 4:
+            bounds = stream.next_record()
+            number = done if codec else None
+            if bounds is not None:
+                has_key = _check(stream.data, *bounds, number)
+                stream.position = bounds[1]
+            elif stream.wanted <= SPAN:
+                yield partial(stream.fill, SPAN)
+                continue
+            else:
+                has_key = yield from _checking_large(stream, number)
+            if not has_key:
+                _extend(keyless, done, done)
+            done += 1
+            if not done % SLICE:
                 yield None
-            done = read
     except IndexError as error:
         raise InvalidRecords("Found invalid record structure: a record is cut") from error
     if stream.position == len(stream.data):
@@ -359,93 +323,21 @@ def _extend(ranges: list[int], first: int, last: int) -> None:
         ranges += (first, last)
 
 
-def _walk(
-    data: bytes, position: int, done: int, count: int, keyless: list[int], in_order: bool
-) -> tuple[int, int, _Shape | None]:
-    """Check records one by one, from number `done` at `position` up to number `count`.
+def _check(data: bytes, start: int, end: int, number: int | None) -> bool:
+    """Check the record between `start` and `end`, and return whether it has a key.
 
-    The check stops before an incomplete record. It also stops after three records of equal size: the caller then checks
-    the following records together, as long as they have the same shape. Common lengths are decoded inline: a call would
-    cost as much as the rest of a record.
-
-    Args:
-        in_order: Whether the offsets must be consecutive.
-
-    Returns:
-        (number of the next record, its position, the shape of the previous record if the next record may have the same
-        shape, else None).
+    Its offset delta must be `number`, unless `number` is None.
     """
-    total = len(data)
-    before = equal = 0
-    while done < count:
-        first = position
-        if total - first < _LONGEST_INT and (first == total or not _holds_length(data, first)):
-            break
-        size = data[position]
-        position += 1
-        if size > 127:
-            if data[position] < 128:
-                size += (data[position] - 1) << 7
-                position += 1
-            else:
-                size, position = _length(data, first)
-                size *= 2
-        if size & 1 or size < 0:
-            raise InvalidRecords(f"Invalid record size: {-(size >> 1) - 1}")
-        end = position + (size >> 1)
-        if end > total:
-            return done, first, None
-        start, position = position, position + 1
-        while data[position] > 127:
-            position += 1
-        offset = position + 1
-        if data[offset] < 128:
-            key = position = offset + 1
-        else:
-            position = offset
-            while data[position] > 127:
-                position += 1
-            key = position = position + 1
-        if key - offset > _LONGEST_INT or offset - start > _LONGEST_LONG + 1:
-            raise InvalidRecords("Found invalid record structure: a number has too many bytes")
-        size = data[position]
-        if size > 127:
-            size, position = _varint(data, position)
-            has_key = size >= 0
-            position += max(size, 0)
-        elif size & 1:
-            has_key = False
-            position += 1
-        else:
-            has_key = True
-            position += 1 + (size >> 1)
-        value = position
-        if value < end:
-            size = data[position]
-            position += 1
-            if size > 127:
-                if data[position] < 128:
-                    position += 1 + ((size + ((data[position] - 1) << 7)) >> 1) if not size & 1 else 1
-                else:
-                    size, position = _varint(data, value)
-                    position += max(size, 0)
-            elif not size & 1:
-                position += size >> 1
-        if position != end - 1 or data[position]:
-            _check_headers(data, position, end)
-        if in_order and _varint(data, offset)[0] != done:
-            raise UnexpectedOffsets(f"The offset of record {done} is {_varint(data, offset)[0]} behind the first")
-        if not has_key:
-            _extend(keyless, done, done)
-        done += 1
-        if end - first == before:
-            equal += 1
-            if equal > 1 and compiled_walk is None and not (in_order and done >= _SHORT_OFFSETS):
-                return done, end, _shape(data, first, start, offset, key, value, end, has_key)
-        else:
-            before, equal = end - first, 0
-        position = end
-    return done, position, None
+    _, position = _varint(data, start + 1, _LONGEST_LONG)
+    offset, position = _varint(data, position)
+    key, position = _varint(data, position)
+    value, position = _varint(data, position + max(key, 0))
+    position += max(value, 0)
+    if position != end - 1 or data[position]:
+        _check_headers(data, position, end)
+    if number not in (None, offset):
+        raise UnexpectedOffsets(f"The offset of record {number} is {offset} behind the first")
+    return key >= 0
 
 
 def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
@@ -502,11 +394,6 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
     return key >= 0
 
 
-def _holds_length(data: bytes, position: int) -> bool:
-    """Return whether the varint at `position` ends within `data`; only called when few bytes are left."""
-    return min(data[position:]) < 128
-
-
 def _check_headers(data: bytes, position: int, end: int) -> None:
     """Check the headers of a record from `position` on; the last header must end at `end`, the record's end."""
     if position < end:
@@ -524,58 +411,6 @@ def _check_headers(data: bytes, position: int, end: int) -> None:
         if position == end:
             return
     raise InvalidRecords("Found invalid record structure: the fields of a record do not end where it ends")
-
-
-def _shape(
-    data: bytes, first: int, start: int, offset: int, key: int, value: int, end: int, has_key: bool
-) -> _Shape | None:
-    """Return a record's shape; None if the record has headers, or if the next record has another length."""
-    if data[end - 1] or data[end : end + start - first] != data[first:start]:
-        return None
-    _, after_key = _varint(data, key)
-    size, after_value = _varint(data, value)
-    if after_value + max(size, 0) != end - 1:
-        return None
-    equal = (*range(start - first), *range(key - first, after_key - first))
-    equal += (*range(value - first, after_value - first), end - 1 - first)
-    return _Shape(end - first, equal, (*range(start + 1 - first, key - first),), offset - first, has_key)
-
-
-def _alike(data: bytes, first: int, most: int, shape: _Shape) -> int:
-    """Return the number of consecutive records of this shape from position `first` on; `most` is the maximum.
-
-    `shape` is the shape of the record that ends at `first`.
-    """
-    size = shape.size
-    end = first + most * size
-    for column in shape.equal:
-        found = data[first + column : end : size]
-        wanted = data[first + column - size : first + column - size + 1]
-        if found.count(wanted) != len(found):
-            end = first + (len(found) - len(found.lstrip(wanted))) * size
-    for column in shape.varints:
-        found = data[first + column : end : size]
-        if data[first + column - size] > 127:
-            end = first + (len(found) - len(found.lstrip(_HIGH))) * size
-        elif not found.isascii():
-            end = first + (len(found) - len(found.lstrip(_LOW))) * size
-    return (end - first) // size
-
-
-def _in_order(data: bytes, first: int, count: int, shape: _Shape, number: int) -> int:
-    """Return `count` if the next `count` records have consecutive offset deltas from `number` on, else 0.
-
-    The caller has checked that these records have the shape `shape`. The result is also 0 if the varints of their
-    offset deltas have more than two bytes or different lengths. After a 0 the caller checks the records one by one
-    (`_walk`).
-    """
-    if number >= _SHORT_OFFSETS or shape.varints[-1] != shape.offset + (number >= 64):
-        return 0
-    for byte, wanted in enumerate(_OFFSETS[: 1 if number < 64 else 2]):
-        found = data[first + shape.offset + byte : first + count * shape.size : shape.size]
-        if found != wanted[number : number + count]:
-            return 0
-    return count
 
 
 def _text(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
