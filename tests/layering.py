@@ -129,7 +129,7 @@ LAYERS: dict[str, Layer] = {
         f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " zk_bridge zk_bridge.kazoo_store",
-        others="attrs thespian",
+        others="attrs javaproperties thespian",
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(
