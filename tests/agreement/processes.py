@@ -1,4 +1,4 @@
-"""The stage of processes on a real ZooKeeper: our nodes, Apache's, or brokers of one and controllers of the other.
+"""The cluster of processes on a real ZooKeeper: our nodes, Apache's, or brokers of one and controllers of the other.
 
 Our nodes with replicas are brokers only. Our nodes that may become the controller are also brokers, as all of Apache's
 are. The reason: a broker requests its controlled shutdown at the broker endpoint of the controller.
@@ -21,7 +21,7 @@ from kazoo.exceptions import NoNodeError
 from messages.ask import AskFailed, Question
 from messages.store import CREATE, DELETE, NO_NODE, OK, SET, WriteOp, Znode
 from messages.vocabulary import Message
-from tests.agreement.stage import CONTROLLERS, NODES, ROLES, SETTINGS
+from tests.agreement.cluster import CONTROLLERS, NODES, ROLES, SETTINGS
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
 from tests.wire_client import WireClient
 from zk_bridge import paths
@@ -147,7 +147,7 @@ class Processes:
         self.nodes[node_id] = node
 
     def kill(self, node_id: int) -> None:
-        """See Stage.kill. Delete the znodes of the session at once; ZooKeeper would wait for the session timeout."""
+        """See ScenarioCluster.kill. Delete the session's znodes now; ZooKeeper would wait for its timeout."""
         self.nodes[node_id].kill()
         self._paused.discard(node_id)
         owners = {self.zookeeper.read(path).owner for path in self._names(node_id)} - {0}
@@ -170,11 +170,11 @@ class Processes:
         self.nodes[node_id].send(signal.SIGCONT)
 
     def registered(self, node_id: int) -> bool:
-        """See Stage.registered."""
+        """See ScenarioCluster.registered."""
         return self.exists(paths.broker(node_id))
 
     def candidates(self) -> list[int]:
-        """See Stage.candidates. If the brokers are Apache's, all nodes are candidates."""
+        """See ScenarioCluster.candidates. If the brokers are Apache's, all nodes are candidates."""
         stand = NODES if self._kind.brokers == APACHE else CONTROLLERS
         return [each for each in stand if each not in self._paused and self.nodes[each].process.poll() is None]
 
@@ -223,7 +223,7 @@ class Processes:
             self._asking.append(client)
 
     def call(self, node_id: int, request: Message) -> Message | None:
-        """See Stage.call."""
+        """See ScenarioCluster.call."""
         try:
             with WireClient("127.0.0.1", self.ports[node_id], timeout=15) as client:
                 return client.call(request)
@@ -231,12 +231,12 @@ class Processes:
             return None
 
     def run(self, seconds: float) -> None:
-        """See Stage.run."""
+        """See ScenarioCluster.run."""
         ends = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= ends, seconds)
 
     def until(self, good: Callable[[], bool], seconds: float) -> bool:
-        """See Stage.until."""
+        """See ScenarioCluster.until."""
         ends = time.monotonic() + seconds
         while not good():
             if time.monotonic() > ends:
@@ -245,32 +245,32 @@ class Processes:
         return True
 
 
-class Stages:
+class ClusterPool:
     """A pool of one cluster, which consecutive scenarios of the same kind and settings share."""
 
     def __init__(self, place: Path, jars: Path | None = None) -> None:
         self._place, self._jars = place, jars
         self._wanted: tuple[object, ...] = ()
-        self._stage: Processes | None = None
+        self._cluster: Processes | None = None
         self._count = 0
 
     @contextlib.contextmanager
     def on(self, kind: str, settings: tuple[tuple[str, str], ...] = ()) -> Iterator[Processes]:
         """Yield a cluster of this kind: the current one if it fits and nothing failed on it, otherwise a new one."""
-        if self._stage is None or self._wanted != (kind, settings):
+        if self._cluster is None or self._wanted != (kind, settings):
             self.end()
             self._count += 1
-            self._stage = Processes(self._place / f"{self._count}", KINDS[kind], self._jars, settings)
+            self._cluster = Processes(self._place / f"{self._count}", KINDS[kind], self._jars, settings)
             self._wanted = (kind, settings)
-            self._stage.begin()
+            self._cluster.begin()
         try:
-            yield self._stage
+            yield self._cluster
         except BaseException:
             self.end()
             raise
 
     def end(self) -> None:
         """End the current cluster, if there is one."""
-        if self._stage is not None:
-            self._stage.end()
-        self._stage = None
+        if self._cluster is not None:
+            self._cluster.end()
+        self._cluster = None

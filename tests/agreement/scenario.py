@@ -5,8 +5,8 @@ Rule 1: a scenario is a text with a dividing line. Above it are the lines of ste
         has its changes in ZooKeeper and in the logs. At the end are the differences between the end and the beginning.
         A cluster with only Apache Kafka 3.9.1 was recorded.
 Rule 2: a step is an action of the simulation (`actors.simulation.actions`) or an entry of `STEPS`. It takes words and
-        the stage (`tests.agreement.stage`) that runs it, so all kinds of clusters run the same steps. `@` is replaced
-        by the scenario's name and a hyphen, so that topic names are unique. The reason is trap T14: after a deletion
+        the cluster (`tests.agreement.cluster`), so all kinds of clusters run the same steps. `@` is replaced by the
+        scenario's name and a hyphen, so that topic names are unique. The reason is trap T14: after a deletion
         was ineligible, 3.9.1 does not delete a later topic of that name.
 Rule 3: nodes 0, 1 and 2 hold the replicas. Nodes 3 and 4 may become the controller; node 3 is the controller at the
         beginning of a scenario.
@@ -44,7 +44,7 @@ from messages.requests import MetadataRequest
 from messages.store import CREATE, DELETE, WriteOp
 from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches
-from tests.agreement.stage import CONTROLLERS, Stage
+from tests.agreement.cluster import CONTROLLERS, ScenarioCluster
 from tests.agreement.tree import changed, difference, tree, without_queued, without_terms
 from zk_bridge import paths
 from zk_bridge.znodes.controller import decode_controller
@@ -72,62 +72,62 @@ class Disagreement(AssertionError):
 # ---------------------------------------------------------------------------------------------------- steps
 
 
-def office(stage: Stage) -> int | None:
+def office(cluster: ScenarioCluster) -> int | None:
     """Return the controller's id in /controller; None without a controller."""
-    data = stage.zookeeper.read(paths.CONTROLLER).data
+    data = cluster.zookeeper.read(paths.CONTROLLER).data
     return None if data is None else decode_controller(paths.CONTROLLER, data)
 
 
-def wait(stage: Stage, good: Callable[[], bool], what: str) -> None:
+def wait(cluster: ScenarioCluster, good: Callable[[], bool], what: str) -> None:
     """Let time pass until `good()` is true. Raises Disagreement after PATIENCE seconds."""
-    if not stage.until(good, PATIENCE):
+    if not cluster.until(good, PATIENCE):
         raise Disagreement(f"{what}: not within {PATIENCE:g} s")
 
 
-def _start(stage: Stage, node: str) -> None:
+def _start(cluster: ScenarioCluster, node: str) -> None:
     """Start a node and wait until it is registered and responds."""
-    stage.start(int(node))
+    cluster.start(int(node))
 
     def answers() -> bool:
-        return stage.registered(int(node)) and stage.call(int(node), MetadataRequest(9, (), False)) is not None
+        return cluster.registered(int(node)) and cluster.call(int(node), MetadataRequest(9, (), False)) is not None
 
-    wait(stage, answers, f"node {node} is registered, and answers")
+    wait(cluster, answers, f"node {node} is registered, and answers")
 
 
-def seat(stage: Stage, node: str) -> None:
+def seat(cluster: ScenarioCluster, node: str) -> None:
     """Make a node the controller: pause all other candidates and delete /controller."""
-    others = [each for each in stage.candidates() if each != int(node)]
-    if office(stage) == int(node):
+    others = [each for each in cluster.candidates() if each != int(node)]
+    if office(cluster) == int(node):
         return
     for each in others:
-        stage.pause(each)
-    stage.write(WriteOp(DELETE, paths.CONTROLLER))
-    wait(stage, lambda: office(stage) == int(node), f"node {node} is the controller")
+        cluster.pause(each)
+    cluster.write(WriteOp(DELETE, paths.CONTROLLER))
+    wait(cluster, lambda: office(cluster) == int(node), f"node {node} is the controller")
     for each in others:
-        stage.resume(each)
+        cluster.resume(each)
 
 
-def _fall(stage: Stage) -> None:
+def _fall(cluster: ScenarioCluster) -> None:
     """Kill the controller; NONE_TEXT in /controller prevents an election until `seat` deletes it."""
-    fallen = office(stage)
+    fallen = office(cluster)
     assert fallen in CONTROLLERS
-    stage.pause(fallen)
+    cluster.pause(fallen)
     held = json.dumps({"version": 1, "brokerid": NONE_TEXT, "timestamp": "0"}).encode()
-    stage.write(WriteOp(DELETE, paths.CONTROLLER), WriteOp(CREATE, paths.CONTROLLER, held))
-    stage.kill(fallen)
+    cluster.write(WriteOp(DELETE, paths.CONTROLLER), WriteOp(CREATE, paths.CONTROLLER, held))
+    cluster.kill(fallen)
 
 
-def _see(stage: Stage, path: str, field: str, wanted: str) -> None:
+def _see(cluster: ScenarioCluster, path: str, field: str, wanted: str) -> None:
     """Wait until a field of a znode's JSON has a value; this shows that an operation is under way."""
 
     def seen() -> bool:
-        data = stage.zookeeper.read(path).data
+        data = cluster.zookeeper.read(path).data
         return bool(data) and json.loads(data).get(field) == json.loads(wanted)
 
-    wait(stage, seen, f"{path} has {field} {wanted}")
+    wait(cluster, seen, f"{path} has {field} {wanted}")
 
 
-def _produce(stage: Stage, topic: str, number: str, *values: str) -> None:
+def _produce(cluster: ScenarioCluster, topic: str, number: str, *values: str) -> None:
     """Write records with acks=all; each must be acknowledged before the next is sent."""
     partition = TopicPartition(topic, int(number))
     for value in values:
@@ -135,22 +135,22 @@ def _produce(stage: Stage, topic: str, number: str, *values: str) -> None:
         request = ProduceRequest(8, None, -1, 10_000, (ProducePartition(partition, batch),))
 
         def acknowledged(request: ProduceRequest = request) -> bool:
-            leader = _leader(stage, partition)
-            answer = None if leader is None else stage.call(leader, request)
+            leader = _leader(cluster, partition)
+            answer = None if leader is None else cluster.call(leader, request)
             return isinstance(answer, ProduceResponse) and answer.partitions[0].error_code == NONE
 
-        wait(stage, acknowledged, f"{value} is acknowledged")
+        wait(cluster, acknowledged, f"{value} is acknowledged")
 
 
-def _cancel(stage: Stage, topic: str, number: str) -> None:
+def _cancel(cluster: ScenarioCluster, topic: str, number: str) -> None:
     """Send the controller a request to cancel a reassignment."""
     part = ReassignablePartition(int(number), None)
-    stage.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
+    cluster.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
 
 
-def _ask_elect(stage: Stage, topic: str, number: str) -> None:
+def _ask_elect(cluster: ScenarioCluster, topic: str, number: str) -> None:
     """Send the controller a request to elect the preferred leader."""
-    stage.ask_controller(ElectLeadersRequest(2, (ElectableTopic(topic, (int(number),)),), 15_000))
+    cluster.ask_controller(ElectLeadersRequest(2, (ElectableTopic(topic, (int(number),)),), 15_000))
 
 
 STEPS: dict[str, Callable[..., None]] = {
@@ -167,7 +167,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "ask-elect": _ask_elect,
     "produce": _produce,
 }
-"""The steps of scenarios: first word -> the function that runs the step on a stage with the other words."""
+"""The steps of scenarios: first word -> the function that runs the step on a cluster with the other words."""
 
 
 # ---------------------------------------------------------------------------------------------------- scenarios
@@ -235,14 +235,14 @@ INTERRUPTED = [
 
 
 class Play:
-    """A run of a scenario on a stage."""
+    """A run of a scenario on a cluster."""
 
-    def __init__(self, stage: Stage, scenario: Scenario) -> None:
-        self.stage = stage
+    def __init__(self, cluster: ScenarioCluster, scenario: Scenario) -> None:
+        self.cluster = cluster
         self.scenario = scenario
         self._written: set[TopicPartition] = set()
-        seat(stage, str(CONTROLLERS[0]))
-        self._epoch = int(stage.zookeeper.read(paths.CONTROLLER_EPOCH).data or b"0")
+        seat(cluster, str(CONTROLLERS[0]))
+        self._epoch = int(cluster.zookeeper.read(paths.CONTROLLER_EPOCH).data or b"0")
         self._began = self._before = self.look()
         assert paths.DELETE_TOPICS in self._began
         assert not any(path.startswith((f"{paths.TOPICS}/", f"{paths.DELETE_TOPICS}/")) for path in self._began)
@@ -274,7 +274,7 @@ class Play:
                 before, seen = seen, self.look()
                 return alike(seen, last) == alike(wanted, last) == alike(before, last)
 
-            if not self.stage.until(as_wanted, PATIENCE):
+            if not self.cluster.until(as_wanted, PATIENCE):
                 otherwise = difference(alike(wanted, last), alike(seen, last))
                 raise Disagreement("\n".join((f"{self.scenario.name}, otherwise after {line!r}:", *otherwise)))
 
@@ -289,38 +289,38 @@ class Play:
                 seen.append(self.look())
                 return len(seen) >= QUIET and all(each == seen[-1] for each in seen[-QUIET:])
 
-            wait(self.stage, idle_violations, f"{line!r} comes to rest")
+            wait(self.cluster, idle_violations, f"{line!r} comes to rest")
             changes.append(difference(self._before, seen[-1]))
             self._before = seen[-1]
         return self.scenario.outcome_of([*changes, difference(self._began, self._before)])
 
     def look(self) -> dict[str, str]:
         """Return the data of compared znodes, and the records of the existing partitions that `produce` wrote to."""
-        held = tree(self.stage.zookeeper.walk(), self._epoch)
+        held = tree(self.cluster.zookeeper.walk(), self._epoch)
         for path in self.scenario.aside:
             held.pop(path, None)
         there = [each for each in sorted(self._written) if paths.partition_state(each) in held]
         return held | {str(partition): self._read(partition) for partition in there}
 
     def _change_controllers(self, seconds: float) -> None:
-        self.stage.run(seconds)
-        fallen = office(self.stage)
-        _fall(self.stage)
+        self.cluster.run(seconds)
+        fallen = office(self.cluster)
+        _fall(self.cluster)
         (other,) = set(CONTROLLERS) - {fallen}
-        seat(self.stage, str(other))
-        _start(self.stage, str(fallen))
+        seat(self.cluster, str(other))
+        _start(self.cluster, str(fallen))
 
     def _do(self, line: str) -> None:
         for step in line.split(";"):
             name, *words = step.split()
-            STEPS[name](self.stage, *words)
+            STEPS[name](self.cluster, *words)
             if name == "produce":
                 self._written.add(TopicPartition(words[0], int(words[1])))
 
     def _read(self, partition: TopicPartition) -> str:
-        leader = _leader(self.stage, partition)
+        leader = _leader(self.cluster, partition)
         request = FetchRequest(11, -1, 0, 0, (FetchPartition(partition, 0, MOST_BYTES),), MOST_BYTES)
-        answer = None if leader is None else self.stage.call(leader, request)
+        answer = None if leader is None else self.cluster.call(leader, request)
         if not isinstance(answer, FetchResponse) or not answer.partitions or answer.partitions[0].error_code != NONE:
             return "cannot be read"
         data = answer.partitions[0].body.data if answer.partitions[0].body.size else b""
@@ -331,7 +331,7 @@ class Play:
         return f"holds {' '.join(found)}".rstrip()
 
 
-def _leader(stage: Stage, partition: TopicPartition) -> int | None:
-    data = stage.zookeeper.read(paths.partition_state(partition)).data
+def _leader(cluster: ScenarioCluster, partition: TopicPartition) -> int | None:
+    data = cluster.zookeeper.read(paths.partition_state(partition)).data
     leader = -1 if data is None else int(json.loads(data)["leader"])
     return None if leader < 0 else leader

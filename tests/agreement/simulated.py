@@ -10,8 +10,8 @@ import attrs
 from actors.runtime.trace.silence import silent
 from actors.simulation.simulated_cluster import DOWN, UP, Cluster
 from messages.vocabulary import Message
+from tests.agreement.cluster import BROKERS, CONTROLLERS, NODES, ROLES, SETTINGS
 from tests.agreement.scenario import Play, Scenario
-from tests.agreement.stage import BROKERS, CONTROLLERS, NODES, ROLES, SETTINGS
 from zk_bridge import paths
 
 FLAGS = {"true": True, "false": False}
@@ -33,27 +33,27 @@ class Paper(Cluster):
         assert self.until(lambda: self.exists(paths.CONTROLLER), 30)
 
     def kill(self, node_id: int, power: bool = False) -> None:
-        """See Stage.kill."""
+        """See ScenarioCluster.kill."""
         self.expire(node_id)
         super().kill(node_id, power)
 
     def registered(self, node_id: int) -> bool:
-        """See Stage.registered."""
+        """See ScenarioCluster.registered."""
         return self.exists(paths.broker(node_id)) and self.machines[node_id].state != DOWN
 
     def candidates(self) -> list[int]:
-        """See Stage.candidates."""
+        """See ScenarioCluster.candidates."""
         return [node_id for node_id in CONTROLLERS if self.machines[node_id].state == UP]
 
     def call(self, node_id: int, request: Message) -> Message | None:
-        """See Stage.call."""
+        """See ScenarioCluster.call."""
         answers: list[Message | None] = []
         self.ask(node_id, request, answers.append, 15.0)
         self.run_until(lambda: answers, 20.0)
         return answers[0] if answers else None
 
     def until(self, good: Callable[[], bool], seconds: float) -> bool:
-        """See Stage.until."""
+        """See ScenarioCluster.until."""
         ends = self.now + seconds
         while not good():
             if self.now > ends:
@@ -65,8 +65,8 @@ class Paper(Cluster):
 def check_simulated(scenario: Scenario, place: Path, falling: float | None = None) -> None:
     """Run a scenario on a simulated cluster and compare it with Apache's outcome; see Play.check."""
     with silent():
-        stage = Paper(place, scenario.settings)
+        cluster = Paper(place, scenario.settings)
         try:
-            Play(stage, scenario).check(falling)
+            Play(cluster, scenario).check(falling)
         finally:
-            stage.close()
+            cluster.close()

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.agreement.processes import Processes, Stages
+from tests.agreement.cluster import BROKERS
+from tests.agreement.processes import ClusterPool, Processes
 from tests.agreement.scenario import INTERRUPTED, SCENARIOS, STEPS, Play, Scenario, office, seat
 from tests.agreement.simulated import check_simulated
-from tests.agreement.stage import BROKERS
 from tests.agreement.tree import changed, difference, tree, without_queued, without_terms
 from tests.cluster.load import Load, records
 from tests.simulation.test_scenarios import situations
@@ -37,15 +37,15 @@ def named(names: list[str]) -> list[Scenario]:
 
 
 @pytest.fixture(scope="module")
-def stages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stages]:
-    made = Stages(tmp_path_factory.mktemp("stages"))
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterPool]:
+    made = ClusterPool(tmp_path_factory.mktemp("pool"))
     yield made
     made.end()
 
 
 @pytest.fixture(scope="module")
-def mixed_stages(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Stages]:
-    made = Stages(tmp_path_factory.mktemp("stages"), apache_jars)
+def mixed_clusters(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[ClusterPool]:
+    made = ClusterPool(tmp_path_factory.mktemp("pool"), apache_jars)
     yield made
     made.end()
 
@@ -61,68 +61,68 @@ def test_simulated_with_a_controller_lost_in_the_middle(scenario: Scenario, tmp_
 
 
 @pytest.mark.parametrize("scenario", named(REAL), ids=lambda each: each.name)
-def test_on_nodes_of_ours(scenario: Scenario, stages: Stages) -> None:
-    with stages.on("ours") as stage:
-        Play(stage, scenario).check()
+def test_on_nodes_of_ours(scenario: Scenario, pool: ClusterPool) -> None:
+    with pool.on("ours") as cluster:
+        Play(cluster, scenario).check()
 
 
 @pytest.mark.apache
 @pytest.mark.parametrize("kind", ["ours-under-apache", "apache-under-ours"])
-def test_against_apache(kind: str, mixed_stages: Stages) -> None:
+def test_against_apache(kind: str, mixed_clusters: ClusterPool) -> None:
     for scenario in named(BESIDE_APACHE):
-        with mixed_stages.on(kind) as stage:
-            Play(stage, scenario).check()
+        with mixed_clusters.on(kind) as cluster:
+            Play(cluster, scenario).check()
 
 
 @pytest.mark.apache
-def test_the_controller_moves_from_apache_to_ours_and_back_under_load(mixed_stages: Stages, kcat: str) -> None:
+def test_the_controller_moves_from_apache_to_ours_and_back_under_load(mixed_clusters: ClusterPool, kcat: str) -> None:
     """The controllers are Apache's, ours, Apache's, ours. Each creates a topic, and each move raises the epoch by one.
 
     No acknowledged record is lost, and no partition changes its leader, leader epoch or ISR.
     """
-    with mixed_stages.on("apache-under-ours") as stage:
-        seat(stage, "0")
-        first = controller_epoch(stage)
-        do(stage, "create moved 0,1,2 1,2,0 2,0,1")
+    with mixed_clusters.on("apache-under-ours") as cluster:
+        seat(cluster, "0")
+        first = controller_epoch(cluster)
+        do(cluster, "create moved 0,1,2 1,2,0 2,0,1")
         led = [{"leader": leader, "leader_epoch": 0, "isr": [0, 1, 2]} for leader in (0, 1, 2)]
-        until(lambda: states(stage, "moved"), lambda seen: seen == led, "led")
-        load = Load(",".join(f"127.0.0.1:{stage.ports[node]}" for node in BROKERS), "moved")
+        until(lambda: states(cluster, "moved"), lambda seen: seen == led, "led")
+        load = Load(",".join(f"127.0.0.1:{cluster.ports[node]}" for node in BROKERS), "moved")
         load.until_acknowledged(200)
         for count, node in enumerate((3, 1, 4), 1):
             with ThreadPoolExecutor(1) as pool:
-                moving = pool.submit(seat, stage, str(node))
+                moving = pool.submit(seat, cluster, str(node))
                 while not moving.done():
                     load.until_acknowledged(len(load.acknowledged) + 1)
             moving.result()
-            assert office(stage) == node
-            assert controller_epoch(stage) == first + count
-            do(stage, f"create under-{node} 0,1")
-            until(lambda node=node: states(stage, f"under-{node}"), what=f"{node} does its work")
+            assert office(cluster) == node
+            assert controller_epoch(cluster) == first + count
+            do(cluster, f"create under-{node} 0,1")
+            until(lambda node=node: states(cluster, f"under-{node}"), what=f"{node} does its work")
             load.until_acknowledged(len(load.acknowledged) + 200)
-            assert states(stage, "moved") == led
+            assert states(cluster, "moved") == led
         load.settle()
-        read = [value for _, _, value in records(f"127.0.0.1:{stage.ports[0]}", "moved")]
+        read = [value for _, _, value in records(f"127.0.0.1:{cluster.ports[0]}", "moved")]
         assert set(load.acknowledged) <= set(read)
         assert len(read) == len(set(read))
         for topic in ("moved", "under-3", "under-1", "under-4"):
-            do(stage, f"delete {topic}")
-            until(lambda topic=topic: not stage.exists(f"/brokers/topics/{topic}"), what=f"{topic} is deleted")
+            do(cluster, f"delete {topic}")
+            until(lambda topic=topic: not cluster.exists(f"/brokers/topics/{topic}"), what=f"{topic} is deleted")
 
 
-def do(stage: Processes, step: str) -> None:
+def do(cluster: Processes, step: str) -> None:
     name, *words = step.split()
-    STEPS[name](stage, *words)
+    STEPS[name](cluster, *words)
 
 
-def controller_epoch(stage: Processes) -> int:
-    return int(stage.zookeeper.read("/controller_epoch").data or b"0")
+def controller_epoch(cluster: Processes) -> int:
+    return int(cluster.zookeeper.read("/controller_epoch").data or b"0")
 
 
-def states(stage: Processes, topic: str) -> list[dict[str, Any]]:
+def states(cluster: Processes, topic: str) -> list[dict[str, Any]]:
     """Return the leader, the leader epoch and the sorted ISR of each partition."""
     found = [
         json.loads(data)
-        for path, data in sorted(stage.zookeeper.walk())
+        for path, data in sorted(cluster.zookeeper.walk())
         if path.startswith(f"/brokers/topics/{topic}/") and path.endswith("/state") and data
     ]
     return [{**{name: each[name] for name in ("leader", "leader_epoch")}, "isr": sorted(each["isr"])} for each in found]

@@ -16,7 +16,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from actors.core.topic.topic_name import GROUP_METADATA
 from tests.cluster.processes import OurNode, free_ports
 from tests.soak import load
-from tests.soak.sight import Sight, complaints, look
+from tests.soak.cluster_state import ClusterState, look, problems
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -47,7 +47,7 @@ class Soak:
     """Topics that were deleted and not created again."""
     load: load.Load | None = None
     """Writes records during the soak."""
-    seen: Sight | None = None
+    seen: ClusterState | None = None
     """Snapshot of the cluster when it last was idle and had no errors."""
     began: float = attrs.field(factory=time.monotonic)
 
@@ -158,18 +158,18 @@ class Soak:
         self.load = load.Load(",".join(f"127.0.0.1:{port}" for port in self.ports.values()))
         self.load.go_on()
 
-    def check_records(self, sight: Sight) -> list[str]:
+    def check_records(self, cluster_state: ClusterState) -> list[str]:
         """Return the errors in the records of a cluster whose state has no errors."""
         if self.load is None:
             return []
-        states = [sight.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
+        states = [cluster_state.states[load.TOPIC, number] for number in range(len(load.ASSIGNMENT))]
         if any(state.leader < 0 or len(state.isr) < load.MIN_INSYNC for state in states):
             return self.load.failures  # the high watermark does not move, and may be below offsets that were read
         if self.load.undecided:
             return [f"{self.load.undecided} records are undecided"]
         acknowledged = {partition: dict(values) for partition, values in self.load.acknowledged.items()}
-        found = load.complaints(acknowledged, self.load.read_back(10)) + self.load.failures
-        self.say(f"{sum(map(len, acknowledged.values()))} records acknowledged, {len(found)} complaints")
+        found = load.problems(acknowledged, self.load.read_back(10)) + self.load.failures
+        self.say(f"{sum(map(len, acknowledged.values()))} records acknowledged, {len(found)} problems")
         return found
 
     # ---------------------------------------------------------------------------------------------- checks
@@ -185,12 +185,12 @@ class Soak:
             fallen = [node for node, running in self.nodes.items() if running.process.poll() is not None]
             assert not fallen, f"nodes {fallen} have ended: {self.nodes[fallen[0]].output[-2000:]}"
             try:
-                sight = look(self.zk, up, self.deleted, len(up) == NODES, self.thawed)
-                found = complaints(sight, self.seen) or self.check_records(sight)
+                cluster_state = look(self.zk, up, self.deleted, len(up) == NODES, self.thawed)
+                found = problems(cluster_state, self.seen) or self.check_records(cluster_state)
             except (KafkaException, KazooException, OSError, ValueError) as error:
                 return [f"{type(error).__name__}: {error}"]
             if not found:
-                self.seen = sight
+                self.seen = cluster_state
             return found
 
         until(wrong, lambda found: not found, "a cluster at rest", REST_SECONDS)
@@ -219,7 +219,7 @@ def stop_and_start(soak: Soak) -> None:
 
 
 def pause(soak: Soak) -> None:
-    """Suspend a node; `wear` resumes it before or after its session expires."""
+    """Suspend a node; `inject_faults` resumes it before or after its session expires."""
     running = sorted(set(soak.nodes) - soak.frozen)
     if running:
         soak.freeze(soak.chance.choice(running))
@@ -271,7 +271,7 @@ ACTIONS: dict[Callable[[Soak], None], int] = {
 """Action -> its relative frequency."""
 
 
-def wear(soak: Soak) -> None:
+def inject_faults(soak: Soak) -> None:
     """Run three to six actions, resume or start most other nodes, and wait until the cluster has no errors."""
     for _ in range(soak.chance.randint(3, 6)):
         (action,) = soak.chance.choices(list(ACTIONS), list(ACTIONS.values()))

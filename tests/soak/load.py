@@ -26,7 +26,7 @@ Row = tuple[int, bytes]
 """A record: (offset, value)."""
 
 
-def complaints(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[int, Sequence[Row]]) -> list[str]:
+def problems(acknowledged: Mapping[int, Mapping[int, bytes]], read: Mapping[int, Sequence[Row]]) -> list[str]:
     """Return the errors in the records read from each partition, compared with the acknowledged offsets and values."""
     found = []
     for partition, rows in read.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agreement.processes import KINDS, Stages
+from tests.agreement.processes import KINDS, ClusterPool
 from tests.agreement.scenario import INTERRUPTED, SCENARIOS, Disagreement, Play, Scenario, write
 from tests.agreement.simulated import check_simulated
 
@@ -36,13 +36,13 @@ def test_every_kind_does_what_apache_did(
     if rewriting and kind != "apache":
         pytest.skip("Apache alone writes the scenarios")
     faulthandler.cancel_dump_traceback_later()  # the limit for other tests does not apply; each wait has a deadline
-    stages = Stages(tmp_path, apache_jars)
+    pool = ClusterPool(tmp_path, apache_jars)
     otherwise = []
     try:
         for scenario in SCENARIOS:
             try:
-                with stages.on(kind, scenario.settings) as stage:
-                    play = Play(stage, scenario)
+                with pool.on(kind, scenario.settings) as cluster:
+                    play = Play(cluster, scenario)
                     if rewriting:
                         write(scenario, play.record())
                     else:
@@ -50,5 +50,5 @@ def test_every_kind_does_what_apache_did(
             except Disagreement as found:
                 otherwise.append(str(found))
     finally:
-        stages.end()
+        pool.end()
     assert not otherwise, "\n\n".join(otherwise)

@@ -232,7 +232,7 @@ def write(producer: Producer, count: int) -> None:
     assert producer.flush(60) == 0
 
 
-def wear(cluster: Three, readers: list[Reader], seconds: float) -> None:
+def inject_faults(cluster: Three, readers: list[Reader], seconds: float) -> None:
     """Kill coordinators for this time, and check the committed offsets of each group after each kill."""
     ends, rounds = time.monotonic() + seconds, 0
     writing = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
@@ -277,4 +277,4 @@ def test_committed_offsets_survive_the_kills_of_their_coordinators(
         cluster.create(TOPIC, PARTITIONS)
         java = Java(apache_jars, tmp_path / "java", cluster.bootstrap)
         readers: list[Reader] = [Librdkafka(cluster.bootstrap), KafkaPython(cluster.bootstrap), java]
-        wear(cluster, readers, pytestconfig.getoption("soak_seconds") / 3)
+        inject_faults(cluster, readers, pytestconfig.getoption("soak_seconds") / 3)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.processes import run_ours
-from tests.soak.trio import APACHE, OURS, Trio, wear
+from tests.soak.trio import APACHE, OURS, Trio, inject_faults
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 ROUNDS_IN_TEN_MINUTES = 20
@@ -38,7 +38,7 @@ def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
     rounds = max(FEWEST, round(ROUNDS_IN_TEN_MINUTES * min(1.0, seconds / 600)))
     with EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False) as server:
         with Trio.running(tmp_path / "cluster", server.connect_string, kinds, jars, random.Random(seed)) as trio:
-            wear(trio, rounds)
+            inject_faults(trio, rounds)
             trio.check()
             for node, kind in enumerate(kinds):
                 if kind == OURS:

@@ -16,8 +16,8 @@ import pytest
 
 from tests.cluster.processes import run_ours
 from tests.soak import load
-from tests.soak.cluster import NODES, Soak, end, wear
-from tests.soak.sight import Metadata, Sight, State, complaints
+from tests.soak.cluster import NODES, Soak, end, inject_faults
+from tests.soak.cluster_state import ClusterState, Metadata, State, problems
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -51,7 +51,7 @@ def test_a_cluster_under_faults_recovers_and_replays(soak: Soak, pytestconfig: p
     ends = time.monotonic() + pytestconfig.getoption("soak_seconds")
     rounds = 0
     while time.monotonic() < ends:
-        wear(soak)
+        inject_faults(soak)
         rounds += 1
     end(soak)
     assert rounds
@@ -79,12 +79,12 @@ def unwanted(said: str) -> list[str]:
 # --------------------------------------------------------------------------------------------- tests of the checks
 
 
-def good() -> Sight:
+def good() -> ClusterState:
     """Return a snapshot without errors. Nodes 0 and 1 are up; node 2, the only replica of u-0, is down."""
     reported = Metadata(
         0, {("t", 0): 0, ("u", 0): -1}, {("t", 0): (2, 0, 1), ("u", 0): (2,)}, {("t", 0): (0, 1), ("u", 0): (2,)}
     )
-    return Sight(
+    return ClusterState(
         up=frozenset({0, 1}),
         registered=frozenset({0, 1}),
         controller=0,
@@ -99,21 +99,21 @@ def good() -> Sight:
 
 
 def test_a_cluster_at_rest_causes_no_complaint() -> None:
-    assert complaints(good()) == []
-    assert complaints(good(), good()) == []
+    assert problems(good()) == []
+    assert problems(good(), good()) == []
 
 
-def with_state(**changed: object) -> Sight:
+def with_state(**changed: object) -> ClusterState:
     states = {**good().states, ("t", 0): attrs.evolve(good().states["t", 0], **changed)}
     return attrs.evolve(good(), states=states)
 
 
-def reported(**changed: object) -> Sight:
+def reported(**changed: object) -> ClusterState:
     return attrs.evolve(good(), metadata={**good().metadata, 1: attrs.evolve(good().metadata[1], **changed)})
 
 
 @pytest.mark.parametrize(
-    ("sight", "complaint"),
+    ("cluster_state", "problem"),
     [
         (attrs.evolve(good(), registered=frozenset({0, 1, 2})), "registered are [0, 1, 2]"),
         (attrs.evolve(good(), registered=frozenset({0})), "registered are [0]"),
@@ -140,18 +140,18 @@ def reported(**changed: object) -> Sight:
         (attrs.evolve(good(), directories={**good().directories, 0: frozenset({("t", 0), ("x", 1)})}), "('x', 1)"),
     ],
 )
-def test_every_error_is_reported(sight: Sight, complaint: str) -> None:
-    found = complaints(sight)
-    assert [each for each in found if complaint in each], found
+def test_every_error_is_reported(cluster_state: ClusterState, problem: str) -> None:
+    found = problems(cluster_state)
+    assert [each for each in found if problem in each], found
 
 
 def test_epochs_grow_by_one_at_each_write_and_never_back() -> None:
-    assert complaints(attrs.evolve(good(), epoch=5, epoch_version=4), good()) == []
-    (jump,) = complaints(attrs.evolve(good(), epoch=5, epoch_version=3), good())
+    assert problems(attrs.evolve(good(), epoch=5, epoch_version=4), good()) == []
+    (jump,) = problems(attrs.evolve(good(), epoch=5, epoch_version=3), good())
     assert jump == "/controller_epoch grew from 3 to 5 by 1 writes"
-    (back,) = complaints(with_state(controller_epoch=2, leader_epoch=2, version=2), good())
+    (back,) = problems(with_state(controller_epoch=2, leader_epoch=2, version=2), good())
     assert back == "('t', 0): the controller epoch went back"
-    assert complaints(with_state(controller_epoch=2, leader_epoch=0, version=0, created=1), good()) == []
+    assert problems(with_state(controller_epoch=2, leader_epoch=0, version=0, created=1), good()) == []
 
 
 def test_leader_epochs_grow_at_each_election_and_never_back() -> None:
@@ -159,22 +159,22 @@ def test_leader_epochs_grow_at_each_election_and_never_back() -> None:
     ours = good().states["t", 0]
     for leader, epoch, version in ((ours.leader, 1, 5), (ours.leader, 2, 2), (1, 2, 4)):
         now = with_state(leader=leader, leader_epoch=epoch, version=version)
-        assert not [each for each in complaints(now, good()) if "elections" in each]
+        assert not [each for each in problems(now, good()) if "elections" in each]
     for leader, epoch, version in ((ours.leader, 3, 2), (1, 1, 2), (ours.leader, 0, 2)):
         now = with_state(leader=leader, leader_epoch=epoch, version=version)
-        assert [each for each in complaints(now, good()) if "elections" in each]
+        assert [each for each in problems(now, good()) if "elections" in each]
 
 
 RECORDS = {0: [(0, b"a"), (1, b"b")], 1: [(0, b"c")]}
 
 
 def test_records_that_are_as_they_were_acknowledged_cause_no_complaint() -> None:
-    assert load.complaints({0: {0: b"a", 1: b"b"}, 1: {0: b"c"}}, RECORDS) == []
-    assert load.complaints({0: {1: b"b"}}, RECORDS) == [], "what was not acknowledged may be there"
+    assert load.problems({0: {0: b"a", 1: b"b"}, 1: {0: b"c"}}, RECORDS) == []
+    assert load.problems({0: {1: b"b"}}, RECORDS) == [], "what was not acknowledged may be there"
 
 
 @pytest.mark.parametrize(
-    ("acknowledged", "read", "complaint"),
+    ("acknowledged", "read", "problem"),
     [
         ({0: {2: b"z"}}, RECORDS, "0: b'z' acknowledged at 2, where None is"),
         ({0: {1: b"z"}}, RECORDS, "0: b'z' acknowledged at 1, where b'b' is"),
@@ -183,6 +183,6 @@ def test_records_that_are_as_they_were_acknowledged_cause_no_complaint() -> None
     ],
 )
 def test_records_that_are_lost_moved_or_doubled_are_complained_of(
-    acknowledged: dict[int, dict[int, bytes]], read: dict[int, list[load.Row]], complaint: str
+    acknowledged: dict[int, dict[int, bytes]], read: dict[int, list[load.Row]], problem: str
 ) -> None:
-    assert load.complaints(acknowledged, read) == [complaint]
+    assert load.problems(acknowledged, read) == [problem]

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException
 from kazoo.exceptions import NoNodeError
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
-from tests.soak.load import TOPIC, Load, complaints
+from tests.soak.load import TOPIC, Load, problems
 from tests.waiting import until
 from tests.zk_bridge.proxy import Proxy
 from tests.zookeeper_client import PatientZooKeeperClient
@@ -170,7 +170,7 @@ class Trio:
             until(lambda p=partition: len(self.logs(p)), lambda kinds: kinds == 1, "equal logs", 30)  # type: ignore[misc]
         # a new controller soon elects preferred leaders; librdkafka then fails instead of asking them
         read = until(lambda: self.load.read_back(30), what="read back", timeout=REST_SECONDS, ignore=(KafkaException,))
-        found = self.load.failures + complaints(self.load.acknowledged, read)
+        found = self.load.failures + problems(self.load.acknowledged, read)
         assert not found, found
         self.say(f"{self.load.count} records acknowledged, and there")
 
@@ -215,7 +215,7 @@ def restart(trio: Trio, node: int) -> None:
 ACTIONS: tuple[Callable[[Trio, int], None], ...] = (kill, cut, freeze, restart)
 
 
-def wear(trio: Trio, rounds: int) -> None:
+def inject_faults(trio: Trio, rounds: int) -> None:
     """Run rounds of faults on random nodes, each kind once before any is repeated, and wait for recovery each time."""
     for number in range(rounds):
         if number % len(ACTIONS) == 0:

@@ -1,7 +1,7 @@
 """A snapshot of a cluster's state as external clients see it, and the checks of this snapshot.
 
 Rule 1: reading and checking are separate. `look` reads ZooKeeper, sends requests to every running node, and lists its
-        log directory. `complaints` is a function of the snapshot; its tests use snapshots with one error each.
+        log directory. `problems` is a function of the snapshot; its tests use snapshots with one error each.
 Rule 2: the snapshot does not depend on internals of the product. Znodes are read as by Kafka's tools, and nodes receive
         the requests of clients.
 """
@@ -51,7 +51,7 @@ class Metadata:
 
 
 @attrs.frozen
-class Sight:
+class ClusterState:
     """A snapshot of a cluster. `up` are the nodes that should be registered."""
 
     up: frozenset[int]
@@ -71,12 +71,12 @@ class Sight:
     """Remaining znodes of deleted topics, and unprocessed notifications."""
 
 
-def complaints(now: Sight, before: Sight | None = None) -> list[str]:
+def problems(now: ClusterState, before: ClusterState | None = None) -> list[str]:
     """Return the errors in the state of an idle cluster; with `before`, also forbidden changes since that snapshot."""
     return [*_of_the_controller(now), *_of_the_partitions(now), *_of_the_nodes(now), *_between(now, before or now)]
 
 
-def _of_the_controller(now: Sight) -> Iterator[str]:
+def _of_the_controller(now: ClusterState) -> Iterator[str]:
     if now.registered != now.up:
         yield f"registered are {sorted(now.registered)}, up are {sorted(now.up)}"
     if now.controller not in now.up:
@@ -85,7 +85,7 @@ def _of_the_controller(now: Sight) -> Iterator[str]:
         yield f"{path} is still there"
 
 
-def _of_the_partitions(now: Sight) -> Iterator[str]:
+def _of_the_partitions(now: ClusterState) -> Iterator[str]:
     for name, replicas in now.assigned.items():
         if name not in now.states and set(replicas) & now.up:
             yield f"{name}: no state, though of {replicas} some are up"
@@ -107,7 +107,7 @@ def _of_the_partitions(now: Sight) -> Iterator[str]:
             yield f"{name}: written by controller epoch {state.controller_epoch}, which is {now.epoch}"
 
 
-def _of_the_nodes(now: Sight) -> Iterator[str]:
+def _of_the_nodes(now: ClusterState) -> Iterator[str]:
     leaders = {name: state.leader for name, state in now.states.items()}
     isr = {name: state.isr for name, state in now.states.items()}
     assigned = {name: replicas for name, replicas in now.assigned.items() if name in now.states}
@@ -130,7 +130,7 @@ def _of_the_nodes(now: Sight) -> Iterator[str]:
             yield f"node {node}: directories and replicas differ in {sorted(now.directories[node] ^ hosted)}"
 
 
-def _between(now: Sight, before: Sight) -> Iterator[str]:
+def _between(now: ClusterState, before: ClusterState) -> Iterator[str]:
     if now.epoch - before.epoch != now.epoch_version - before.epoch_version:
         writes = now.epoch_version - before.epoch_version
         yield f"/controller_epoch grew from {before.epoch} to {now.epoch} by {writes} writes"
@@ -156,7 +156,7 @@ def look(
     gone: Collection[str],
     whole: bool,
     forgetful: Collection[int],
-) -> Sight:
+) -> ClusterState:
     """Return a snapshot of the cluster.
 
     Args:
@@ -186,7 +186,7 @@ def look(
     ]
     left += [f"/admin/delete_topics/{topic}" for topic in deleting if topic not in waiting]
     left += [f"{folder}/{child}" for folder in NOTIFICATIONS for child in _children(zk, folder)]
-    return Sight(
+    return ClusterState(
         frozenset(up),
         frozenset(int(child) for child in zk.get_children("/brokers/ids")),
         int(json.loads(zk.get("/controller")[0])["brokerid"]),

@@ -46,7 +46,7 @@ class ZooKeeper(Protocol):
         ...
 
 
-class Stage(Protocol):
+class ScenarioCluster(Protocol):
     """A cluster. Methods that `actors.simulation.simulated_cluster.Cluster` also has do the same as there."""
 
     looks: float
