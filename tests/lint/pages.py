@@ -154,7 +154,7 @@ def _words(place: Path) -> set[str]:
 
 @rule(lambda: {"kafka-map.md": page("kafka-map.md")}, example={"a.md": "| `Nowhere.isr` | `actors/core/topic` |"})
 def kafkas_names_are_in_the_files_that_the_map_names(texts: Texts) -> Iterator[str]:
-    """A name of Kafka's stands in a docstring of the file that plays its part."""
+    """A name of Kafka's is in a docstring of the file that plays its part."""
     for line in "\n".join(texts.values()).splitlines():
         cells = [re.findall(r"`([^`]+)`", cell) for cell in line.strip("|").split("|")]
         if not line.startswith("| ") or len(cells) != 2:

@@ -71,7 +71,7 @@ def page(name: str) -> str:
 
 
 def rule(texts: Callable[[], Texts] = modules, example: str | Texts | None = None) -> Callable[[Check], Check]:
-    """Register a rule. A text as an example stands for a module or page whose name does not matter."""
+    """Register a rule. A text as an example is for a module or page whose name does not matter."""
 
     def register(check: Check) -> Check:
         RULES.append(Rule(check, texts, {"actors.core.example": example} if isinstance(example, str) else example))
