@@ -12,6 +12,7 @@ from thespian.actors import ActorAddress
 from messages.ask import Question
 from messages.broker import METADATA_CACHE, Forwarded
 from messages.cluster import Endpoint, TopicPartition
+from messages.error_codes import NONE
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
 from messages.vocabulary import Message, message
 
@@ -27,10 +28,11 @@ class TakeProducerId(Message):
 
 @message
 class ProducerIdTaken(Message):
-    """The reply to TakeProducerId: the new producer id, or -1 if ZooKeeper is not available."""
+    """The reply to TakeProducerId: the new producer id, or -1 and the code with which InitProducerId is refused."""
 
     request: int
     producer_id: int
+    error_code: int = NONE
 
 
 # ---------------------------------------------------------------------------------------------------- a partition

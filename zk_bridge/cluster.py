@@ -77,13 +77,12 @@ def take_producer_ids(question: TakeProducerIds) -> Conversation:
         if node.code != OK:
             yield from create_missing((paths.PRODUCER_IDS,))
             continue
-        start = znodes.decode_producer_ids(paths.PRODUCER_IDS, node.data)
-        end = start + PRODUCER_IDS_AT_ONCE
-        data = znodes.encode_producer_ids(question.broker_id, start, end)
+        start = znodes.decode_producer_ids(paths.PRODUCER_IDS, node.data, PRODUCER_IDS_AT_ONCE)
+        data = znodes.encode_producer_ids(question.broker_id, start, PRODUCER_IDS_AT_ONCE)
         take = WriteOp(SET, paths.PRODUCER_IDS, data, node.version)
         reply = yield from transact((take,), CONNECTION_LOSS, BAD_VERSION, NO_NODE)
         if reply.code == OK:
-            return ProducerIds(start, end)
+            return ProducerIds(start, start + PRODUCER_IDS_AT_ONCE)
 
 
 def register_node(question: RegisterNode) -> Conversation:

@@ -9,18 +9,22 @@ Kafka: `ProducerIdManager`.
 
 from __future__ import annotations
 
+import logging
+
 from thespian.actors import ActorAddress
 
 from actors.runtime import FlowActor
-from messages.ask import AskFailed
+from messages.ask import AskFailed, BadZnode
 from messages.broker import Forwarded
 from messages.data_requests import InitProducerIdResponse
-from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE
+from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId
 from messages.vocabulary import Message
 from messages.zookeeper import TakeProducerIds
+
+log = logging.getLogger("kafka.coordinator.transaction.ProducerIdManager")
 
 
 class ProducerIdsActor(FlowActor):
@@ -49,7 +53,7 @@ class ProducerIdsActor(FlowActor):
     def _answer(self, request: int) -> Flow[None]:
         asker = self.sender
         response = yield from self._give()
-        self.send(asker, ProducerIdTaken(request, response.producer_id))
+        self.send(asker, ProducerIdTaken(request, response.producer_id, response.error_code))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         self.send(*forwarded.reply((yield from self._give())))
@@ -57,9 +61,14 @@ class ProducerIdsActor(FlowActor):
     def _give(self) -> Flow[InitProducerIdResponse]:
         """Return a response with the next producer id and epoch 0, or with an error code if no block was received."""
         if self._next == self._end:
+            tag = f"[ProducerId Manager {self._broker_id}]"
             try:
                 block = yield from ask(TakeProducerIds(self._broker_id))
-            except AskFailed:
+            except BadZnode as error:  # an operator must mend it, so the client is not told to retry
+                log.error("%s No producer ids are assigned: %s", tag, error)
+                return InitProducerIdResponse(UNKNOWN_SERVER_ERROR)
+            except AskFailed as error:
+                log.warning("%s No producer ids are assigned until ZooKeeper answers: %s", tag, error)
                 return InitProducerIdResponse(COORDINATOR_NOT_AVAILABLE)
             self._next, self._end = block.start, block.end
         self._next += 1

@@ -128,7 +128,7 @@ class TransactionsActor(PartitionReader, Answerer):
 
     def receiveMsg_ProducerIdTaken(self, message: ProducerIdTaken, sender: ActorAddress) -> None:
         """Continue a request with its new producer id."""
-        self._transactions.producer_id_received(message.request, message.producer_id, self._wall_ms())
+        self._transactions.producer_id_received(message, self._wall_ms())
         self._carry_out()
 
     def answer(self, question: Message) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from actors.core.transaction.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from messages.ask import Failure
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import TopicPartition
 from messages.error_codes import (
@@ -37,6 +39,7 @@ from messages.error_codes import (
     TOPIC_AUTHORIZATION_FAILED,
     TRANSACTION_COORDINATOR_FENCED,
     TRANSACTIONAL_ID_NOT_FOUND,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
@@ -101,6 +104,24 @@ def test_a_producer_without_an_id_gets_a_fresh_producer_id(world: TransactionWor
     responses = [world.init(None, timeout=0) for _ in range(2)]
     assert [(each.error_code, each.producer_epoch) for each in responses] == [(NONE, 0)] * 2
     assert responses[0].producer_id != responses[1].producer_id
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "level"),
+    [("BadZnode", UNKNOWN_SERVER_ERROR, logging.ERROR), ("ConnectionLoss", COORDINATOR_NOT_AVAILABLE, logging.WARNING)],
+)
+def test_without_producer_ids_the_reason_is_logged(
+    world: TransactionWorld, caplog: pytest.LogCaptureFixture, failure: str, code: int, level: int
+) -> None:
+    """Kafka answers UNKNOWN_SERVER_ERROR too if the znode cannot be read: clients do not retry for ever."""
+    world.no_block = Failure(failure, "/latest_producer_id_block: no valid JSON")
+    for name in (None, ID):
+        caplog.clear()
+        assert world.init(name).error_code == code
+        (line,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+        assert line.levelno == level and "/latest_producer_id_block" in line.getMessage()
+    world.no_block = None
+    assert [world.init(each).error_code for each in (None, ID)] == [NONE, NONE]
 
 
 def test_requests_that_every_coordinator_refuses(world: TransactionWorld) -> None:

@@ -73,6 +73,8 @@ class TransactionWorld(Broker):
         self.existing = {"a": 2, "b": 1}
         """Topics in ZooKeeper, with their partitions."""
         self.blocks = 0
+        self.no_block: Failure | None = None
+        """The failure of requests for producer ids."""
         self.created: list[Message] = []
         self.sent: list[Transmit] = []
         """WriteTxnMarkers requests."""
@@ -124,7 +126,7 @@ class TransactionWorld(Broker):
         match message.question:
             case TakeProducerIds():
                 self.blocks += 1
-                result = ProducerIds(1000 * self.blocks, 1000 * self.blocks + 1000)
+                result = self.no_block or ProducerIds(1000 * self.blocks, 1000 * self.blocks + 1000)
             case GetAssignments(topics):
                 there = {**self.existing, GROUP_METADATA: self.group_partitions}
                 if self.topic_exists:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -80,6 +81,7 @@ from messages.zookeeper import (
     NotElected,
     NotifyLogDirFailure,
     PreferredElections,
+    ProducerIds,
     Reassignments,
     RegisterBroker,
     RegisterNode,
@@ -91,6 +93,7 @@ from messages.zookeeper import (
     SetAssignments,
     SetTopicConfig,
     StopWatching,
+    TakeProducerIds,
     TopicAlreadyMarkedForDeletion,
     TopicAssignment,
     TopicConfig,
@@ -103,7 +106,7 @@ from messages.zookeeper import (
     WriteResult,
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_led_topic, with_topic
-from zk_bridge import partition_states, reassignments, znodes
+from zk_bridge import partition_states, paths, reassignments, znodes
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
 from zk_bridge.memory_store import MemoryZooKeeper
 from zk_bridge.questions import CONVERSATIONS
@@ -358,6 +361,23 @@ def test_a_topic_is_created_with_its_configuration(bridge: Bridged) -> None:
     assert bridge.ask(GetAssignments(("t", "none"))) == Assignments((topic._replace(zk_version=0),))
     configs = (TopicConfig("t", config), TopicConfig("none", ()))
     assert bridge.ask(GetTopicConfigs(("t", "none"))) == TopicConfigs(configs)
+
+
+def test_producer_ids_have_64_bits(bridge: Bridged) -> None:
+    bridge.ask(EnsurePaths())
+
+    def after(end: str) -> Any:
+        data = json.dumps({"version": 1, "broker": 9, "block_start": "0", "block_end": end}).encode()
+        bridge.server.write((WriteOp(SET, paths.PRODUCER_IDS, data),), 0)
+        return bridge.ask(TakeProducerIds(3))
+
+    for end in (9_999_999_999, 10_000_000_000, 2**63 - 1001):
+        assert after(f"{end}") == ProducerIds(end + 1, end + 1001)
+    written = json.loads(bridge.server.read(paths.PRODUCER_IDS).data or b"")
+    assert written == {"version": 1, "broker": 3, "block_start": f"{2**63 - 1000}", "block_end": f"{2**63 - 1}"}
+    for text in (f"{2**63 - 1000}", f"{2**63 - 1}", f"{2**63}", "x", "-5"):  # no block of 1,000 ids is left, or no id
+        failed = after(text)
+        assert (failed.name, paths.PRODUCER_IDS in failed.detail) == ("BadZnode", True)
 
 
 def test_an_invalid_topic_does_not_affect_other_topics(bridge: Bridged) -> None:

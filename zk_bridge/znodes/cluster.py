@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.zookeeper import NodeRegistration
-from zk_bridge.znodes.reading import decimal, encode, member, naming, number, number_member, parse, valid_text
+from zk_bridge.znodes.reading import INT64, decimal, encode, member, naming, number, number_member, parse, valid_text
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -17,16 +17,24 @@ def decode_cluster_id(path: str, data: bytes | None) -> str:
     return read
 
 
-def encode_producer_ids(broker_id: int, start: int, end: int) -> bytes:
+def encode_producer_ids(broker_id: int, start: int, count: int) -> bytes:
     """Encode /latest_producer_id_block. Its block_start and block_end are text, and block_end is inclusive."""
-    return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(end - 1)})
+    return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(start + count - 1)})
 
 
-def decode_producer_ids(path: str, data: bytes | None) -> int:
-    """Return the first id after the block in /latest_producer_id_block; 0 if no block exists. Raises BadZnode."""
+def decode_producer_ids(path: str, data: bytes | None, count: int) -> int:
+    """Return the first id after the block in /latest_producer_id_block; 0 if no block exists.
+
+    Raises:
+        BadZnode: The data is invalid, or fewer than `count` ids of 64 bits are left.
+    """
     if data is None:
         return 0
-    end: int = naming(path, data, lambda data: int(decimal(member(parse(data), "block_end", str))))
+
+    def read(data: bytes | None) -> int:
+        return number(decimal(member(parse(data), "block_end", str)), "block_end", least=0, most=INT64 - count)
+
+    end: int = naming(path, data, read)
     return end + 1
 
 

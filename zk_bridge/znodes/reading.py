@@ -9,8 +9,9 @@ from typing import Any
 from messages.ask import BadZnode
 
 INT32 = 2**31 - 1
-DIGITS = 10
-"""Maximum number of digits, which is that of INT32."""
+INT64 = 2**63 - 1
+DIGITS = 19
+"""Maximum number of digits, which is that of INT64."""
 
 
 def encode(value: Mapping[str, Any]) -> bytes:

@@ -71,7 +71,7 @@ from messages.error_codes import (
 from messages.error_names import name_of
 from messages.probes import probe
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
-from messages.transactions import ListPartitionTransactions, VerifyTransaction
+from messages.transactions import ListPartitionTransactions, ProducerIdTaken, VerifyTransaction
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
@@ -179,15 +179,15 @@ class TransactionalIds:
         """Handle an InitProducerId with a transactional id."""
         self._initialize(forwarded, NO_PRODUCER, now)
 
-    def producer_id_received(self, number: int, producer_id: int, now: int) -> None:
-        """Continue the InitProducerId that waits under `number`; refuse it if `producer_id` is NO_PRODUCER."""
-        forwarded = self._waiting.pop(number, None)
+    def producer_id_received(self, taken: ProducerIdTaken, now: int) -> None:
+        """Continue or refuse the InitProducerId that waits for a producer id."""
+        forwarded = self._waiting.pop(taken.request, None)
         if forwarded is None:
             return
-        if producer_id == NO_PRODUCER:
-            self._refuse(forwarded, COORDINATOR_NOT_AVAILABLE)
+        if taken.error_code != NONE:
+            self._refuse(forwarded, taken.error_code)
         else:
-            self._initialize(forwarded, producer_id, now)
+            self._initialize(forwarded, taken.producer_id, now)
 
     def _initialize(self, forwarded: Forwarded, fresh: int, now: int) -> None:
         request: InitProducerIdRequest = forwarded.request.request

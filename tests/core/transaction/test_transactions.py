@@ -55,7 +55,7 @@ from messages.transaction_requests import (
     WritableTxnMarkerResult,
     WriteTxnMarkersResponse,
 )
-from messages.transactions import Marker
+from messages.transactions import Marker, ProducerIdTaken
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 ID, PRODUCER = "id", 7
@@ -95,7 +95,7 @@ class World:
                         self.marked.append(txn)
                     case TakeId(number):
                         self.fresh += 1
-                        self.ids.producer_id_received(number, self.fresh, self.now)
+                        self.ids.producer_id_received(ProducerIdTaken(number, self.fresh), self.now)
 
     def answered(self) -> int:
         self.run()
