@@ -43,6 +43,10 @@ class Facts:
         detail = _found("detail", {run.run: run.detail for run in self.manifest.runs})
         return grouped.select("*", ending, detail).orderBy("node", "first_at")
 
+    def unplaced(self) -> tuple[str, ...]:
+        """Return which records belong to no known node; each record of a trace has its node."""
+        return ()
+
     @cached_property
     def node_runs(self) -> DataFrame:
         """The runs of brokers, as `failovers.registered` returns them; `last_at` is the time of a run's last record."""

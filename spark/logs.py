@@ -1,27 +1,34 @@
 """Read the logs of Apache Kafka brokers into the columns that traces have, so that `summary` works on them.
 
-    DIR/.../server.log, controller.log, state-change.log    each broker has a folder of its own
-    controller.log.2024-05-01-10, ...                       older logs, which Kafka has renamed
-    controller.log.2024-05-01-10.gz, ...                    compressed logs
+Every text file is read, whatever its name, also if it is compressed with gzip or bzip2. `FORMS` lists the forms of
+lines; any text may precede a line, such as the name of a container.
 
-Rule 1: a line is read in the form of Kafka's log4j.properties: [time] LEVEL message (logger). The table `LINES` has a
-        pattern and columns for each kind of line. The patterns are valid for Kafka 2.0 to 3.9. Other lines are ignored.
+Rule 1: the table `LINES` has a pattern and columns for each kind of line. The patterns are valid for Kafka 2.0 to 3.9.
+        Other lines are ignored. A line that several files of a folder have is counted once.
 Rule 2: the time of a partition's state change is the time when the controller logs the change, just before it sends the
         request. A trace would contain this request; for logs, the line is used in its place.
 Rule 3: the lines from a broker's start to its next start are a run; the lines before the first start are a run, too. A
         broker counts as running until it logs its shutdown. A killed broker does not log it, and the last line of a
         broker with little to log may be much older than its death. A broker without a logged shutdown therefore counts
         as gone from the time when a controller noticed its absence.
-Rule 4: at level INFO, Kafka does not log requests. From Kafka 2.7 on, the expansion of an ISR is logged only as "ISR
+Rule 4: a line belongs to the broker that it names in its brackets ("[Controller id=1]"). Other lines, such as
+        "starting", belong to the only broker that the lines of the same stream name: a file with its rotated
+        predecessors, or the lines with the same prefix in it. Kafka's own files (`_OWN_FILES`) may also take the only
+        broker of their folder. What remains has no node.
+Rule 5: at level INFO, Kafka does not log requests. From Kafka 2.7 on, the expansion of an ISR is logged only as "ISR
         updated to"; reassignments are logged at TRACE only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import bz2
+import gzip
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
@@ -32,13 +39,30 @@ from spark.pack import Manifest
 from spark.questions.controller import CONTROLLER
 from spark.source import SCHEMA
 
-FILES = "{server,controller,state-change}.log*"
 STARTED, SERVING, ENDED = "Started", "Serving", "ShutDown"
 """Types of lines about the start and end of a broker."""
 UPDATED = "IsrUpdated"
 """Type of lines in which a leader logs its new ISR."""
-_HEAD = r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})\] ([A-Z]+) (.*) \(([^()\s]+)\)$"
-_NODE = r"(?:Controller id=|Broker id=|KafkaServer id=|broker=|controllerId=|Topic Deletion Manager )(\d+)"
+FORMS = (
+    "[TIME] LEVEL message (logger)",
+    "TIME LEVEL message (logger) [thread]",
+    "TIME LEVEL logger: message",
+)
+"""The forms of lines: Kafka's, Strimzi's and Cloudera's. TIME is 2024-05-01 23:59:59,123. `_HEAD` has them all."""
+_HEAD = (
+    r"^(.*?)\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[,.]\d{3})\]? +([A-Z]+) +"
+    r"(?:(.*) \(([^()\s:]+)(?::\d+)?\)(?: \[[^\[\]]*\])?|(\w+(?:\.[\w$]+)+): (.*))\s*$"
+)
+_PARTS = ("prefix", "time", "level", "message", "logger", "logger_before", "message_after")
+_NODE = (
+    r"^\[[^\[\]]*?(?:\b(?:id|(?:broker|node|controller|replica)(?:Id)?)=|"
+    r"(?:Manager|Coordinator|[Bb]roker|[Cc]ontroller)[ -])(\d+)"
+)
+"""The broker that a line names. In "[ReplicaFetcher replicaId=1, leaderId=0, fetcherId=0]" this is broker 1."""
+_OWN_FILES = r"/(?:server|controller|state-change)\.log[^/]*$"
+_ROTATED = r"(?:\.\d[\d.-]*)?(?:\.gz|\.bz2)?$"
+_DATED = r"\d{4}-\d\d-\d\d[ T][\d:.,]+Z?"
+"""The time that `docker logs -t` and `kubectl logs --timestamps` put before a line."""
 _WRONG = ("ERROR", "FATAL")
 
 Take = Callable[[str], Column]
@@ -217,35 +241,112 @@ _FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "s
 """The columns that a line may fill."""
 
 
-def read(session: SparkSession, folder: Path, zone: str = "UTC") -> DataFrame:
-    """Return the lines of known kinds in the logs below a folder, with the columns of `spark.columns`.
+def text_files(place: Path) -> Iterator[Path]:
+    """Yield `place` itself if it is a file, otherwise the text files below it. A file with a zero byte is no text."""
+    for path in [place] if place.is_file() else sorted(place.rglob("*")):
+        try:
+            with _OPENERS.get(path.suffix, open)(path, "rb") as file:
+                start = file.read(8192)
+        except (OSError, EOFError, ValueError):
+            continue
+        if start and b"\0" not in start:
+            yield path
 
-    `zone` is the time zone of the logs.
 
-    The column `run` identifies a broker's process by the folder of its logs and the time of its start.
+_OPENERS: Mapping[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def lines(session: SparkSession, files: Sequence[Path]) -> DataFrame:
+    """Return the lines of these files that have one of the `FORMS`.
+
+    Columns: file, block, line (order of lines in a file), and prefix, time, level, message, logger.
     """
-    lines = session.read.option("recursiveFileLookup", True).option("pathGlobFilter", FILES)
-    lines = lines.text(folder.resolve().as_uri())
-    path = f.regexp_replace(f.col("_metadata.file_path"), "^file:/+", "/")
-    place = f.replace(f.regexp_replace(path, "/[^/]*$", ""), f.lit(f"{folder.resolve()}/"), f.lit(""))
-    part = [
-        f.regexp_extract("value", _HEAD, group).alias(name)
-        for group, name in enumerate(("time", "level", "message", "logger"), 1)
-    ]
+    # Spark takes a path as a glob pattern.
+    escaped = [re.sub(r"([*?{}\[\]\\])", r"\\\1", str(file.resolve())) for file in files]
+    text = session.read.text([f"file://{path}" for path in escaped])
+    decoded = f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+    file = f.regexp_replace(decoded, "^file:/+", "/").alias("file")
     # Lines of a file are ordered by the start of their block, and within a block by the ids that Spark assigns.
     order = (f.col("_metadata.file_block_start").alias("block"), f.monotonically_increasing_id().alias("line"))
-    parted = lines.select(place.alias("place"), *order, *part).where(f.col("time") != "")
-    local = f.to_timestamp("time", "yyyy-MM-dd HH:mm:ss,SSS")
-    at = f.to_utc_timestamp(local, zone).cast("double").alias("at")
-    who = f.regexp_extract("message", _NODE, 1).try_cast("int").alias("who")
-    extracted = parted.select("place", "block", "line", at, who, _extracted().alias("extracted")).where(
-        f.col("extracted").isNotNull()
+    parts = [f.regexp_extract("value", _HEAD, group).alias(name) for group, name in enumerate(_PARTS, 1)]
+    return (
+        text.select(file, *order, *parts)
+        .where(f.col("time") != "")
+        .select(
+            *("file", "block", "line", "time", "level"),
+            f.trim(f.regexp_replace("prefix", _DATED, "")).alias("prefix"),
+            f.concat("message", "message_after").alias("message"),
+            f.concat("logger", "logger_before").alias("logger"),
+        )
     )
-    in_time = Window.partitionBy("place").orderBy("at", "block", "line")
-    began = f.last(f.when(f.col("extracted.type") == STARTED, f.col("at")), ignorenulls=True).over(in_time)
-    found = extracted.select(
-        f.concat_ws(" since ", "place", began.cast("timestamp").cast("string")).alias("run"),
-        f.first("who", ignorenulls=True).over(Window.partitionBy("place")).alias("node"),
+
+
+def nothing_known(lines: DataFrame, files: int) -> str:
+    """Return why these lines have no known kind; `files` is the number of files."""
+    if lines.isEmpty():
+        return f"no line of its text files ({files}) has one of these forms: {'; '.join(FORMS)}"
+    return (
+        "its lines have a known form, but none of them is a message of a broker's start or end, of the controller, "
+        "of a change of a leader or an ISR, or an error"
+    )
+
+
+def read(lines: DataFrame, root: Path, zone: str = "UTC") -> DataFrame:
+    """Return the lines of known kinds, with the columns of `spark.columns`.
+
+    Args:
+        lines: As `lines` returns them.
+        root: The folder that contains all files. Names of runs begin with the folder of a file below it.
+        zone: The time zone of the logs.
+
+    The column `run` identifies a broker's process by the folder of its logs, its broker if the folder has several, and
+    the time of its start. The column `node` is null if the broker is unknown; the run is then the file.
+    """
+    below = f.replace("file", f.lit(f"{root.resolve()}/"), f.lit(""))
+    named = lines.withColumns(
+        {
+            "place": f.replace(f.regexp_replace("file", "/[^/]*$", ""), f.lit(f"{root.resolve()}/"), f.lit("")),
+            "stream": f.concat_ws(" ", f.regexp_replace("file", _ROTATED, ""), "prefix"),
+            "who": f.regexp_extract("message", _NODE, 1).try_cast("int"),
+        }
+    )
+    streams = named.groupBy("place", "stream").agg(f.collect_set("who").alias("ids"))
+    of_place = f.array_distinct(f.flatten(f.collect_list("ids").over(Window.partitionBy("place"))))
+    streams = streams.withColumn("of_place", of_place)
+
+    def only(ids: str) -> Column:
+        return f.when(f.size(ids) == 1, f.get(f.col(ids), f.lit(0)))
+
+    own = f.when((f.size("ids") == 0) & f.col("file").rlike(_OWN_FILES), only("of_place"))
+    local = f.to_timestamp(f.translate("time", "T.", " ,"), "yyyy-MM-dd HH:mm:ss,SSS")
+    known = named.withColumn("extracted", _extracted()).where(f.col("extracted").isNotNull())
+    # The same line in two files, such as server.log and the standard output, has the same number among equal lines.
+    equal = ("time", "level", "message", "logger")
+    number = f.row_number().over(Window.partitionBy("file", *equal).orderBy("block", "line"))
+    placed = (
+        known.withColumn("number", number)
+        .join(f.broadcast(streams), ["place", "stream"])
+        .withColumns(
+            {
+                "node": f.coalesce("who", only("ids"), own),
+                "at": f.to_utc_timestamp(local, zone).cast("double"),
+                "type": f.col("extracted.type"),
+            }
+        )
+    )
+    placed = placed.dropDuplicates(["place", "node", *equal, "number"])
+    in_time = Window.partitionBy("place", "node").orderBy("at", "block", "line")
+    turn = f.when(f.col("type").isin(STARTED, SERVING, ENDED), f.col("type"))
+    before = f.last(turn, ignorenulls=True).over(in_time.rowsBetween(Window.unboundedPreceding, -1))
+    # Of several brokers in one stream, "starting" has no broker.
+    starts = (f.col("type") == STARTED) | ((f.col("type") == SERVING) & (f.coalesce(before, f.lit(ENDED)) != STARTED))
+    placed = placed.withColumn("starts", starts)
+    began = f.last(f.when(f.col("starts"), f.col("at")), ignorenulls=True).over(in_time)
+    broker = f.when(f.size("of_place") > 1, f.concat(f.lit("broker "), "node"))
+    process = f.concat_ws(" since ", f.concat_ws(" ", "place", broker), began.cast("timestamp").cast("string"))
+    found = placed.select(
+        f.when(f.col("node").isNull(), below).otherwise(process).alias("run"),
+        "node",
         f.row_number().over(in_time).alias("n"),
         f.lit(SENT).alias("kind"),
         "at",
@@ -288,13 +389,22 @@ class LogFacts(Facts):
 
         Columns: node, run, lines (number of known lines), first_at, last_at, ending (null if unknown), detail.
         """
-        grouped = self.records.groupBy("node", "run").agg(
-            f.count("*").alias("lines"),
-            f.min("at").alias("first_at"),
-            f.max("at").alias("last_at"),
-            f.max(f.when(f.col("type") == ENDED, STOPPED)).alias("ending"),
+        grouped = (
+            self.records.where(f.col("node").isNotNull())
+            .groupBy("node", "run")
+            .agg(
+                f.count("*").alias("lines"),
+                f.min("at").alias("first_at"),
+                f.max("at").alias("last_at"),
+                f.max(f.when(f.col("type") == ENDED, STOPPED)).alias("ending"),
+            )
         )
         return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
+
+    def unplaced(self) -> tuple[str, ...]:
+        """Return a sentence for each file with known lines whose broker is unknown."""
+        counts = self.records.where(f.col("node").isNull()).groupBy("run").count().orderBy("run")
+        return tuple(f"{row[1]} lines of {row[0]} name no broker, and could not be placed" for row in counts.collect())
 
     @cached_property
     def node_runs(self) -> DataFrame:

@@ -44,13 +44,15 @@ class Summary:
     """The results of all sections of a summary, and what could not be read.
 
     The sections leave out malformed lines, unreadable files and the rest of each damaged segment. `malformed` is the
-    number of these lines, `unreadable` lists the files, and `damage` describes the damage.
+    number of these lines, `unreadable` lists the files, and `damage` describes the damage. `unplaced` describes the
+    lines of logs whose broker is unknown: only the section "failures" contains them.
     """
 
     answers: Mapping[str, QueryResult]
     malformed: int
     unreadable: tuple[str, ...]
     damage: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
 
     def __getitem__(self, question: str) -> QueryResult:
         """Return the result of the section named `question`; it is empty if the summary lacks the section."""
@@ -59,5 +61,5 @@ class Summary:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         answers = {name: answer.as_dicts() for name, answer in self.answers.items()}
-        beside = {"malformed": self.malformed, "unreadable": self.unreadable, "damage": self.damage}
-        return {**answers, **beside}
+        beside = ("malformed", "unreadable", "damage", "unplaced")
+        return {**answers, **{name: getattr(self, name) for name in beside}}

@@ -24,7 +24,7 @@ from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
-from spark.logs import LogFacts, read
+from spark.logs import LogFacts, lines, nothing_known, read, text_files
 from spark.pack import Manifest, Packing, is_packed, manifest, tell
 from spark.questions import chains, controller, failovers, handling, partitions, traffic, transactions
 from spark.results import QueryResult, Summary
@@ -148,16 +148,25 @@ def summarise_logs(
     Sections in `only` that cannot be computed from logs are left out. For `stop` and `java`, see `summarise`.
 
     Raises:
-        NotATrace: The folder does not exist.
+        NotATrace: There is no such file or folder, or no log with known lines is in it.
     """
     folder = Path(path)
-    if not folder.is_dir():
-        raise NotATrace(f"{folder}: no such folder")
+    if not folder.exists():
+        raise NotATrace(f"{folder}: no such file or folder")
+    files = list(text_files(folder))
+    if not files:
+        raise NotATrace(f"{folder} contains no text file")
     print_line("starting Spark")
     opened = session or open_session(master, java)
     try:
-        fit(opened, sum(file.stat().st_size for file in folder.rglob("*.log*")) // BYTES_OF_LOG)
-        return _summary(LogFacts(read(opened, folder, zone)), print_line, set(LOGGED).intersection(only), partial=True)
+        fit(opened, sum(file.stat().st_size for file in files) // BYTES_OF_LOG)
+        text = lines(opened, files)
+        facts = LogFacts(read(text, folder if folder.is_dir() else folder.parent, zone))
+        summary = _summary(facts, print_line, set(LOGGED).intersection(only), partial=True)
+        if not summary["runs"]:
+            reason = "; ".join(summary.unplaced) or nothing_known(text, len(files))
+            raise NotATrace(f"{folder} contains no log with known lines: {reason}")
+        return summary
     finally:
         if session is None and stop:
             opened.stop()
@@ -213,6 +222,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
         malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())
+        unplaced = askers.submit(facts.unplaced)
         # This thread makes the data frame of the next question while other threads compute the answers to the previous
         # questions. Only one thread makes data frames, so that a cached data frame is made once.
         waiting = [(name, askers.submit(_collect, QUESTIONS[name](facts))) for name in asked]
@@ -222,7 +232,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     facts.close()
     _demand(facts.manifest, partial, malformed.result())
     damage = tuple(fault for run in facts.manifest.runs for fault in run.faults)
-    return Summary(answers, malformed.result(), facts.manifest.unreadable, damage)
+    return Summary(answers, malformed.result(), facts.manifest.unreadable, damage, unplaced.result())
 
 
 def _collect(frame: DataFrame) -> QueryResult:

@@ -36,7 +36,7 @@ KINDS: dict[str, str] = {
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",
-    "files": "fcntl fileinput glob io mmap os pathlib shutil stat tarfile tempfile zipfile",
+    "files": "bz2 fcntl fileinput glob gzip io mmap os pathlib shutil stat tarfile tempfile zipfile",
     "sockets": "asyncio http select selectors socket socketserver ssl urllib wsgiref",
     "randomness": "random secrets uuid",
     "threads": "_thread concurrent multiprocessing queue threading",

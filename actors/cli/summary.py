@@ -85,8 +85,7 @@ MOST_EXPLAINED = 200_000
 @click.option(
     "--logs",
     is_flag=True,
-    help="Read the log4j files (such as server.log) of Apache Kafka brokers instead of traces. DIR must have a folder"
-    " for each broker.",
+    help="Read the logs of Apache Kafka brokers (log4j files or standard output) instead of traces. DIR may be a file.",
 )
 @click.option("--zone", default="UTC", show_default=True, help="With --logs: the time zone of the logs.")
 @click.option(
@@ -140,7 +139,7 @@ def command(
     if is_local(master) and sys.stderr.isatty():
         _prepare_spark()
     if not summary["runs"]:
-        what = "readable run" if summary.unreadable else "log with known lines" if logs else "recorded run"
+        what = "readable run" if summary.unreadable else "recorded run"
         raise CommandFailed(f"{directory} contains no {what}")
     return FAILED if summary.damage or summary.unreadable else 0
 
@@ -256,6 +255,8 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
             out.print(f"run {run.run} has no payloads (trace.detail={run.detail}): they are not counted")
     for damage in summary.damage:
         out.print(f"not counted after a damaged place: {damage}")
+    for unplaced in summary.unplaced:
+        out.print(unplaced)
     if summary.malformed:
         out.print(f"{summary.malformed} malformed lines were not counted")
     for unreadable in summary.unreadable:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from actors.cli.app import run
-from spark.logs import read
+from messages.trace.files.errors import NotATrace
+from spark.logs import FORMS, lines, read, text_files
+from spark.report import page
 from spark.results import Summary
 from spark.summary import summarise_logs
 
@@ -135,7 +138,7 @@ def test_events_deletions_and_reassignments(summary: Summary) -> None:
 
 def test_lines_of_kafka_2(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text(OLD)
-    rows = read(session, tmp_path, "America/New_York").orderBy("n").collect()
+    rows = read(lines(session, [tmp_path / "server.log"]), tmp_path, "America/New_York").orderBy("n").collect()
     assert {row.node for row in rows} == {7} and rows[0].at == 1530453600, "ten in the morning is 14 o'clock UTC"
     assert [row.type for row in rows][:2] == ["Started", "Serving"]
 
@@ -194,3 +197,123 @@ def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "supports only these sections: runs, episodes" in capsys.readouterr().err
     assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2
     assert "Nowhere/At_All is not a known time zone" in capsys.readouterr().err
+
+
+TWO_BROKERS = """
+[2024-05-02 00:00:00,000] INFO starting (kafka.server.KafkaServer)
+[2024-05-02 00:00:00,500] INFO starting (kafka.server.KafkaServer)
+[2024-05-02 00:00:01,000] INFO [KafkaServer id=1] started (kafka.server.KafkaServer)
+[2024-05-02 00:00:02,000] INFO [Controller id=1] 1 successfully elected as the controller. Epoch incremented to 4 and epoch zk version is now 4 (kafka.controller.KafkaController)
+[2024-05-02 00:00:02,100] INFO [Controller id=1] Currently active brokers in the cluster: Set(1, 2) (kafka.controller.KafkaController)
+[2024-05-02 00:00:02,500] INFO [KafkaServer id=2] started (kafka.server.KafkaServer)
+[2024-05-02 00:00:05,000] ERROR [ReplicaFetcher replicaId=2, leaderId=1, fetcherId=0] Error due to a test (kafka.server.ReplicaFetcherThread)
+[2024-05-02 00:00:05,000] ERROR [ReplicaFetcher replicaId=2, leaderId=1, fetcherId=0] Error due to a test (kafka.server.ReplicaFetcherThread)
+[2024-05-02 00:00:06,000] ERROR Disk error (kafka.log.LogManager)
+[2024-05-02 00:00:09,000] INFO [KafkaServer id=1] shut down completed (kafka.server.KafkaServer)
+[2024-05-02 00:00:09,500] INFO [Controller id=2] 2 successfully elected as the controller. Epoch incremented to 5 and epoch zk version is now 5 (kafka.controller.KafkaController)
+[2024-05-02 00:00:09,600] INFO [Controller id=2] Currently active brokers in the cluster: Set(2) (kafka.controller.KafkaController)
+"""
+"""Lines of brokers 1 and 2 in one stream."""
+OF_1 = (0, 2, 3, 4, 9)
+"""The indices of the lines of broker 1."""
+
+
+def _strimzi(line: str) -> str:
+    return re.sub(r"^\[(.*?)\]", r"\1", line) + " [controller-event-thread]"
+
+
+def _cloudera(line: str) -> str:
+    return re.sub(r"^\[(.*?)\] ([A-Z]+) (.*) \((\S+)\)$", r"\1 \2 \4: \3", line)
+
+
+def _composed(line: str, number: int) -> str:
+    return f"kafka_{1 if number in OF_1 else 2}  | {line}"
+
+
+STREAMS = {
+    "one stream": lambda line, number: line,
+    "Strimzi": lambda line, number: _strimzi(line),
+    "Cloudera": lambda line, number: _cloudera(line),
+    "with the time of docker": lambda line, number: f"2024-05-02T00:00:0{number % 10}.123456789Z {line}",
+    "line numbers": lambda line, number: line[:-1] + ":66)",
+    "two containers": _composed,
+    "two pods": lambda line, number: _composed(f"2024-05-02T00:00:09.1Z {_strimzi(line)}\r", number),
+}
+
+
+def test_streams_of_several_brokers(session: SparkSession, tmp_path: Path) -> None:
+    """A line without a broker is placed if its container has only one. If not, a run begins with "started"."""
+    for stream, form in STREAMS.items():
+        (tmp_path / stream).mkdir()
+        written = [form(*each) for each in zip(TWO_BROKERS.strip().splitlines(), range(20), strict=False)]
+        file = tmp_path / stream / "what [the] cluster+said.txt"
+        file.write_text("\n".join(["Attaching to kafka_1, kafka_2", *written]))
+        (tmp_path / stream / "00000000000000000000.log").write_bytes(bytes(40) + "\n".join(written).encode())
+    found: dict[str, dict[tuple[str, int | None], list[str]]] = {stream: {} for stream in STREAMS}
+    for row in read(lines(session, list(text_files(tmp_path))), tmp_path).orderBy("at").collect():
+        stream, _, run = re.split("( broker |/)", row.run, maxsplit=1)
+        found[stream].setdefault((run, row.node), []).append(row.request or row.type)
+    of_1, of_2 = ["Serving", "Elected", "Brokers", "ShutDown"], ["Serving", "ERROR", "ERROR", "Elected", "Brokers"]
+    for stream, runs in found.items():
+        if stream.startswith("two"):
+            assert runs == {
+                ("1 since 2024-05-02 00:00:00", 1): ["Started", *of_1],
+                ("2 since 2024-05-02 00:00:00.5", 2): ["Started", *of_2[:2], *of_2[1:]],
+            }, stream
+        else:
+            assert runs == {
+                ("1 since 2024-05-02 00:00:01", 1): of_1,
+                ("2 since 2024-05-02 00:00:02.5", 2): of_2,
+                (file.name, None): ["Started", "Started", "ERROR"],
+            }, stream
+
+
+def test_the_summary_of_one_stream(session: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.txt"
+    file.write_text(TWO_BROKERS)
+    summary = summarise_logs(file, session)
+    assert [(row.node, row.epoch) for row in summary["elections"]] == [(1, 4), (2, 5)]
+    assert [(row.node, row.lines, row.ending) for row in summary["runs"]] == [
+        (1, 4, "stopped"),
+        (2, 5, None),
+    ]
+    [gone] = summary["episodes"]
+    assert (gone.broker, gone.seen_by, gone.ending) == (1, 2, "stopped")
+    [unplaced] = summary.unplaced
+    assert "3 lines of kafka.txt" in unplaced and unplaced in page(summary, "One stream")
+
+
+def test_a_line_in_two_files_is_counted_once(session: SparkSession, tmp_path: Path) -> None:
+    """Several brokers' files are in one folder. Rotated files are one stream, and Kafka's own files are of one broker."""
+    of_1 = [line for number, line in enumerate(TWO_BROKERS.strip().splitlines()) if number in OF_1]
+    error = "[2024-05-02 00:00:07,000] ERROR Disk error (kafka.log.LogManager)"
+    for name in ("one.out", "kafkaServer-1.out"):
+        (tmp_path / name).write_text("\n".join(of_1))
+    (tmp_path / "one.out.1").write_text(error)
+    (tmp_path / "two.out").write_text("\n".join(of_1).replace("id=1]", "id=2]").replace("] 1 s", "] 2 s"))
+    single = tmp_path / "single"
+    single.mkdir()
+    (single / "server.log").write_text(error)
+    (single / "connect.log").write_text(error.replace("Disk", "Worker"))
+    (single / "controller.log.2024-05-01-10").write_text(of_1[2].replace("id=1]", "id=3]"))
+    summary = summarise_logs(tmp_path, session)
+    assert [(row.node, row.lines) for row in summary["runs"]] == [(1, 6), (2, 5), (3, 2)]
+    assert ["single/connect.log" in words for words in summary.unplaced] == [True]
+    assert {(row.node, row.error, row.count) for row in summary["failures"]} == {
+        (None, "Worker error", 1),
+        (1, "Disk error", 1),
+        (3, "Disk error", 1),
+    }
+
+
+def test_a_folder_without_known_lines_names_what_was_looked_for(session: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "segment").write_bytes(bytes(9))
+    with pytest.raises(NotATrace, match="no text file"):
+        summarise_logs(tmp_path, session)
+    (tmp_path / "other.txt").write_text('{"level": "INFO", "message": "starting"}')
+    with pytest.raises(NotATrace) as unknown:
+        summarise_logs(tmp_path, session)
+    assert all(form in str(unknown.value) for form in FORMS)
+    (tmp_path / "other.txt").write_text("[2024-05-02 00:00:00,000] INFO Kafka version: 2.6 (AppInfoParser)")
+    with pytest.raises(NotATrace, match="known form"):
+        summarise_logs(tmp_path, session)
