@@ -10,5 +10,5 @@ DAMAGED = "damaged"
 
 
 def worded(how: str) -> str:
-    """Return an ending as text for users; all except STOPPED and DAMAGED are followed by "recording ended early"."""
-    return how if how in (STOPPED, DAMAGED) else f"{how}: recording ended early"
+    """Return an ending as text for users, with "recording ended early" if the node did not stop, and is not running."""
+    return how if how in (STOPPED, DAMAGED, RUNNING) else f"{how}: recording ended early"

@@ -105,10 +105,11 @@ def test_endings_of_runs_are_distinguished(tmp_path: Path) -> None:
     assert [survey(run).ending for run in runs] == [STOPPED, KILLED, DISK_FULL, RUNNING, DAMAGED]
     running.close()
     assert survey(find_runs(tmp_path).runs[3]).ending == KILLED
-    assert [worded(run) for run in (STOPPED, KILLED, DAMAGED)] == [
+    assert [worded(run) for run in (STOPPED, KILLED, DAMAGED, RUNNING)] == [
         STOPPED,
         "killed: recording ended early",
         DAMAGED,
+        RUNNING,
     ]
 
 
