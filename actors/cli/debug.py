@@ -212,7 +212,7 @@ class DebugPrompt:
             explanation = explain([run.run for run in self._trace.runs], about, " ".join(names) or None)
         except ValueError as error:
             raise DebugCommandError(str(error)) from error
-        for line in explanation_lines(explanation, utc):
+        for line in explanation_lines(explanation, utc, pointers=True):
             click.echo(printable(line))
 
     def help(self, argument: str) -> None:

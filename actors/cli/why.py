@@ -26,8 +26,21 @@ from messages.trace.files.runs import find_runs
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path), required=False)
 @click.option("--at", type=Time(), help="Explain the state at this time (ISO 8601 or seconds since 1970).")
 @click.option("--local", is_flag=True, help="Print times in this machine's time zone; the default is UTC.")
+@click.option(
+    "--pointers",
+    is_flag=True,
+    help="End each line with the options that make `replay` stop at the delivery it is about.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the explanation as one JSON object.")
-def command(about: str, name: str | None, directory: Path | None, at: float | None, local: bool, as_json: bool) -> int:
+def command(
+    about: str,
+    name: str | None,
+    directory: Path | None,
+    at: float | None,
+    local: bool,
+    pointers: bool,
+    as_json: bool,
+) -> int:
     """Explain the state of a partition, broker, consumer group or another subject from the traces below DIR.
 
     The first line is the verdict: what is or was wrong, since when, why, and what to do. The chain of causes follows,
@@ -38,9 +51,9 @@ def command(about: str, name: str | None, directory: Path | None, at: float | No
     it was aborted or fenced. `consumer-group G`: rebalances and coordinators. `producer P` (client id, producer id or
     transactional id): refused requests. `cluster`: what happened, in order.
 
-    Lines that describe a recorded delivery end with --run RUN --until DELIVERY. Pass these options to `kafka-actors
-    replay DIR` to stop at that delivery; add --state to print an actor's state. The traces may be those of a running
-    cluster.
+    With --pointers, lines that describe a recorded delivery end with --run RUN --until DELIVERY. Pass these options to
+    `kafka-actors replay DIR` to stop at that delivery; add --state to print an actor's state. The traces may be those
+    of a running cluster.
     """
     if about not in SUBJECTS and directory is None and name is not None:
         directory, name = Path(name), None
@@ -65,7 +78,7 @@ def command(about: str, name: str | None, directory: Path | None, at: float | No
     if as_json:
         click.echo(json.dumps(explanation_json(explanation, clock), indent=2, ensure_ascii=False))
     else:
-        for line in explanation_lines(explanation, clock):
+        for line in explanation_lines(explanation, clock, pointers):
             click.echo(printable(line))
     return 0
 

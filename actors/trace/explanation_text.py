@@ -1,8 +1,8 @@
 """Format explanations as lines of text and as JSON; both have the same content.
 
 Rule 1: the first line is the verdict. The chain follows, and then each question with the lines of its answer.
-Rule 2: a line ends with the time and the node of the delivery that proves it, and with the options that make
-        `kafka-actors replay DIR` stop at this delivery.
+Rule 2: a line ends with the time and the node of the delivery that proves it. With `pointers`, the options follow that
+        make `kafka-actors replay DIR` stop at this delivery.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ Clock = Callable[[float], str]
 """Returns a time in seconds since 1970 as text."""
 
 
-def explanation_lines(explanation: TraceExplanation, clock: Clock) -> Iterator[str]:
+def explanation_lines(explanation: TraceExplanation, clock: Clock, pointers: bool) -> Iterator[str]:
     """Yield the lines of an explanation."""
     yield explanation.verdict
     for number, line in enumerate(explanation.chain):
-        yield f"  {'because ' if number else ''}{line_text(line, clock)}"
+        yield f"  {'because ' if number else ''}{line_text(line, clock, pointers)}"
     for question, lines in explanation.answers:
         yield question
         for line in lines:
-            yield f"  {line_text(line, clock)}"
+            yield f"  {line_text(line, clock, pointers)}"
 
 
-def line_text(line: TraceLine, clock: Clock) -> str:
-    """Return a line as text, with the position of the delivery that proves it."""
+def line_text(line: TraceLine, clock: Clock, pointers: bool = False) -> str:
+    """Return a line as text, with the time and the node of the delivery that proves it."""
     if line.at is None:
         return line.text
-    return f"{line.text} [{clock(line.at)}, node {line.node}, --run {line.run} --until {line.seq}]"
+    pointer = f", --run {line.run} --until {line.seq}" if pointers else ""
+    return f"{line.text} [{clock(line.at)}, node {line.node}{pointer}]"
 
 
 def explanation_json(explanation: TraceExplanation, clock: Clock) -> dict[str, Any]:

@@ -273,7 +273,7 @@ def test_replay_stops_at_the_delivery_of_an_answer(lived: Path, facts: TraceFact
 
 
 def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
-    result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived)])
+    result = CliRunner().invoke(why.command, ["partition", "orders-0", str(lived), "--pointers"])
     assert result.exit_code == 0
     verdict, seen, because, *_ = result.stdout.splitlines()
     assert re.match(
@@ -292,12 +292,12 @@ def test_the_command_prints_time_node_and_delivery(lived: Path) -> None:
     assert unknown.startswith("no node in this trace knows topic missing, and no request for it was refused.")
 
 
-def lines_of(said: dict[str, Any]) -> list[str]:
+def lines_of(said: dict[str, Any], pointers: bool) -> list[str]:
     """Return the lines that the command prints, built from its JSON."""
 
     def line(of: dict[str, Any]) -> str:
-        where = f" [{of['time']}, node {of['node']}, --run {of['run']} --until {of['delivery']}]" if "at" in of else ""
-        return of["text"] + where
+        pointer = f", --run {of['run']} --until {of['delivery']}" if pointers and "at" in of else ""
+        return of["text"] + (f" [{of['time']}, node {of['node']}{pointer}]" if "at" in of else "")
 
     chain = [f"  {'because ' if number else ''}{line(each)}" for number, each in enumerate(said["chain"])]
     details = [
@@ -308,13 +308,13 @@ def lines_of(said: dict[str, Any]) -> list[str]:
     return [said["verdict"], *chain, *details]
 
 
-@pytest.mark.parametrize("options", [[], ["--local"]])
+@pytest.mark.parametrize("options", [[], ["--local"], ["--pointers"]])
 def test_json_has_what_the_text_has(lived: Path, options: list[str]) -> None:
     arguments = ["partition", "orders-0", str(lived), *options]
     text = CliRunner().invoke(why.command, arguments).stdout
     said = json.loads(CliRunner().invoke(why.command, [*arguments, "--json"]).stdout)
-    assert lines_of(said) == text.splitlines()
-    assert said["chain"][0]["time"].endswith("Z") == (not options)
+    assert lines_of(said, "--pointers" in options) == text.splitlines()
+    assert said["chain"][0]["time"].endswith("Z") == ("--local" not in options)
 
 
 def test_an_earlier_time_is_explained_without_what_came_later(lived: Path, facts: TraceFacts) -> None:

@@ -330,7 +330,7 @@ def printed(folder: Path) -> set[str]:
     asked = [(about, name) for about, names in SUBJECTS.items() for name in names] + [("controller", "")]
     found: set[str] = set()
     for about, name in asked:
-        result = CliRunner().invoke(why.command, [about, *([name] if name else []), str(folder)])
+        result = CliRunner().invoke(why.command, [about, *([name] if name else []), str(folder), "--pointers"])
         assert result.exit_code == 0
         found.update(re.findall(r"(--run \S+ --until \d+)\]$", result.stdout, re.MULTILINE))
     return found

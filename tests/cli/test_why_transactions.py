@@ -147,6 +147,5 @@ def test_the_command_names_the_id_and_an_unknown_one(folder: Path) -> None:
     shown = CliRunner().invoke(why.command, ["transaction", "pay", str(folder)])
     assert shown.exit_code == 0
     assert STATE in shown.output
-    assert "--until" in shown.output
     unknown = CliRunner().invoke(why.command, ["transaction", "x", str(folder)])
     assert "the trace has no successful request of transactional id x" in unknown.output
