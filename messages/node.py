@@ -70,6 +70,7 @@ class NodeSettings(Message):
     socket_request_max_bytes: int = 104857600
     max_connections: int = 2147483647
     max_incremental_fetch_session_cache_slots: int = 1000
+    fetch_max_bytes: int = 57671680
     max_connections_per_ip: int = 2147483647
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = ()
     connections_max_idle_ms: int = 600000
@@ -212,18 +213,13 @@ class StartMetadataCache(Message):
 class StartPartitionRequests(Message):
     """The first message to PartitionRequestsActor.
 
-    `fetch_sessions` is the maximum number of fetch sessions. If `rack_aware` is set, consumers are redirected to
-    replicas in their racks. `group_coordinator` is notified of the end of each transaction with offset commits. A
-    request to write markers is answered after at most `request_timeout` seconds (`request.timeout.ms`), even if a
-    marker is not committed to the log yet.
+    `group_coordinator` is notified of the end of each transaction with offset commits.
     """
 
+    settings: NodeSettings
     metadata_cache: ActorAddress
-    fetch_sessions: int = 1000
-    rack_aware: bool = False
     metrics: ActorAddress | None = None
     group_coordinator: ActorAddress | None = None
-    request_timeout: float = 30.0
 
 
 @message

@@ -125,7 +125,7 @@ class PartitionRequestsActor(Dispatcher):
         self._pending = PendingRequests()
         self._batches: dict[TopicPartition, tuple[ActorAddress, list[AppendBatch]]] = {}
         """The batches of the current delivery, by partition."""
-        self._fetches = Fetches()
+        self._fetches: Fetches
         self._fetching: dict[int, Forwarded] = {}
         """The requests of fetches without a response, by number."""
         self._listener: ActorAddress | None = None
@@ -135,11 +135,13 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_StartPartitionRequests(self, message: StartPartitionRequests, sender: ActorAddress) -> None:
         """Set the settings, the metadata cache, the group coordinator and the metrics gateway."""
-        self._metadata_cache, self._rack_aware = message.metadata_cache, message.rack_aware
+        settings, self._metadata_cache = message.settings, message.metadata_cache
         self._metrics, self._group_coordinator = message.metrics, message.group_coordinator
-        self._marker_timeout = message.request_timeout
+        self._rack_aware = settings.replica_selector_class != ""
+        self._marker_timeout = settings.request_timeout_ms / 1000
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # usually above the ids from before a restart
-        self._fetches.sessions = FetchSessions(message.fetch_sessions, first_id)
+        slots = settings.max_incremental_fetch_session_cache_slots
+        self._fetches = Fetches(FetchSessions(slots, first_id), settings.fetch_max_bytes)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
         """Update the hosted partitions, and refuse pending requests for partitions that were removed or failed."""

@@ -111,7 +111,7 @@ class IdleFetchSessions:
         rest.timer.cancel()
         rest.polls += 1
         rest.used_at = self._now()
-        rest.held, rest.wait = request, fetch.max_wait_ms / 1000 if fetch.min_bytes > 0 else 0.0
+        rest.held, rest.wait = request, fetch.max_wait_ms / 1000 if min(fetch.min_bytes, fetch.max_bytes) > 0 else 0.0
         rest.timer = self._call_later(rest.wait, partial(self._time_is_up, fetch.session_id, rest))
         return True
 

@@ -245,13 +245,8 @@ class NodeActor(FlowActor):
             metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests, topic_creation)
         )
         if self._partition_requests is not None:
-            slots = start.settings.max_incremental_fetch_session_cache_slots
-            rack_aware = start.settings.replica_selector_class != ""
             self._group_coordinator = self.createActor(GroupCoordinatorActor)
-            timeout = start.settings.request_timeout_ms / 1000
-            requests = StartPartitionRequests(
-                metadata_cache, slots, rack_aware, start.metrics, self._group_coordinator, timeout
-            )
+            requests = StartPartitionRequests(start.settings, metadata_cache, start.metrics, self._group_coordinator)
             self.send(self._partition_requests, requests)
             producer_ids = self.createActor(ProducerIdsActor)
             self.send(producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))

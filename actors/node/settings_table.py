@@ -220,6 +220,7 @@ SETTINGS: tuple[Setting, ...] = (
     _of_field("socket.request.max.bytes", _integer(1)),
     _of_field("max.connections", _integer(0)),
     _of_field("max.incremental.fetch.session.cache.slots", _integer(0)),
+    _of_field("fetch.max.bytes", _integer(1024)),
     _of_field("max.connections.per.ip", _integer(0)),
     _of_field("max.connections.per.ip.overrides", CONNECTIONS_OF),
     _of_field("connections.max.idle.ms", _integer(-1, LONG_MAX)),
@@ -336,7 +337,7 @@ KNOWN = frozenset(
     controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
     delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
     delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
-    eligible.leader.replicas.enable fetch.max.bytes fetch.purgatory.purge.interval.requests group.consumer.assignors
+    eligible.leader.replicas.enable fetch.purgatory.purge.interval.requests group.consumer.assignors
     group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
     group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
     group.consumer.min.heartbeat.interval.ms group.consumer.min.session.timeout.ms group.consumer.session.timeout.ms

@@ -243,9 +243,8 @@ class Broker:
         self.isr_keeper = self.system.createActor(IsrKeeperActor)
         self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
         self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
-        rack_aware = bool(self.settings.replica_selector_class)
         figures = self._metrics if counted else None
-        requests = StartPartitionRequests(self.cache, 1000, rack_aware, figures, self._coordinator)
+        requests = StartPartitionRequests(self.settings, self.cache, figures, self._coordinator)
         self.base.inject(self.partition_requests, requests)
         self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge, self._metrics))
         self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network, figures))

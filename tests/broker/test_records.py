@@ -525,6 +525,17 @@ def test_max_bytes_is_a_total(broker: Broker) -> None:
     assert sorted(seen) == [(number, offset) for number in range(3) for offset in (0, 1)], "and no partition starves"
 
 
+def test_a_negative_limit_of_a_partition_is_an_error_of_the_request_not_of_the_disk(broker: Broker) -> None:
+    lead_three(broker)
+    size = header_of(batch(b"a")).size
+    for partition in U[:2]:
+        produce(broker, batch(b"a"), partition=partition)
+    parts = [FetchPartition(U[0], 0, 2 * size), FetchPartition(U[1], 0, -1), FetchPartition(U[2], 0, -1)]
+    response = broker.ask(fetch_request(*parts, max_bytes=2 * size))
+    assert [part.error_code for part in response.partitions] == [NONE, UNKNOWN_SERVER_ERROR, NONE]
+    assert [part.error_code for part in broker.ask(fetch_request(*at(0, 0, 0))).partitions] == [NONE] * 3
+
+
 def test_a_session_gets_an_error_after_a_leader_change(broker: Broker) -> None:
     lead_three(broker, 1)
     reader = Reader(broker)

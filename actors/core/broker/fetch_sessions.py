@@ -16,6 +16,8 @@ Rule 4: a response within a session contains the partitions with records, with a
         alone does not add a partition: a reader that waits for this change receives the records that the change makes
         readable.
 Rule 5: a session has the isolation level of its last request. When this level changes, each partition is read again.
+Rule 6: partitions are read in the order in which they were added. A partition whose records are in a response within
+        the session becomes the last one, so that a partition with many records does not hold up the others.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
 """
@@ -55,6 +57,8 @@ class CachedPartition:
     """A partition of a fetch session: the fetch offset, and the offsets in the last response."""
 
     part: FetchPartition
+    turn: int
+    """Partitions with a lower turn are read first (rule 6)."""
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     idle_until: float = NEVER
@@ -75,6 +79,8 @@ class DelayedFetch:
 
     number: int
     request: FetchRequest
+    max_bytes: int
+    min_bytes: int
     deadline: float
     queue: dict[TopicPartition, None]
     """Partitions to read, in order."""
@@ -96,6 +102,8 @@ class Session:
     replica_id: int
     created_at: float
     partitions: dict[TopicPartition, CachedPartition]
+    turns: int
+    """The next partition's turn."""
     isolation_level: int = READ_UNCOMMITTED
     epoch: int = INITIAL_EPOCH + 1
     """The epoch of the next request."""
@@ -104,7 +112,7 @@ class Session:
     resting: bool = False
     """Whether the session is idle: the listener answers its polls."""
     unread: dict[TopicPartition, None] = attrs.field(factory=dict)
-    """Partitions that may have data for the reader, the longest unread first."""
+    """Partitions that may have data for the reader."""
     moved: dict[TopicPartition, None] = attrs.field(factory=dict)
     """Partitions with changed offsets, but without new records."""
     fetch: DelayedFetch | None = None
@@ -120,6 +128,14 @@ class Session:
         """The sort key for eviction (rule 3)."""
         return self.is_follower, len(self.partitions), self.id
 
+    def queue(self) -> dict[TopicPartition, None]:
+        """Return the partitions to read, in order (rule 6)."""
+        return dict.fromkeys(sorted(self.unread, key=lambda partition: self.partitions[partition].turn))
+
+    def move_to_end(self, place: CachedPartition) -> None:
+        """Read this partition after all others (rule 6)."""
+        place.turn, self.turns = self.turns, self.turns + 1
+
     def update(self, request: FetchRequest) -> None:
         """Apply the changes of an incremental request."""
         if self.isolation_level != request.isolation_level:
@@ -127,8 +143,11 @@ class Session:
             self.unread.update(dict.fromkeys(self.partitions))
         for part in request.partitions:
             place = self.partitions.get(part.partition)
-            if place is None or place.part.current_leader_epoch != part.current_leader_epoch:
-                self.partitions[part.partition] = CachedPartition(part)
+            if place is None:
+                self.partitions[part.partition] = place = CachedPartition(part, 0)
+                self.move_to_end(place)
+            elif place.part.current_leader_epoch != part.current_leader_epoch:
+                self.partitions[part.partition] = CachedPartition(part, place.turn)
             else:
                 place.part = part
             self.unread[part.partition] = None
@@ -164,9 +183,10 @@ class FetchSessions:
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id in self._sessions:
                 self._end(self._sessions[request.session_id])
-            places = {part.partition: CachedPartition(part) for part in request.partitions}
+            places = {part.partition: CachedPartition(part, turn) for turn, part in enumerate(request.partitions)}
             session = Session(
-                *(NO_SESSION, number, request.replica_id, now, places, request.isolation_level),
+                *(NO_SESSION, number, request.replica_id, now, places, len(request.partitions)),
+                isolation_level=request.isolation_level,
                 used_at=now,
                 unread=dict.fromkeys(places),
             )

@@ -1,6 +1,7 @@
 """Pending fetch requests, some of which wait for data (DelayedFetch in Kafka's purgatory; broker.md 3.7).
 
-Rule 1: `min_bytes` and `max_bytes` are totals of a request. The response is sent when enough bytes are found, when a
+Rule 1: `min_bytes` and `max_bytes` are totals of a request. The broker's `fetch.max.bytes` limits `max_bytes`, which
+        limits `min_bytes`. The response is sent when enough bytes are found, when a
         partition fails, when a consumer is sent to another replica (rule 6), or when the session has no partition.
         After the request's timeout, the response contains the data that was found until then.
 Rule 2: this module stores the state of each log at the last read, and the state in the last notification after that
@@ -10,9 +11,10 @@ Rule 2: this module stores the state of each log at the last read, and the state
 Rule 3: a partition is read only if it may have data for the reader: it is new to the session, its reader's fetch offset
         has changed, its log has grown beyond the reader, its role has changed, or its last read returned records or an
         error. A poll does no work for any other partition.
-Rule 4: partitions are read in waves, each with as many partitions as could fill the rest of the response. The first
-        partition with data returns at least one batch. Once the response is full, the remaining partitions return only
-        their offsets.
+Rule 4: the first partition with data returns at least one batch, even if the batch exceeds the limits. Every other
+        partition returns no more than its own limit and the rest of the response. So partitions are read one by one
+        until data is found, and then in waves of as many partitions as fit into the rest whatever they return. Once the
+        response is full, the remaining partitions return only their offsets.
 Rule 5: a poll of an in-sync follower that is caught up causes no message to the partition. The session stores the time
         of the last such poll. The partition receives this time with the next read after its log has grown. The
         partition also asks for this time before it removes a lagging follower.
@@ -51,8 +53,6 @@ from messages.cluster import TopicPartition
 from messages.data_requests import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
 from messages.error_codes import NONE
 from messages.partition import LogState, ReadLog
-from messages.records import EMPTY
-from messages.vocabulary import changed
 
 
 @attrs.frozen
@@ -90,9 +90,11 @@ ToDo = ReadPartition | Respond | WakeSession
 class Fetches:
     """All fetch sessions and all pending fetch requests of a broker."""
 
-    def __init__(self) -> None:
-        self.sessions = FetchSessions(0)
+    def __init__(self, sessions: FetchSessions, max_bytes: int) -> None:
+        self.sessions = sessions
         self.quota = ReplicationQuota()
+        self._max_bytes = max_bytes
+        """The broker's `fetch.max.bytes`."""
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
         """Each log's state as it was read, and with the later notifications (rule 2)."""
         self._under_way: dict[int, Session] = {}
@@ -151,7 +153,9 @@ class Fetches:
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
                 del session.unread[partition]
                 session.moved[partition] = None
-        fetch = DelayedFetch(number, request, now + request.max_wait_ms / 1000, dict(session.unread))
+        max_bytes = min(request.max_bytes, self._max_bytes)
+        deadline = now + request.max_wait_ms / 1000
+        fetch = DelayedFetch(number, request, max_bytes, min(request.min_bytes, max_bytes), deadline, session.queue())
         self._under_way[number], session.fetch = session, fetch
         self._read_next(session, fetch, now)
 
@@ -181,8 +185,6 @@ class Fetches:
         del fetch.reading[partition]
         place = session.partitions.get(partition)
         if place is not None:
-            if result.body.size > fetch.request.max_bytes - fetch.found and fetch.found:
-                result = changed(result, body=EMPTY)
             fetch.results[partition] = result
             fetch.found += result.body.size
             session.unread.pop(partition, None)
@@ -268,18 +270,25 @@ class Fetches:
         """Read the next wave (rule 4); when all is read, respond or wait."""
         if fetch.reading:
             return
-        left, promised = fetch.request.max_bytes - fetch.found, 0
-        while fetch.queue and (left <= 0 or promised < max(left, 1)):
+        promised = 0
+        while fetch.queue:
             partition = next(iter(fetch.queue))
-            del fetch.queue[partition]
             place = session.partitions.get(partition)
-            if place is not None:
-                before = fetch.results.pop(partition, None)
-                fetch.found -= 0 if before is None else before.body.size
-                fetch.reading[partition] = None
-                promised += max(place.part.partition_max_bytes, 1)
-                throttled = session.is_follower and partition in self.quota.replicas and self.quota.is_exceeded(now)
-                self._to_do.append(ReadPartition(partition, self._question(fetch, place, max(left, 0), throttled)))
+            if place is None:
+                del fetch.queue[partition]
+                continue
+            before = fetch.results.get(partition)
+            found = fetch.found - (0 if before is None else before.body.size)
+            left = max(fetch.max_bytes - found, 0)
+            promised += place.part.partition_max_bytes
+            if fetch.reading and (not found or 0 < left < promised):
+                break
+            del fetch.queue[partition]
+            fetch.results.pop(partition, None)
+            fetch.found = found
+            fetch.reading[partition] = None
+            throttled = session.is_follower and partition in self.quota.replicas and self.quota.is_exceeded(now)
+            self._to_do.append(ReadPartition(partition, self._question(fetch, place, left, throttled)))
         if fetch.reading:
             return
         if fetch.deadline <= now or _is_satisfied(session, fetch):
@@ -371,6 +380,8 @@ class Fetches:
                 continue
             if place.must_include(result) or not within:
                 results.append(result)
+            if within and result.body.size:
+                session.move_to_end(place)
             known = self._logs.get(partition)
             if result.error_code != NONE or known is None:
                 continue
@@ -416,7 +427,7 @@ def _offsets_only(state: LogState) -> tuple[int, int, int]:
 
 def _is_satisfied(session: Session, fetch: DelayedFetch) -> bool:
     """Return whether the fetch can be answered before its deadline (rule 1)."""
-    if fetch.found >= fetch.request.min_bytes or not session.partitions:
+    if fetch.found >= fetch.min_bytes or not session.partitions:
         return True
     return any(
         result.error_code != NONE or result.preferred_read_replica != NO_REPLICA for result in fetch.results.values()

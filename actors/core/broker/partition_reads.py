@@ -39,6 +39,7 @@ from messages.error_codes import (
     OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
     UNSUPPORTED_COMPRESSION_TYPE,
 )
 from messages.partition import (
@@ -97,6 +98,8 @@ def without_records(
         if not log.start <= offset <= log.end:
             return FetchedPartition(part.partition, OFFSET_OUT_OF_RANGE)
         held_back = message.throttled and leader is not None and message.replica_id not in leader.isr
+        if offset < limit and part.partition_max_bytes < 0:
+            return FetchedPartition(part.partition, UNKNOWN_SERVER_ERROR)  # as Kafka; pread would fail as a disk does
         if offset < limit and not held_back and (message.max_bytes or message.at_least_one):
             return None
     aborted = () if message.isolation_level == READ_COMMITTED else None

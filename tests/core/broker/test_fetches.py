@@ -1,14 +1,17 @@
-"""Idle fetch sessions: when the listener may answer for them, and what wakes them (`fetches`, rule 7)."""
+"""The limits of fetches; idle fetch sessions: when the listener may answer for them, and what wakes them (rule 7)."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from messages.cluster import TopicPartition
-from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest
+from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.partition import LogState
+from messages.records import Body
 
 T = [TopicPartition("t", number) for number in range(2)]
 FOLLOWER = 1
@@ -23,8 +26,7 @@ class World:
     """The fetches of a broker, and the logs that they read."""
 
     def __init__(self, slots: int = 10) -> None:
-        self.fetches = Fetches()
-        self.fetches.sessions = FetchSessions(slots)
+        self.fetches = Fetches(FetchSessions(slots), 1 << 20)
         self.fetches.brokers_alive((FOLLOWER,))
         self.logs = {partition: state(5, 5) for partition in T}
         self.requests = 0
@@ -150,3 +152,71 @@ def test_a_reader_of_committed_data_waits_for_the_last_stable_offset() -> None:
     assert world.fetches.take() == [], "the open transaction still begins at offset 3"
     world.fetches.moved(T[0], log._replace(end=6, high_watermark=6, stable=6), 0.2)
     assert [type(step) for step in world.fetches.take()] == [ReadPartition]
+
+
+SIZES = {TopicPartition("t", number): sizes for number, sizes in enumerate([(50, 30, 70), (200, 9), (), (10,) * 9])}
+"""The sizes of the batches in each partition; each batch has one record."""
+LIMITS = st.sampled_from([0, 1, 9, 10, 35, 60, 90, 160, 1000])
+
+
+def read(part: FetchPartition, most: int, at_least_one: bool) -> int:
+    """Return the number of bytes that a log returns: as many as `most`, the last batch may be cut, the first not."""
+    sizes = SIZES[part.partition][part.fetch_offset :]
+    most = min(most, part.partition_max_bytes)
+    if sizes and at_least_one:
+        most = max(most, sizes[0])
+    return min(most, sum(sizes)) if sizes and sizes[0] <= most else 0
+
+
+def fetched(fetches: Fetches, number: int, request: FetchRequest) -> FetchResponse:
+    """Return the response to a request whose partitions' logs are read."""
+    fetches.begin(number, request, 0.0)
+    while steps := fetches.take():
+        for step in steps:
+            if isinstance(step, Respond):
+                return step.response
+            assert isinstance(step, ReadPartition)
+            part, question, end = step.question.part, step.question, len(SIZES[step.partition])
+            body = Body(read(part, question.max_bytes, question.at_least_one), 0)
+            result = FetchedPartition(part.partition, 0, end, end, 0, body=body)
+            fetches.read(number, result, state(end, end), 0.0)
+    raise AssertionError("the request waits")
+
+
+@given(
+    st.permutations([*SIZES]),
+    st.lists(LIMITS, min_size=4, max_size=4),
+    st.lists(st.integers(0, 2), min_size=4, max_size=4),
+    st.lists(LIMITS, min_size=1, max_size=6),
+)
+def test_limits_of_bytes_are_kept_as_kafka_keeps_them(
+    order: list[TopicPartition], most: list[int], offsets: list[int], totals: list[int]
+) -> None:
+    """Only the first partition with data may exceed a limit; in a session, partitions take turns.
+
+    The model is the loop of Kafka's `ReplicaManager.readFromLog` over the partitions of `FetchSession`.
+    """
+    fetches = Fetches(FetchSessions(10), 150)
+    parts = tuple(FetchPartition(*each) for each in zip(order, offsets, most, strict=True))
+    session_id = 0
+    for epoch, total in enumerate(totals):
+        named = () if epoch else parts
+        request = FetchRequest(11, -1, 0, 1, named, total, session_id=session_id, session_epoch=epoch)
+        response = fetched(fetches, epoch, request)
+        session_id = response.session_id
+        left, expected = min(total, 150), {}
+        for part in sorted(parts, key=lambda part: order.index(part.partition)):
+            size = read(part, left, at_least_one=not expected)
+            if size:
+                expected[part.partition] = size
+                left = max(left - size, 0)
+        assert {part.partition: part.body.size for part in response.partitions if part.body.size} == expected
+        if epoch:
+            order = [*(each for each in order if each not in expected), *expected]
+
+
+def test_a_fetch_waits_for_no_more_bytes_than_it_may_return() -> None:
+    fetches = Fetches(FetchSessions(10), 40)
+    part = FetchPartition(TopicPartition("t", 3), 0, 1000)
+    for limits in ((1000, 30), (1000, 1000)):
+        assert fetched(fetches, 1, FetchRequest(11, -1, 500, limits[0], (part,), limits[1])).partitions[0].body.size
