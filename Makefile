@@ -49,7 +49,8 @@ java:
 $(VENV)/.spark: $(STAMP) spark/java.py | java
 	@$(BIN)/kafka-actors spark prepare && touch $@ || echo "Spark is not prepared: 'kafka-actors summary' will take its time, where it can run at all"
 
-run: ports $(STAMP) java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
+run: ports java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 BROKERS=3 DIR=...; Ctrl-C stops it)
+	@$(PYTHON) -I -S .ci/install.py $(VENV) run
 	@exec $(BIN)/kafka-actors up --brokers $(BROKERS) --port $(PORT) --dir "$(DIR)"
 
 test: install ## the tests: rules, actors in process, one cluster of real processes (five minutes on two cores)

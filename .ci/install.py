@@ -1,26 +1,30 @@
 """`make install`: a virtual environment with the project and all it needs, as an editable installation.
 
-    python .ci/install.py .venv
+    python .ci/install.py .venv         all of it
+    python .ci/install.py .venv run     what `make run` needs: the libraries of `kafka-actors up`, and ZooKeeper's jars
 
 Rule 1: one at a time. Who comes second waits, and finds it done.
-Rule 2: begun is marked in the environment, and the mark becomes `.installed` at the end. An environment with the mark
-        was interrupted, somewhere, and is made anew: half a pip is worse than none.
+Rule 2: begun is marked in the environment, and the mark becomes `.installed` or `.runs` at the end. An environment with
+        the mark was interrupted, somewhere, and is made anew: half a pip is worse than none.
+Rule 3: what is printed begins in the first second, and ends with the time that was not spent on downloads.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-BEGUN, INSTALLED = ".begun", ".installed"
+BEGUN, INSTALLED, RUNS = ".begun", ".installed", ".runs"
 NO_VENV = "'{} -m venv' failed: on Debian and Ubuntu, install the package python3-venv."
 
 
@@ -41,8 +45,13 @@ def run(command: list[str], lock: int) -> None:
         raise subprocess.CalledProcessError(code, command)
 
 
-def install(venv: Path, lock_file: Path, run: Callable[[list[str], int], None] = run) -> None:
-    """Make `venv` hold what pyproject.toml says; does nothing where it does. CalledProcessError where a step fails."""
+def install(
+    venv: Path, lock_file: Path, run: Callable[[list[str], int], None] = run, *, only_run: bool = False
+) -> None:
+    """Make `venv` hold what pyproject.toml says; does nothing where it does. CalledProcessError where a step fails.
+
+    `only_run`: only what `make run` needs.
+    """
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     with lock_file.open("w") as lock:
         try:
@@ -50,28 +59,49 @@ def install(venv: Path, lock_file: Path, run: Callable[[list[str], int], None] =
         except OSError:
             print("waiting for another make, which is installing", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
-        installed, begun = venv / INSTALLED, venv / BEGUN
-        if installed.exists() and installed.stat().st_mtime >= (PROJECT / "pyproject.toml").stat().st_mtime:
+        begun, stamps = venv / BEGUN, [venv / INSTALLED, venv / RUNS][: 1 + only_run]
+        declared = (PROJECT / "pyproject.toml").stat().st_mtime
+        if any(stamp.exists() and stamp.stat().st_mtime >= declared for stamp in stamps):
             return
         if begun.exists():
             shutil.rmtree(venv)
+        size = "30 MB" if only_run else "some minutes, 1 GB"
+        print(f"installing kafka-actors and its dependencies into {venv} ({size})", flush=True)
+        clock = time.monotonic()
         venv.mkdir(exist_ok=True)
         begun.touch()
-        python = venv / "bin" / "python"
-        if not python.exists():
+        python = str(venv / "bin" / "python")
+        pip, packages = [python, "-m", "pip"], ["--editable", "." if only_run else ".[all,test,bench]"]
+        if not Path(python).exists():
+            new = [sys.executable, "-m", "venv", str(venv)]
+            if outer := _pip_of_this_python():  # it installs pip in a tenth of the time that venv takes
+                new.append("--without-pip")
+                pip, packages = [python, outer], ["pip", *packages]
             try:
-                run([sys.executable, "-m", "venv", str(venv)], lock.fileno())
+                run(new, lock.fileno())
             except subprocess.CalledProcessError:
                 sys.exit(NO_VENV.format(sys.executable))
-        print(f"installing kafka-actors and its dependencies into {venv} (some minutes, 1 GB)", flush=True)
-        pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check"]
-        run([*pip, "--editable", ".[all,test,bench]"], lock.fileno())
-        begun.rename(installed)
+        run([*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run], *packages], lock.fileno())
+        if only_run:  # the nodes, which start together, would each compile them
+            run([python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"], lock.fileno())
+            run(["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv)], lock.fileno())
+        begun.rename(stamps[-1])
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
+        rest = max(0.0, seconds - cpu)
+        print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, {rest:.0f} s for downloads and disk", flush=True)
+
+
+def _pip_of_this_python() -> str:
+    """The file by which this Python's pip runs in another Python (pip 22.3); empty if there is none."""
+    code = "import pip, pathlib; print(next(pathlib.Path(pip.__path__[0]).glob('__pip-runner__.py'), ''))"
+    command = [sys.executable, "-I", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 if __name__ == "__main__":
     try:
-        install(Path(sys.argv[1]).absolute(), PROJECT / ".cache" / "install.lock")
+        install(Path(sys.argv[1]).absolute(), PROJECT / ".cache" / "install.lock", only_run="run" in sys.argv[2:])
     except KeyboardInterrupt:
         sys.exit(130)
     except subprocess.CalledProcessError as error:

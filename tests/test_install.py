@@ -38,11 +38,14 @@ class Steps:
         self.venv = venv
         self.interrupted = interrupted
         self.done: list[str] = []
+        self.commands: list[list[str]] = []
 
     def __call__(self, command: list[str], lock: int) -> None:
         assert os.fstat(lock), "a step holds the lock"
-        step = command[2]
+        words = {Path(word).name for word in command}
+        [step] = words & {"venv", "install", "compileall", "zookeeper"}
         self.done.append(step)
+        self.commands.append(command)
         (self.venv / f"half of {step}").touch()
         if step == self.interrupted:
             raise KeyboardInterrupt
@@ -52,17 +55,17 @@ class Steps:
             (self.venv / "bin" / "python").touch()
 
 
-@pytest.mark.parametrize("step", ["venv", "pip"])
+@pytest.mark.parametrize("step", ["venv", "install"])
 def test_an_interrupted_installation_is_repeated(installer: ModuleType, tmp_path: Path, step: str) -> None:
     venv, lock = tmp_path / ".venv", tmp_path / "cache" / "lock"
     with pytest.raises(KeyboardInterrupt):
         installer.install(venv, lock, Steps(venv, interrupted=step))
     again = Steps(venv)
     installer.install(venv, lock, again)
-    assert again.done == ["venv", "pip"]
+    assert again.done == ["venv", "install"]
     assert sorted(each.name for each in venv.iterdir()) == [".installed", "bin"]
     installer.install(venv, lock, again)
-    assert again.done == ["venv", "pip"], "nothing is left to do"
+    assert again.done == ["venv", "install"], "nothing is left to do"
 
 
 def test_an_interrupted_step_is_killed_without_a_word(installer: ModuleType, tmp_path: Path) -> None:
@@ -98,13 +101,29 @@ def test_a_step_may_end_as_it_is_interrupted(
         installer.run(["true"], lock.fileno())
 
 
+def test_make_run_installs_no_extra_and_make_install_the_rest(installer: ModuleType, tmp_path: Path) -> None:
+    """The extras have the tests' libraries and pyspark, a gigabyte."""
+    venv, lock = tmp_path / ".venv", tmp_path / "lock"
+    steps = Steps(venv)
+    installer.install(venv, lock, steps, only_run=True)
+    assert steps.done == ["venv", "install", "compileall", "zookeeper"]
+    assert "." in steps.commands[1] and not [word for word in steps.commands[1] if "[" in word]
+    installer.install(venv, lock, steps, only_run=True)
+    assert len(steps.done) == 4, "nothing is left to do"
+    installer.install(venv, lock, steps)
+    assert steps.done[4:] == ["install"] and ".[all,test,bench]" in steps.commands[-1]
+    (venv / ".runs").unlink()
+    installer.install(venv, lock, steps, only_run=True)
+    assert len(steps.done) == 5, "what is there is enough"
+
+
 def test_an_older_installation_is_brought_up_to_date(installer: ModuleType, tmp_path: Path) -> None:
     venv, lock = tmp_path / ".venv", tmp_path / "lock"
     installer.install(venv, lock, Steps(venv))
     os.utime(venv / ".installed", (0, 0))
     update = Steps(venv)
     installer.install(venv, lock, update)
-    assert update.done == ["pip"]
+    assert update.done == ["install"]
 
 
 def test_a_second_installation_waits_for_the_first(
@@ -165,16 +184,10 @@ def test_an_installation_shows_progress(
     installer: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A message is printed before pip starts, and pip prints its own progress."""
-    commands: list[list[str]] = []
     steps = Steps(tmp_path / ".venv")
-
-    def run(command: list[str], lock: int) -> None:
-        commands.append(command)
-        steps(command, lock)
-
-    installer.install(tmp_path / ".venv", tmp_path / "lock", run)
+    installer.install(tmp_path / ".venv", tmp_path / "lock", steps)
     assert capsys.readouterr().out.startswith(f"installing kafka-actors and its dependencies into {tmp_path}/.venv")
-    assert "--quiet" not in commands[-1]
+    assert "--quiet" not in steps.commands[-1]
 
 
 def test_make_run_installs_nothing_when_its_port_is_in_use(tmp_path: Path) -> None:
@@ -203,7 +216,7 @@ def test_make_run_does_not_prepare_spark() -> None:
     planned = subprocess.run(
         ["make", "--dry-run", "--always-make", "run"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert ".ci/ports.py 9092 3" in planned
+    assert ".ci/ports.py 9092 3" in planned and ".ci/install.py .venv run" in planned
     assert planned.index(".ci/ports.py") < planned.index(".ci/install.py") < planned.index("kafka-actors up")
     assert "spark prepare" not in planned
 

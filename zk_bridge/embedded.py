@@ -1,4 +1,4 @@
-"""Start a ZooKeeper server from the jars that PySpark contains; only Java must be installed.
+"""Start a ZooKeeper server from the jars of PySpark or of Debian's package (`jar_sources`); Java must be installed.
 
 Rule 1: the server is a separate process with its own log file. It ends when this process ends (`guardian`).
 Rule 2: `start` waits until the server handles requests. If the start fails, `start` raises ZooKeeperStartFailed. The
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,22 +25,9 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from zk_bridge import guardian
-
-JARS = (
-    "zookeeper-*.jar",
-    "slf4j-api-*.jar",
-    "log4j-api-*.jar",
-    "log4j-core-*.jar",
-    "log4j-slf4j2-impl-*.jar",
-    "metrics-core-*.jar",
-    "netty-*.jar",
-    "snappy-java-*.jar",
-    "audience-annotations-*.jar",
-    "commons-cli-*.jar",
-)
-"""Patterns of the jars of PySpark that the server needs (zookeeper-*.jar covers zookeeper-jute)."""
 
 _LOG4J = """\
 rootLogger.level = info
@@ -50,6 +38,45 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = [%d] %p %m (%c)%n
 """
 
+
+class JarSource(NamedTuple):
+    """A folder with ZooKeeper's jars, and how its logger is set.
+
+    Attributes:
+        name: The origin of the jars, "pyspark" or "debian".
+        folder: The folder.
+        jars: Patterns of the jars that the server needs.
+        options: Options of Java that configure the logger.
+        log4j2: Content of log4j2.properties in the server's directory; empty if the logger reads no file.
+    """
+
+    name: str
+    folder: Path
+    jars: tuple[str, ...]
+    options: tuple[str, ...]
+    log4j2: str = ""
+
+
+def _pyspark(folder: Path) -> JarSource:
+    jars = """zookeeper-*.jar slf4j-api-*.jar log4j-api-*.jar log4j-core-*.jar log4j-slf4j2-impl-*.jar
+        metrics-core-*.jar netty-*.jar snappy-java-*.jar audience-annotations-*.jar commons-cli-*.jar"""
+    return JarSource("pyspark", folder, (*jars.split(),), ("-Dlog4j2.configurationFile=log4j2.properties",), _LOG4J)
+
+
+def _debian(folder: Path) -> JarSource:
+    jars = "zookeeper.jar zookeeper-jute.jar slf4j-api.jar slf4j-simple.jar metrics-core.jar snappy-java.jar"
+    logger = "-Dorg.slf4j.simpleLogger."
+    options = (
+        f"{logger}logFile=System.out",
+        f"{logger}showDateTime=true",
+        f"{logger}dateTimeFormat=[yyyy-MM-dd HH:mm:ss,SSS]",
+    )
+    return JarSource("debian", folder, (*jars.split(),), options)
+
+
+OLDEST = (3, 6)
+"""Oldest version of ZooKeeper that is started."""
+
 CHECK_INTERVAL = 0.05
 PORT_ATTEMPTS = 3
 MAX_SESSION_TICKS = 600
@@ -59,16 +86,30 @@ class ZooKeeperStartFailed(Exception):
     """The embedded ZooKeeper server could not be started; the exception's message has the reason and the remedy."""
 
 
-def jars_directory() -> Path:
-    """Return PySpark's directory of jars. Raises ZooKeeperStartFailed if PySpark or ZooKeeper's jar is missing."""
+def jar_sources() -> list[JarSource]:
+    """Return the sources of ZooKeeper's jars that are installed: PySpark, then Debian's libzookeeper-java.
+
+    `make run` unpacks Debian's jars into the virtual environment.
+    """
     spec = importlib.util.find_spec("pyspark")
-    for place in spec.submodule_search_locations or () if spec else ():
-        jars = Path(place) / "jars"
-        if any(jars.glob("zookeeper-[0-9]*.jar")):
-            return jars
+    found = [_pyspark(Path(place) / "jars") for place in spec.submodule_search_locations or ()] if spec else []
+    found += [_debian(Path(prefix) / "share" / "java") for prefix in dict.fromkeys((sys.prefix, "/usr"))]
+    return [source for source in found if _version(source.folder) >= OLDEST]
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    """Return the newest version of ZooKeeper's jars in the folder; () if it contains none."""
+    names = [jar.stem.partition("-")[2] for jar in folder.glob("zookeeper-[0-9]*.jar")]
+    return max((tuple(map(int, re.findall(r"\d+", name))) for name in names), default=())
+
+
+def jar_source() -> JarSource:
+    """Return the first source of `jar_sources`. Raises ZooKeeperStartFailed if there is none."""
+    for source in jar_sources():
+        return source
     raise ZooKeeperStartFailed(
-        "no ZooKeeper server: its jars are part of pyspark, which is not installed. Install it with"
-        " pip install 'kafka-actors[zookeeper]'."
+        "no ZooKeeper server: its jars, 3.6 or newer, are neither in pyspark nor in /usr/share/java. Install Debian's"
+        " package libzookeeper-java, or pyspark."
     )
 
 
@@ -113,6 +154,7 @@ class EmbeddedZooKeeper:
         force_sync: False disables fsync (for tests). The server is then faster, but a power failure may lose data.
         heap: Java's -Xmx.
         guard: How the server's process is tied to this process, "signal" or "pipe" (`guardian`).
+        jars: The source of the jars; None means the first that is installed.
     """
 
     def __init__(
@@ -123,6 +165,7 @@ class EmbeddedZooKeeper:
         force_sync: bool = True,
         heap: str = "512m",
         guard: str = "signal" if sys.platform == "linux" else "pipe",
+        jars: JarSource | None = None,
     ) -> None:
         self.data_dir = Path(data_dir).absolute()
         self.port = port
@@ -130,6 +173,7 @@ class EmbeddedZooKeeper:
         self.force_sync = force_sync
         self.heap = heap
         self.guard = guard
+        self.jars = jars
         self.log_file = self.data_dir / "zookeeper.log"
         self._process: subprocess.Popen[bytes] | None = None
         self._reaper: threading.Thread | None = None
@@ -162,12 +206,13 @@ class EmbeddedZooKeeper:
         """
         if self.pid is not None:
             return
-        command = self._command_line()
+        jars = self.jars or jar_source()
+        command = self._command_line(jars)
         attempts = PORT_ATTEMPTS if self.port == 0 else 1
         for attempt in range(1, attempts + 1):
             port = self.port or _free_port()
             _refuse_busy(port)
-            self._configure(port)
+            self._configure(port, jars.log4j2)
             self._launch(command)
             try:
                 self._await_serving(port, silence)
@@ -209,23 +254,23 @@ class EmbeddedZooKeeper:
 
     # ------------------------------------------------------------------------------------------------- details
 
-    def _command_line(self) -> list[str]:
-        jars = jars_directory()
-        class_path = os.pathsep.join(str(jar) for pattern in JARS for jar in sorted(jars.glob(pattern)))
+    def _command_line(self, jars: JarSource) -> list[str]:
+        class_path = os.pathsep.join(str(jar) for pattern in jars.jars for jar in sorted(jars.folder.glob(pattern)))
         return [
             *(sys.executable, "-I", "-S", guardian.__file__, self.guard, str(os.getpid()), java_executable()),
             *("-cp", class_path, f"-Xmx{self.heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4"),
             "-Djava.awt.headless=true",
-            "-Dlog4j2.configurationFile=log4j2.properties",
+            *jars.options,
             "-Dzookeeper.admin.enableServer=false",
             "-Dzookeeper.4lw.commands.whitelist=ruok,srvr,stat,mntr,envi,conf,cons,wchs",
             f"-Dzookeeper.forceSync={'yes' if self.force_sync else 'no'}",
             *("org.apache.zookeeper.server.ZooKeeperServerMain", "zoo.cfg"),
         ]
 
-    def _configure(self, port: int) -> None:
+    def _configure(self, port: int, log4j2: str) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        (self.data_dir / "log4j2.properties").write_text(_LOG4J)
+        if log4j2:
+            (self.data_dir / "log4j2.properties").write_text(log4j2)
         settings = {
             "tickTime": self.tick_time_ms,
             "dataDir": "./data",

@@ -41,4 +41,4 @@ def in_background(log: Path) -> str | None:
         return line
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     words = log.read_bytes()[before:].decode(errors="replace").strip()
-    raise CommandFailed(words.removeprefix("Error: ") or f"it ended with {code} before it was ready; its log is {log}")
+    raise CommandFailed(words.rpartition("Error: ")[2] or f"it ended with {code} before it was ready; its log is {log}")

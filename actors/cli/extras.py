@@ -14,7 +14,7 @@ EXTRAS = {
     "spark": ("pyspark", "pyarrow", "jinja2"),
     "zookeeper": ("pyspark",),
 }
-"""Extra -> its libraries, which are also their import names. ZooKeeper's jars are part of pyspark."""
+"""Extra -> its libraries, which are also their import names. ZooKeeper's jars are part of pyspark, among others."""
 
 
 def need(extra: str, what: str, alternative: str = "") -> None:

@@ -167,7 +167,7 @@ class LocalCluster:
     def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:
         """Start all processes and wait until they serve.
 
-        Stop them at the end, and print the nodes that had to be killed.
+        Stop them at the end. `print_line` prints each step, and the nodes that had to be killed.
 
         If `stopping` returns true, the wait ends before the processes serve.
 
@@ -178,6 +178,7 @@ class LocalCluster:
             self.directory.mkdir(parents=True, exist_ok=True)
             stack.enter_context(only_user_of(self.directory))
             if self.server is not None:
+                print_line("starting ZooKeeper")
                 try:
                     self.server.start()
                 except ZooKeeperStartFailed as error:
@@ -188,6 +189,7 @@ class LocalCluster:
             self._await_vacancy(stopping)
             stack.callback(self.write_down, None)
             stack.callback(self._stop_nodes, print_line)
+            print_line(f"starting {len(self.nodes)} nodes")
             for node in self.nodes:
                 node.configure(self.zookeeper, self._defaults, self._overrides)
                 node.start()

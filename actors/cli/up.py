@@ -29,12 +29,14 @@ from actors.cli.up_in_memory import run_in_memory
 from actors.node.free_ports import HOST, free_ports, refusal
 from actors.node.settings import settings_of, zookeeper_places
 from messages.ask import AskFailed
+from zk_bridge.embedded import jar_sources
 
 WATCH_SECONDS = 0.2
 CHECKS_PER_TRACE = 25
 """Number of process checks between two checks of the recordings."""
 COLUMNS = ("node", "address", "process", "log")
 WITHOUT_JARS = (
+    "Or, on Debian and Ubuntu: apt-get install --no-install-recommends libzookeeper-java\n"
     "Or run the cluster without Java, all nodes in one process: kafka-actors up --zookeeper memory\n"
     "Or name a ZooKeeper that runs: kafka-actors up --zookeeper HOST:PORT"
 )
@@ -101,7 +103,7 @@ def command(
         raise click.BadParameter(f"'{zookeeper}' does not have the form host:port[/chroot]", param_hint="--zookeeper")
     overrides |= of_metrics(metrics_host)
     _check(overrides)
-    if zookeeper is None:
+    if zookeeper is None and not jar_sources():
         need("zookeeper", "An embedded ZooKeeper", WITHOUT_JARS)
     ports = [port + number for number in range(brokers)] if port else free_ports(brokers)
     if reason := refusal(ports):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli import extras
+from actors.cli import extras, up
 from actors.cli.app import FAILED, run
 from tests.layering import ROOT
 
@@ -31,6 +31,7 @@ def test_a_command_names_the_extra_it_needs_and_how_to_install_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    monkeypatch.setattr(up, "jar_sources", list)
     assert run(command.replace("DIR", str(tmp_path)).split()) == FAILED
     said = capsys.readouterr().err
     assert f"needs {libraries}, of the extra '{extra}' of kafka-actors" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import os
 import signal
 import socket
@@ -53,16 +54,19 @@ def test_it_keeps_port_and_data_over_stop_and_kill(tmp_path: Path, guard: str) -
 
 
 @java
+@pytest.mark.parametrize("jars", embedded.jar_sources(), ids=lambda jars: jars.name)
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_its_directory_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str) -> None:
+def test_its_directory_may_have_any_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locale: str, jars: embedded.JarSource
+) -> None:
     """The directory's name may have spaces, commas, backslashes (Java's escape) and non-Latin letters."""
     monkeypatch.setenv("LC_ALL", locale)
     place = tmp_path / "a b,c" / r"back\slash\u0041\n" / "größe 日本 #=:!"
-    with EmbeddedZooKeeper(place, force_sync=False) as server:
+    with EmbeddedZooKeeper(place, force_sync=False, jars=jars) as server:
         assert serves("127.0.0.1", server.port)
-    assert sorted(each.name for each in place.iterdir()) == ["data", "log4j2.properties", "zoo.cfg", "zookeeper.log"]
+    assert {each.name for each in place.iterdir()} - {"log4j2.properties"} == {"data", "zoo.cfg", "zookeeper.log"}
     assert list((place / "data" / "version-2").iterdir())
-    assert "INFO" in server.log_file.read_text(errors="replace"), "log4j found its file"
+    assert "INFO" in server.log_file.read_text(errors="replace"), "the logger is configured"
 
 
 @java
@@ -103,9 +107,24 @@ def test_missing_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         EmbeddedZooKeeper(tmp_path).start()
 
 
+def test_jars_are_of_pyspark_then_of_debian_and_3_6_or_newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spark = importlib.machinery.ModuleSpec("pyspark", None, is_package=True)
+    spark.submodule_search_locations = [str(tmp_path / "pyspark")]
+    for folder, version in (("pyspark/jars", "3.9.3"), ("share/java", "3.6.0")):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / f"zookeeper-{version}.jar").touch()
+    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: spark)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert [source.name for source in embedded.jar_sources()][:2] == ["pyspark", "debian"]
+    (tmp_path / "pyspark" / "jars" / "zookeeper-3.9.3.jar").unlink()
+    assert embedded.jar_source().folder == tmp_path / "share" / "java"
+    (tmp_path / "share" / "java" / "zookeeper-3.6.0.jar").rename(tmp_path / "share" / "java" / "zookeeper-3.4.13.jar")
+    assert tmp_path not in {parent for source in embedded.jar_sources() for parent in source.folder.parents}
+
+
 def test_missing_jars_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ZooKeeperStartFailed, match=r"pip install 'kafka-actors\[zookeeper\]'"):
+    monkeypatch.setattr(embedded, "jar_sources", list)
+    with pytest.raises(ZooKeeperStartFailed, match="libzookeeper-java"):
         EmbeddedZooKeeper(tmp_path).start()
 
 

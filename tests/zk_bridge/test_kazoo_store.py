@@ -97,8 +97,8 @@ class KazooWorld(World):
 
 class TestKazooStore(StoreContract):
     @pytest.fixture
-    def world(self, server: EmbeddedZooKeeper, chroot: str) -> Iterator[KazooWorld]:
-        world = KazooWorld(server, chroot)
+    def world(self, server_of_each_source: EmbeddedZooKeeper, chroot: str) -> Iterator[KazooWorld]:
+        world = KazooWorld(server_of_each_source, chroot)
         yield world
         world.close()
 
