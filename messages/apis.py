@@ -113,6 +113,10 @@ from messages.requests import (
 )
 from messages.security_requests import (
     AclCreationResult,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreateDelegationTokenRequest,
@@ -132,6 +136,9 @@ from messages.security_requests import (
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
+    UndescribedGroup,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from messages.transaction_requests import (
     AddedPartition,
@@ -554,6 +561,25 @@ APIS: tuple[Api, ...] = (
         *(41, "DescribeDelegationToken", 0, 2),
         *(DescribeDelegationTokenRequest, DescribeDelegationTokenResponse, REQUEST_HANDLER),
         refusal=lambda request, code: DescribeDelegationTokenResponse(code),
+    ),
+    Api(
+        *(57, "UpdateFeatures", 0, 1, UpdateFeaturesRequest, UpdateFeaturesResponse, CONTROLLER),
+        refusal=lambda request, code: UpdateFeaturesResponse(
+            code, "This is not the correct controller for this cluster." if code == NOT_CONTROLLER else None
+        ),
+        elsewhere=NOT_CONTROLLER,
+    ),
+    Api(
+        *(68, "ConsumerGroupHeartbeat", 0, 0),
+        *(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: ConsumerGroupHeartbeatResponse(code),
+    ),
+    Api(
+        *(69, "ConsumerGroupDescribe", 0, 0),
+        *(ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, REQUEST_HANDLER),
+        refusal=lambda request, code: ConsumerGroupDescribeResponse(
+            tuple([UndescribedGroup(code, group_id) for group_id in request.group_ids])
+        ),
     ),
     Api(
         *(18, "ApiVersions", 0, 3, ApiVersionsRequest, ApiVersionsResponse, REQUEST_HANDLER),

@@ -1,5 +1,6 @@
-"""The requests about SASL, ACLs and delegation tokens, which a node always rejects (broker.md 6.2).
+"""The requests that a node always rejects (broker.md 6.2).
 
+They are about SASL, ACLs, delegation tokens, feature levels and the consumer rebalance protocol (KIP-848).
 As in `messages.requests`, one class covers all versions. Fields that may contain a password or token are not decoded,
 because the trace stores every field of a message.
 """
@@ -217,4 +218,63 @@ class DescribeDelegationTokenResponse(Message):
     """The response to DescribeDelegationToken; its list of tokens is always empty."""
 
     error_code: int
+    throttle_time_ms: int = 0
+
+
+@message
+class UpdateFeaturesRequest(Message):
+    """A client's request to change finalized feature levels (API key 57)."""
+
+    version: int
+
+
+@message
+class UpdateFeaturesResponse(Message):
+    """The response to UpdateFeatures; its list of results is always empty."""
+
+    error_code: int
+    error_message: str | None = None
+    throttle_time_ms: int = 0
+
+
+@message
+class ConsumerGroupHeartbeatRequest(Message):
+    """A heartbeat of a consumer that uses the consumer rebalance protocol (API key 68)."""
+
+    version: int
+    group_id: str
+    member_id: str
+    member_epoch: int
+
+
+@message
+class ConsumerGroupHeartbeatResponse(Message):
+    """The response to ConsumerGroupHeartbeat, without an assignment."""
+
+    error_code: int
+    error_message: str | None = None
+    throttle_time_ms: int = 0
+
+
+@message
+class ConsumerGroupDescribeRequest(Message):
+    """A client's request to describe groups of the consumer rebalance protocol (API key 69)."""
+
+    version: int
+    group_ids: tuple[str, ...]
+
+
+@message
+class UndescribedGroup(Message):
+    """The error of one group in a response to ConsumerGroupDescribe."""
+
+    error_code: int
+    group_id: str
+
+
+@message
+class ConsumerGroupDescribeResponse(Message):
+    """The response to ConsumerGroupDescribe; the groups are in the order of the request."""
+
+    groups: tuple[UndescribedGroup, ...]
     throttle_time_ms: int = 0

@@ -47,6 +47,8 @@ from messages.network import ClientPart, ClientRequest, CloseClient, FaultInject
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.security_requests import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     CreateAclsRequest,
     CreateDelegationTokenRequest,
     DeleteAclsRequest,
@@ -98,6 +100,7 @@ class UnsupportedFeature(NamedTuple):
 
 _SASL = UnsupportedFeature("SASL", ILLEGAL_SASL_STATE)
 _ACLS = UnsupportedFeature("ACLs", SECURITY_DISABLED)
+_CONSUMER_PROTOCOL = UnsupportedFeature("the consumer rebalance protocol", UNSUPPORTED_VERSION)
 _DELEGATION_TOKENS = UnsupportedFeature("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 UNSERVED: dict[type, UnsupportedFeature] = {
@@ -110,8 +113,10 @@ UNSERVED: dict[type, UnsupportedFeature] = {
     RenewDelegationTokenRequest: _DELEGATION_TOKENS,
     ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
     DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
+    ConsumerGroupHeartbeatRequest: _CONSUMER_PROTOCOL,
+    ConsumerGroupDescribeRequest: _CONSUMER_PROTOCOL,
 }
-"""Refused requests (rule 2), as in Kafka on a PLAINTEXT listener without an authorizer."""
+"""Refused requests (rule 2), as in Kafka in ZooKeeper mode on a PLAINTEXT listener without an authorizer."""
 
 
 class RequestHandlerActor(Dispatcher):

@@ -42,6 +42,8 @@ from messages.requests import (
 )
 from messages.security_requests import (
     AclCreation,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupHeartbeatRequest,
     CreateAclsRequest,
     CreateDelegationTokenRequest,
     DeleteAclsFilter,
@@ -52,6 +54,7 @@ from messages.security_requests import (
     RenewDelegationTokenRequest,
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
+    UpdateFeaturesRequest,
 )
 from messages.vocabulary import AnyMessage, Message
 
@@ -209,6 +212,9 @@ ADMIN: Mapping[str, Wanted] = {
     "alter-broker": _configure(BROKER, "1", "num.replica.fetchers", "1"),
     "sasl-handshake": lambda about: SaslHandshakeRequest(1, "PLAIN"),
     "sasl": lambda about: SaslAuthenticateRequest(2),
+    "update-features": lambda about: UpdateFeaturesRequest(1),
+    "consumer-heartbeat": lambda about: ConsumerGroupHeartbeatRequest(0, about.topic, "member", 0),
+    "consumer-describe": lambda about: ConsumerGroupDescribeRequest(0, (about.topic,)),
     "describe-acls": lambda about: DescribeAclsRequest(2, 1, None, None, None, 1, 1),
     "create-acls": lambda about: CreateAclsRequest(2, (AclCreation(2, about.topic, "User:a", "*", 2, 3),)),
     "delete-acls": lambda about: DeleteAclsRequest(2, (DeleteAclsFilter(1, None, None, None, 1, 1),)),

@@ -397,6 +397,15 @@ class _Reader(_Code):
             self.array(field, name, lambda: self.struct(self.class_of(None), field.fields, scope, within))
             self.part(kind, grouped[0], within.items)
             self.emit(f"{within.items} = tuple({within.items})")
+        elif field.type == "struct" and not field.array:
+            absent = self.fresh("absent")
+            self.emit(
+                f"{absent}, position = (data[position] > 127, position + 1)" if field.nullable else f"{absent} = 0"
+            )
+            self.emit(f"if not {absent}:")
+            self.depth += 1
+            self.struct(self.class_of(None), field.fields, scope)
+            self.depth -= 1
         elif field.fields or (attribute is not None and attribute in kind.binding.gathered):
             element = self.class_of(None if attribute is None else kind.element(attribute))
             self.emit(f"{name} = []")

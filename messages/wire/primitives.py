@@ -140,7 +140,9 @@ def framed_ids(value: tuple[int, ...], compact: bool) -> bytes:
 
 
 def null(type: str, compact: bool) -> bytes:
-    """Return the encoded length that means null."""
+    """Return the encoded length that means null; for a struct, the byte before it."""
+    if type == "struct":
+        return b"\xff"
     if compact:
         return b"\0"
     return b"\xff\xff" if type == "string" else b"\xff\xff\xff\xff"

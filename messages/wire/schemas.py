@@ -98,6 +98,66 @@ api_keys []struct 0+
  min_version int16 0+
  max_version int16 0+
 throttle_time_ms int32 1+""",
+    "ConsumerGroupDescribeRequest": """\
+0+
+group_ids []string 0+
+include_authorized_operations bool 0+""",
+    "ConsumerGroupDescribeResponse": """\
+0+
+throttle_time_ms int32 0+
+groups []struct 0+
+ error_code int16 0+
+ error_message string 0+ null=0+ default=null
+ group_id string 0+
+ group_state string 0+
+ group_epoch int32 0+
+ assignment_epoch int32 0+
+ assignor_name string 0+
+ members []struct 0+
+  member_id string 0+
+  instance_id string 0+ null=0+ default=null
+  rack_id string 0+ null=0+ default=null
+  member_epoch int32 0+
+  client_id string 0+
+  client_host string 0+
+  subscribed_topic_names []string 0+
+  subscribed_topic_regex string 0+ null=0+ default=null
+  assignment struct 0+
+   topic_partitions []struct 0+
+    topic_id uuid 0+
+    topic_name string 0+
+    partitions []int32 0+
+  target_assignment struct 0+
+   topic_partitions []struct 0+
+    topic_id uuid 0+
+    topic_name string 0+
+    partitions []int32 0+
+ authorized_operations int32 0+ default=-2147483648""",
+    "ConsumerGroupHeartbeatRequest": """\
+0+
+group_id string 0+
+member_id string 0+
+member_epoch int32 0+
+instance_id string 0+ null=0+ default=null
+rack_id string 0+ null=0+ default=null
+rebalance_timeout_ms int32 0+ default=-1
+subscribed_topic_names []string 0+ null=0+ default=null
+server_assignor string 0+ null=0+ default=null
+topic_partitions []struct 0+ null=0+ default=null
+ topic_id uuid 0+
+ partitions []int32 0+""",
+    "ConsumerGroupHeartbeatResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+error_message string 0+ null=0+ default=null
+member_id string 0+ null=0+ default=null
+member_epoch int32 0+
+heartbeat_interval_ms int32 0+
+assignment struct 0+ null=0+ default=null
+ topic_partitions []struct 0+
+  topic_id uuid 0+
+  partitions []int32 0+""",
     "ControlledShutdownRequest": """\
 3+
 broker_id int32 0+
@@ -960,6 +1020,24 @@ topics []struct 0+
  partitions []struct 0+
   partition_index int32 0+
   error_code int16 0+""",
+    "UpdateFeaturesRequest": """\
+0+
+timeout_ms int32 0+ default=60000
+feature_updates []struct 0+
+ feature string 0+
+ max_version_level int16 0+
+ allow_downgrade bool 0
+ upgrade_type int8 1+ default=1
+validate_only bool 1+""",
+    "UpdateFeaturesResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+error_message string 0+ null=0+
+results []struct 0+
+ feature string 0+
+ error_code int16 0+
+ error_message string 0+ null=0+""",
     "UpdateMetadataRequest": """\
 6+
 controller_id int32 0+

@@ -39,6 +39,7 @@ from messages.error_codes import (
 from messages.flow.conversation import SLICE
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest
+from messages.security_requests import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.store import SET, WriteOp
 from messages.zookeeper import GetTopicConfigs
 from tests.controller.world import Node, World
@@ -357,6 +358,16 @@ def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
 
 
 # ----------------------------------------------------------------------------------- only the controller responds
+
+
+def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: World) -> None:
+    """The codes and texts are those of Kafka 3.9.1."""
+    for node in (cluster(world), world.node(3)):
+        ask(world, node, UpdateFeaturesRequest(1))
+    refused, elsewhere = heard(world)
+    assert refused == UpdateFeaturesResponse(INVALID_REQUEST, "Feature versioning system is disabled.")
+    text = "This is not the correct controller for this cluster."
+    assert elsewhere == UpdateFeaturesResponse(NOT_CONTROLLER, text)
 
 
 @pytest.mark.parametrize(

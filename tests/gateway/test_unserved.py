@@ -14,6 +14,10 @@ from messages.requests import MetadataRequest
 from messages.security_requests import (
     AclCreation,
     AclCreationResult,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreateDelegationTokenRequest,
@@ -34,6 +38,7 @@ from messages.security_requests import (
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
+    UndescribedGroup,
 )
 from tests.broker.harness import ServedBroker
 from tests.wire_client import WireClient
@@ -63,6 +68,16 @@ CASES: list[tuple[str, Any, Any]] = [
     ("delegation tokens", RenewDelegationTokenRequest(2), RenewDelegationTokenResponse(64)),
     ("delegation tokens", ExpireDelegationTokenRequest(2), ExpireDelegationTokenResponse(64)),
     ("delegation tokens", DescribeDelegationTokenRequest(2, None), DescribeDelegationTokenResponse(64)),
+    (
+        "the consumer rebalance protocol",
+        ConsumerGroupHeartbeatRequest(0, "g", "", 0),
+        ConsumerGroupHeartbeatResponse(35),
+    ),
+    (
+        "the consumer rebalance protocol",
+        ConsumerGroupDescribeRequest(0, ("g", "h", "g")),
+        ConsumerGroupDescribeResponse(tuple(UndescribedGroup(35, each) for each in "ghg")),
+    ),
 ]
 
 
@@ -93,10 +108,11 @@ def test_the_log_names_each_feature_once(
                 for _, request, _ in CASES * 2:
                     connection.call(request)
     lines = [record.getMessage() for record in caplog.records]
-    for feature, code in (("SASL", 34), ("ACLs", 54), ("delegation tokens", 64)):
+    codes = {"SASL": 34, "ACLs": 54, "delegation tokens": 64, "the consumer rebalance protocol": 35}
+    for feature, code in codes.items():
         (line,) = [line for line in lines if f"this broker does not serve {feature}." in line]
         assert f"error code {code}" in line
-    assert len(lines) == 3
+    assert len(lines) == len(codes)
 
 
 def test_quotas_and_moves_between_directories_are_not_advertised() -> None:

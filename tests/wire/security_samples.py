@@ -1,4 +1,4 @@
-"""Samples of the APIs for SASL, ACLs and delegation tokens: messages, their fields in kio, and fields versions lack."""
+"""Samples of the APIs that a node always rejects: messages, their fields in kio, and fields versions lack."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ from messages.security_requests import (
     LITERAL,
     AclCreation,
     AclCreationResult,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreateDelegationTokenRequest,
@@ -34,6 +38,9 @@ from messages.security_requests import (
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
     SaslHandshakeResponse,
+    UndescribedGroup,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 
 MODULES = {
@@ -46,6 +53,9 @@ MODULES = {
     39: "renew_delegation_token",
     40: "expire_delegation_token",
     41: "describe_delegation_token",
+    57: "update_features",
+    68: "consumer_group_heartbeat",
+    69: "consumer_group_describe",
 }
 """API key -> kio's module."""
 
@@ -60,6 +70,23 @@ UNREAD: dict[type, dict[str, Any]] = {
     DescribeAclsResponse: {"resources": []},
     DeleteAclsFilterResult: {"matching_acls": []},
     DescribeDelegationTokenResponse: {"tokens": []},
+    UpdateFeaturesRequest: {"timeout": 60_000, "feature_updates": [], "validate_only": False},
+    UpdateFeaturesResponse: {"results": []},
+    ConsumerGroupHeartbeatRequest: {
+        **dict.fromkeys(("instance_id", "rack_id", "subscribed_topic_names", "server_assignor", "topic_partitions")),
+        "rebalance_timeout": -1,
+    },
+    ConsumerGroupHeartbeatResponse: {"member_id": None, "member_epoch": 0, "heartbeat_interval": 0, "assignment": None},
+    ConsumerGroupDescribeRequest: {"include_authorized_operations": False},
+    UndescribedGroup: {
+        "error_message": None,
+        "group_state": "",
+        "group_epoch": 0,
+        "assignment_epoch": 0,
+        "assignor_name": "",
+        "members": [],
+        "authorized_operations": -(2**31),
+    },
 }
 """Message class -> the values that are encoded for fields that our messages lack."""
 
@@ -89,6 +116,9 @@ def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]
             39: st.builds(RenewDelegationTokenRequest, this),
             40: st.builds(ExpireDelegationTokenRequest, this),
             41: st.builds(DescribeDelegationTokenRequest, this, st.none() | owners),
+            57: st.builds(UpdateFeaturesRequest, this),
+            68: st.builds(ConsumerGroupHeartbeatRequest, this, texts, texts, int32),
+            69: st.builds(ConsumerGroupDescribeRequest, this, several(texts)),
         }
 
     responses = {
@@ -101,6 +131,9 @@ def samples(int32: Any, texts: Any, codes: Any, several: Any) -> tuple[Any, Any]
         39: st.builds(RenewDelegationTokenResponse, codes, when, spans),
         40: st.builds(ExpireDelegationTokenResponse, codes, when, spans),
         41: st.builds(DescribeDelegationTokenResponse, codes, spans),
+        57: st.builds(UpdateFeaturesResponse, codes, maybe, spans),
+        68: st.builds(ConsumerGroupHeartbeatResponse, codes, maybe, spans),
+        69: st.builds(ConsumerGroupDescribeResponse, several(st.builds(UndescribedGroup, codes, texts)), spans),
     }
     by_key: dict[int, Callable[[int], Any]] = {key: lambda v, key=key: requests(v)[key] for key in MODULES}
     return by_key, responses

@@ -33,9 +33,11 @@ from messages.admin_requests import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from messages.error_codes import INVALID_REQUEST
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest
+from messages.security_requests import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.vocabulary import AnyMessage
 
 HANDLERS: dict[type, Handler] = {
@@ -61,6 +63,12 @@ class ClientRequestHandler:
     flow: Callable[[ControllerContext, AnyMessage], Flow[AnyMessage | DelayedResponse]]
 
 
+def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> Flow[AnyMessage]:
+    """Refuse UpdateFeatures, as Kafka's controller does below protocol version 2.7."""
+    yield from ()
+    return UpdateFeaturesResponse(INVALID_REQUEST, "Feature versioning system is disabled.")
+
+
 REQUESTS: dict[type, ClientRequestHandler] = {
     ControlledShutdownRequest: ClientRequestHandler(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
     AlterPartitionReassignmentsRequest: ClientRequestHandler(
@@ -73,7 +81,8 @@ REQUESTS: dict[type, ClientRequestHandler] = {
     CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
     DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
     CreatePartitionsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_partitions),
+    UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, update_features),
 }
-"""Request -> its handler. Requests about topics have the state IDLE, because Kafka handles them outside the event
-queue.
+"""Request -> its handler. Requests about topics and features have the state IDLE, because Kafka handles them outside
+the event queue.
 """
