@@ -140,6 +140,32 @@ class SessionEstablished(Message):
     generation: int = 0
 
 
+READ_STATE = "read the state"
+"""`StateChangesRefused.what` of a state znode that the controller could not read."""
+
+
+NOT_ELECTED = "Failed to elect leader"
+"""The beginning of `Refusal.why` if no replica of the partition could be elected."""
+
+
+class Refusal(NamedTuple):
+    """A partition of which the controller could not change or read the state, and the reason."""
+
+    partition: TopicPartition
+    why: str
+
+
+@message
+class StateChangesRefused(Message):
+    """A message of the controller to itself: what it could not do, and for which partitions.
+
+    The message brings each refusal that the controller logs into the trace, also those that the log only counts.
+    """
+
+    what: str
+    refusals: tuple[Refusal, ...]
+
+
 @message
 class BrokerChange(Event):
     """Event: the children of /brokers/ids changed."""

@@ -34,6 +34,7 @@ from actors.core.controller.instructions import (
     DelayedResponse,
     Enqueue,
     OpenChannel,
+    RecordRefusals,
     RedirectChannel,
     SendRequest,
 )
@@ -51,6 +52,7 @@ from messages.events import (
     ResponseReceived,
     SessionExpired,
     Startup,
+    StateChangesRefused,
 )
 from messages.flow.conversation import Flow
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
@@ -96,6 +98,9 @@ class ControllerActor(FlowActor):
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """Ignore the exit of a channel: only this actor stops channels."""
+
+    def receiveMsg_StateChangesRefused(self, message: StateChangesRefused, sender: ActorAddress) -> None:
+        """Do nothing: the delivery of the message is its purpose, because the trace records it."""
 
     # ------------------------------------------------------------------------------------------------------- events
 
@@ -301,6 +306,9 @@ class ControllerActor(FlowActor):
                 self.send(channel, part)
             self.send(channel, instruction.request)
 
+    def _record_refusals(self, instruction: RecordRefusals) -> None:
+        self.send(self.myAddress, instruction.refused)
+
     def _enqueue(self, instruction: Enqueue) -> None:
         event, seconds = instruction.event, instruction.seconds
         if seconds:
@@ -338,5 +346,6 @@ _PERFORM: dict[type, Callable[[ControllerActor, AnyMessage], None]] = {
     CloseChannel: ControllerActor._close_channel,
     CloseAllChannels: ControllerActor._close_all_channels,
     Enqueue: ControllerActor._enqueue,
+    RecordRefusals: ControllerActor._record_refusals,
     SendRequest: ControllerActor._send_request,
 }

@@ -40,9 +40,11 @@ from messages.facts.declarations import (
     RegistrationTaken,
     ReplicaDeletionFailed,
     ReplicasAssigned,
+    ReplicationThrottled,
     RequestFailed,
     RequestRefused,
     SessionChanged,
+    StateChangeRefused,
     StateWrite,
     StopRequested,
     TopicDeletionStep,
@@ -82,6 +84,8 @@ class TraceFacts:
     marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
     lagged: list[FollowerLagged] = dataclasses.field(default_factory=list)
     failed_fetches: list[FetchFailed] = dataclasses.field(default_factory=list)
+    refusals: list[StateChangeRefused] = dataclasses.field(default_factory=list)
+    throttles: list[ReplicationThrottled] = dataclasses.field(default_factory=list)
     minimums: list[MinInsyncReplicas] = dataclasses.field(default_factory=list)
     sessions: list[SessionChanged] = dataclasses.field(default_factory=list)
     deleted_controllers: list[ControllerZnodeDeleted] = dataclasses.field(default_factory=list)

@@ -30,7 +30,7 @@ from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded
 from messages.cluster import Leadership, TopicPartition
 from messages.error_codes import NONE
-from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired
+from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired, StateChangesRefused
 from messages.facts.declarations import (
     BrokersRead,
     ControllerElected,
@@ -43,6 +43,7 @@ from messages.facts.declarations import (
     ReassignmentRequestRemoved,
     ReplicasAssigned,
     RequestRefused,
+    StateChangeRefused,
     StateWrite,
     TopicDeletionStep,
     TracePosition,
@@ -167,6 +168,10 @@ class ControllerFacts:
                 self._question(place, record, message)
             case Answer():
                 self._answer(place, record, message)
+            case StateChangesRefused(what, refusals):
+                for partition, why in refusals:
+                    if self._partition in (None, partition):
+                        self._emit(StateChangeRefused(place, partition, what, why))
             case ClientResponse():
                 self._responded(place, record, message)
 

@@ -197,6 +197,16 @@ class RequestRefused(NamedTuple):
     left: tuple[TopicPartition, ...] = ()
 
 
+class StateChangeRefused(NamedTuple):
+    """The controller could not do `what` for a partition, such as move it to a state; `why` is what it logged."""
+
+    place: TracePosition
+    partition: TopicPartition
+    what: str
+    why: str
+    event: ControllerEvent | None = None
+
+
 class ReplicaDeletionFailed(NamedTuple):
     """A broker answered StopReplica with an error: it did not delete its replica of this partition."""
 
@@ -280,6 +290,23 @@ class FetchFailed(NamedTuple):
     place: TracePosition
     leader: int
     reason: str
+
+
+class ReplicationThrottled(NamedTuple):
+    """A broker's throttle of replication changed: `rate` is in bytes per second, None without a limit.
+
+    `side` is "leader" or "follower". `topics` has the throttled partitions of each topic; None means all of them.
+    """
+
+    place: TracePosition
+    side: str
+    rate: int | None
+    topics: dict[str, tuple[int, ...] | None]
+
+    def concerns(self, partition: TopicPartition) -> bool:
+        """Return whether the rate of this partition is limited."""
+        numbers = self.topics.get(partition.topic, ())
+        return self.rate is not None and (numbers is None or partition.partition in numbers)
 
 
 class MinInsyncReplicas(NamedTuple):
@@ -491,12 +518,14 @@ Fact: TypeAlias = (
     | RequestFailed
     | BrokerResponse
     | RequestRefused
+    | StateChangeRefused
     | ReplicaDeletionFailed
     | ErrorAnswered
     | InjectedFaultReturned
     | NodeFaultChange
     | FollowerLagged
     | FetchFailed
+    | ReplicationThrottled
     | MinInsyncReplicas
     | SessionChanged
     | ControllerZnodeDeleted

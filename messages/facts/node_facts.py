@@ -27,6 +27,7 @@ from messages.facts.declarations import (
     NodeRun,
     RecordingGap,
     RegistrationTaken,
+    ReplicationThrottled,
     SessionChanged,
     StopRequested,
     TracePosition,
@@ -34,7 +35,7 @@ from messages.facts.declarations import (
 from messages.facts.open_requests import OpenClientRequests
 from messages.network import ClientResponse, ClientResponses, FaultInjected, TransmitFailed
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
-from messages.partition import ChangeIsr, Configure
+from messages.partition import ChangeIsr, Configure, ThrottleReplicas, ThrottleReplication
 from messages.store import CONNECTED, NODE_DELETED, SessionState, WatchEvent
 from messages.trace.schema import OUTSIDE, TraceRecord
 from messages.vocabulary import AnyMessage, Message
@@ -42,6 +43,9 @@ from messages.zookeeper.brokers import BrokerRegistered, RegistrationRefused
 
 PARTITION = "PartitionActor"
 CONTROLLER_PATH = "/controller"
+
+SIDES = {"PartitionRequestsActor": "leader", "ReplicaFetcherManagerActor": "follower"}
+"""The actors that throttle replication, and the side of each."""
 
 SHORTEST_GAP = 0.3
 """Seconds: shorter than any ZooKeeper session. A node that was silent for less was not suspended until its end."""
@@ -75,6 +79,8 @@ class NodeFacts:
         self._partitions: dict[str, TopicPartition] = {}
         """Partitions by the address of their actor."""
         self._minimums: dict[TopicPartition, int] = {}
+        self._throttles: dict[str, ReplicationThrottled] = {}
+        """The throttles by side."""
         self._gap: RecordingGap | None = None
         """The last time in which the node recorded nothing."""
         self._connected = False
@@ -108,6 +114,8 @@ class NodeFacts:
                     self._minimum(place, order.state.partition, order.host.settings.min_insync_replicas)
             case Configure() if record.receiver in self._partitions:
                 self._minimum(place, self._partitions[record.receiver], message.settings.min_insync_replicas)
+            case ThrottleReplication() | ThrottleReplicas() if record.actor in SIDES:
+                self._throttled(place, SIDES[record.actor], message)
             case ChangeIsr():
                 for broker, end, fetched_ago, caught_up_ago in message.lagging:
                     behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag
@@ -141,6 +149,15 @@ class NodeFacts:
         if replicas != self._minimums.get(partition, 1):
             self._minimums[partition] = replicas
             self._emit(MinInsyncReplicas(place, partition, replicas))
+
+    def _throttled(self, place: TracePosition, side: str, message: ThrottleReplication | ThrottleReplicas) -> None:
+        now = self._throttles.get(side, ReplicationThrottled(place, side, None, {}))._replace(place=place)
+        if isinstance(message, ThrottleReplication):
+            now = now._replace(rate=message.rate)
+        else:
+            now = now._replace(topics={**now.topics, **dict(message.topics)})
+        self._throttles[side] = now
+        self._emit(now)
 
     def on_disk(self, place: TracePosition, record: TraceRecord) -> None:
         """Store the log end offset that an operation on a partition's log returns; emit a fact for each truncation."""

@@ -10,7 +10,7 @@ import attrs
 
 from messages.broker import ExpectedTopicState
 from messages.cluster import Endpoint
-from messages.events import Event
+from messages.events import Event, StateChangesRefused
 from messages.flow.conversation import Instruction
 from messages.parts import Part
 from messages.requests import ControllerRequest
@@ -54,6 +54,13 @@ class Enqueue(Instruction):
 
     event: Event
     seconds: float = 0.0
+
+
+@attrs.frozen
+class RecordRefusals(Instruction):
+    """An instruction to record in the trace which state changes were refused."""
+
+    refused: StateChangesRefused
 
 
 @attrs.frozen

@@ -27,6 +27,7 @@ from actors.core.controller import elections, log_text
 from actors.core.controller.context import ControllerContext, Handler, ReplicasByBroker
 from actors.core.controller.elections import Candidates, Strategy
 from actors.core.controller.instructions import DelayedResponse, Enqueue
+from actors.core.controller.leadership import record_refusals
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.states import PartitionState
 from actors.core.refusal import Refused
@@ -216,6 +217,8 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
             context.tag,
             ", ".join(map(str, unfit)),
         )
+        reasons = {tp: refusals[tp].error_message or "it is unknown, new or being deleted" for tp in unfit}
+        yield from record_refusals("elect the preferred leader", reasons)
     if len(unfit) < len(refusals):
         probe("T11 a preferred leader is not elected again")
     yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)

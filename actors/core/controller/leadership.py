@@ -5,19 +5,22 @@ Rule 2: A write succeeds only if the znode has the expected version. The state m
         states, without a read. Partitions that have no cached state, or whose first write fails, are read and written
         again. After a read, only partitions whose znode has another version are read and written again (trap T2).
 Rule 3: A partition whose znode was written by a newer controller is not changed.
-Rule 4: A failure of a partition is logged and leaves its state unchanged.
+Rule 4: A failure of a partition is logged and recorded in the trace, and leaves its state unchanged.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
+from actors.core.controller.instructions import RecordRefusals
+from actors.core.controller.states import State
 from messages.ask import AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
-from messages.flow.conversation import Flow, ask
+from messages.events import Refusal, StateChangesRefused
+from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
 from messages.store import BAD_VERSION, CODE_NAMES, OK
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
@@ -99,8 +102,8 @@ def write_states(
     return written, again
 
 
-def log_failures(context: ControllerContext, what: str, failures: Failures) -> None:
-    """Log the first failures, one per line, and the number of further failures.
+def refuse(context: ControllerContext, what: str, failures: Failures) -> Flow[None]:
+    """Record all failures in the trace, and log the first ones, one per line, and the number of further failures.
 
     Args:
         what: The failed action, for example "move to OnlinePartition".
@@ -111,3 +114,18 @@ def log_failures(context: ControllerContext, what: str, failures: Failures) -> N
         log.error(
             "%s Failed to %s for %d more partitions (not listed)", context.tag, what, len(failures) - _FAILURES_LOGGED
         )
+    yield from record_refusals(what, failures)
+
+
+def illegal_reasons(illegal: Mapping[TopicPartition, State]) -> Failures:
+    """Return the reasons for state changes that the transition table does not have, by partition."""
+    return {partition: f"it is in state {state.value}" for partition, state in illegal.items()}
+
+
+def record_refusals(what: str, failures: Mapping[TopicPartition, str]) -> Flow[None]:
+    """Record in the trace that `what` was refused for these partitions, which the caller logs."""
+
+    def record(part: Sequence[tuple[TopicPartition, str]]) -> Flow[None]:
+        yield RecordRefusals(StateChangesRefused(what, tuple([Refusal(*each) for each in part])))
+
+    yield from for_each(failures.items(), record)

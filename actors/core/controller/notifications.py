@@ -15,9 +15,11 @@ from actors.core.controller import broker_changes, log_text
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.failures import passing
+from actors.core.controller.leadership import refuse
 from messages.ask import AskFailed
 from messages.cluster import Leadership, TopicPartition
 from messages.events import (
+    READ_STATE,
     IsrChangeNotification,
     LogDirEventNotification,
 )
@@ -56,9 +58,7 @@ def refresh(context: ControllerContext, partitions: Iterable[TopicPartition]) ->
 
     def learn(part: Sequence[TopicPartition]) -> Flow[None]:
         read = yield from ask(GetPartitionStates(tuple(part)))
-        for partition, _, error in read.states:
-            if error:
-                log.error("%s Failed to read the state of partition %s: %s", context.tag, partition, error)
+        yield from refuse(context, READ_STATE, {tp: error for tp, _, error in read.states if error})
         context.learn_leaderships(Leadership(tp, state) for tp, state, _ in read.states if state is not None)
 
     yield from for_each(partitions, learn, STATES_READ)

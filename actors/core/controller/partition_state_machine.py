@@ -24,14 +24,17 @@ from actors.core.controller.failures import passing
 from actors.core.controller.leadership import (
     MOVES,
     Failures,
+    illegal_reasons,
     known_states,
-    log_failures,
     read_states,
+    record_refusals,
+    refuse,
     write_states,
 )
 from actors.core.controller.states import PartitionState, State, Table, Transition
 from messages.ask import AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition, leader_isr_and_epoch
+from messages.events import NOT_ELECTED
 from messages.flow.conversation import Flow, ask, for_each
 from messages.store import CODE_NAMES, OK
 from messages.zookeeper import CreatePartitionStates, GetTopicConfigs
@@ -91,7 +94,8 @@ def move_partitions(
     yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE)
     context.history.moved(target, moving, failures, illegal)
-    log_failures(context, f"move to {target.value}", failures)
+    yield from refuse(context, f"move to {target.value}", failures)
+    yield from record_refusals(f"move to {target.value}", illegal_reasons(illegal))
     yield from batch.send()
     return failures
 
@@ -262,7 +266,7 @@ def _choose(
         choice = known[key]
         if choice is None:
             name = elections.NAMES[strategy]
-            failures[partition] = f"Failed to elect leader for partition {partition} under strategy {name}"
+            failures[partition] = f"{NOT_ELECTED} for partition {partition} under strategy {name}"
         else:
             choices[partition] = choice
     return choices

@@ -40,7 +40,7 @@ from actors.core.controller.context import (
 )
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Enqueue
-from actors.core.controller.leadership import MOVES, Failures, log_failures, read_states, write_states
+from actors.core.controller.leadership import MOVES, Failures, read_states, record_refusals, refuse, write_states
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
@@ -157,7 +157,7 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     )
     ended = {tp: ReplicaAssignment(context.assignments[tp].replicas) for tp in moving}
     failures = yield from _write(context, ended)
-    log_failures(context, "end the reassignment of", failures)
+    yield from refuse(context, "end the reassignment of", failures)
     for partition, assignment in ended.items():
         context.set_assignment(partition, assignment)
     yield from _stop_watching(moving)
@@ -257,6 +257,7 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
         except Refused as refused:
             log.error("%s Rejecting the reassignment of partition %s to replicas %s: %s", context.tag, *each, refused)
             hopeless.append(each)
+            yield from record_refusals(f"reassign to {list(each.replicas)}", {each.partition: str(refused)})
     failures = yield from _reassign(context, wanted)
     hopeless += [each for each in answer.requested if each.partition in failures]
     if hopeless:
@@ -312,7 +313,7 @@ def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Fail
         return failures
     changed = {tp: each for tp, each in assignments.items() if context.assignments[tp] != each}
     failures = yield from _write(context, changed)
-    log_failures(context, "reassign", failures)
+    yield from refuse(context, "reassign", failures)
     unneeded: ReplicasByBroker = {}
     for partition, assignment in changed.items():
         if partition not in failures:
@@ -386,7 +387,7 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     yield from _raise_epochs(context, staying, hosting)
     yield from _delete_replicas(context, removed)
     failures = yield from _write(context, {tp: context.assignments[tp] for tp in partitions})
-    log_failures(context, "write the assignment", failures)
+    yield from refuse(context, "write the assignment", failures)
     yield from _stop_watching(partitions)
     yield from _forget(context, [RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions])
     log.info(
@@ -445,7 +446,7 @@ def _raise_epochs(
                 batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
 
     yield from for_each(partitions, rise, MOVES)
-    log_failures(context, "send a reassignment", failures)
+    yield from refuse(context, "send a reassignment", failures)
     yield from batch.send()
 
 

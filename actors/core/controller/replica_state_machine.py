@@ -26,9 +26,11 @@ from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.leadership import (
     MOVES,
     Failures,
+    illegal_reasons,
     known_states,
-    log_failures,
     read_states,
+    record_refusals,
+    refuse,
     write_states,
 )
 from actors.core.controller.states import ReplicaState, State, Table, Transition
@@ -143,7 +145,9 @@ def _move(
     yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
     context.history.moved(target, moving, failures, illegal, skipped, broker_id=broker_id)
-    log_failures(context, f"move the replica on broker {broker_id} to {target.value}", failures)
+    what = f"move the replica on broker {broker_id} to {target.value}"
+    yield from refuse(context, what, failures)
+    yield from record_refusals(what, illegal_reasons(illegal))
     moved = len(moving) - len(failures) - len(illegal) - len(skipped)
     log.debug("%s Changed state of %d replicas on broker %d to %s", context.tag, moved, broker_id, target.value)
     return moved

@@ -11,7 +11,7 @@ from functools import partial
 
 from actors.core.controller import deletion_steps, log_text, reassignment
 from actors.core.controller.context import ControllerContext, Handler
-from actors.core.controller.leadership import MOVES
+from actors.core.controller.leadership import MOVES, record_refusals
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
@@ -98,6 +98,8 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
                 fresh,
                 topic,
             )
+            reason = "the topic is being deleted"
+            yield from record_refusals("add", dict.fromkeys((TopicPartition(topic, n) for n in fresh), reason))
             yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
         added = yield from learn(context, answer.topics)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.core.controller.context import ControllerContext
-from actors.core.controller.instructions import SendRequest
+from actors.core.controller.instructions import RecordRefusals, SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import disagreements, inconsistencies
@@ -23,6 +23,7 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
+from messages.events import Refusal
 from messages.flow.conversation import Await, Begin, Flow, Worked
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
@@ -96,6 +97,8 @@ class Scene:
         self.done: list[Any] = []
         self.steps: list[Any] = []
         """Questions, requests with their receivers, and other steps, in order."""
+        self.refused: list[Refusal] = []
+        """State changes that the controller recorded as refused."""
         self.worked = 0.0
         """Sum of the shares of all `Worked` steps."""
         self.refused_topics: set[str] = set()
@@ -142,6 +145,8 @@ class Scene:
             self.sent.append((step.broker_id, step.request))
             self.parts.append(step.parts)
             self.steps.append((step.broker_id, step.request))
+        elif isinstance(step, RecordRefusals):
+            self.refused += step.refused.refusals
         elif isinstance(step, Worked):
             self.worked += step.share
         else:

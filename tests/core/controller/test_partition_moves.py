@@ -260,6 +260,7 @@ def test_many_failures_are_logged_in_few_lines(caplog: pytest.LogCaptureFixture)
         assert len(scene.run(partition_state_machine.trigger_online(scene.context))) == 500
     assert len(caplog.records) < 30
     assert "480 more" in caplog.records[-1].getMessage()
+    assert {each.partition for each in scene.refused} == set(partitions), "the trace names all of them"
 
 
 def test_an_illegal_move_shows_the_last_moves_of_its_subject(caplog: pytest.LogCaptureFixture) -> None:
@@ -283,6 +284,7 @@ def test_of_many_illegal_moves_the_first_are_logged(caplog: pytest.LogCaptureFix
     partitions = scene.assign("t", *[(5,)] * 50)
     scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.ONLINE))
     last_sent = [r.getMessage() for r in caplog.records]
+    assert {each.partition for each in scene.refused} == set(partitions)
     assert len(last_sent) == 21 and "30 more invalid state changes to OnlinePartition (not listed)" in last_sent[-1]
     assert "its last state changes: none among the last 0 state changes" in last_sent[0]
 
