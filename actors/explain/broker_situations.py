@@ -13,21 +13,25 @@ from actors.explain.causes import (
     BrokerGone,
     broker_gone,
     end_of_term,
+    gone_at_end,
 )
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import (
-    end_of_record,
+    created_after,
+    is_registered,
     pending_deletion,
+    state_history,
 )
 from actors.explain.partition_situations import (
     MOST_CANDIDATES,
+    NEVER_LED,
     OF_PARTITIONS,
     in_any,
     is_deleted,
     most_troubled,
     out_of_sync,
 )
-from actors.explain.situation import Seen, Situation, quiet
+from actors.explain.situation import Remedy, Seen, Situation, quiet
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.facts.declarations import (
@@ -39,7 +43,7 @@ from messages.facts.declarations import (
 
 
 def _broker_is_gone(facts: TraceFacts, broker: int) -> Seen | None:
-    gone = broker_gone(facts, broker, end_of_record(facts))
+    gone = gone_at_end(facts, broker)
     return None if gone is None else Seen(gone, since=_gone_since(facts, gone))
 
 
@@ -62,6 +66,8 @@ def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
 
 def _lags(facts: TraceFacts, broker: int) -> Seen | None:
     """Find a partition whose ISR still lacks this broker after a leader reported the broker as lagging."""
+    if not is_registered(facts, broker):
+        return None
     lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
     for partition in islice(lagged, MOST_CANDIDATES):
         seen = out_of_sync(facts, partition)
@@ -75,8 +81,15 @@ def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
     if not refused:
         return None
     left = refused[-1].left
-    what = f"it leads {len(left)} partitions without another replica in the ISR" if left else name_of(refused[-1].code)
+    what = f"{len(left)} of its partitions could not get another leader" if left else name_of(refused[-1].code)
     return Seen(refused[-1], {"what": what}, refused[-1].place.at)
+
+
+def _is_needed_still(facts: TraceFacts, seen: Seen) -> bool:
+    """Return whether the broker still leads one of the partitions, without another replica in the ISR."""
+    broker = seen.fact.subject
+    histories = [history for each in seen.fact.left if (history := state_history(facts, each))]
+    return any((history[-1].leader, history[-1].isr) == (broker, (broker,)) for history in histories)
 
 
 def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
@@ -134,10 +147,20 @@ def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
 
 
 def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
-    changed = (partition for partition, states in facts.states.items() if len(states) > 1)
-    for partition in most_troubled(facts, changed):
-        if not pending_deletion(facts, partition.topic) and not is_deleted(facts, partition.topic):
-            yield partition
+    changed = {partition for partition, states in facts.states.items() if len(states) > 1}
+    changed |= {each.partition for each in facts.refusals}
+    topics = dict.fromkeys(partition.topic for partition in changed)
+    created = {
+        topic: created_after(facts, topic)
+        for topic in topics
+        if not pending_deletion(facts, topic) and not is_deleted(facts, topic)
+    }
+
+    def exists(partition: TopicPartition) -> bool:
+        states = facts.states.get(partition)
+        return partition.topic in created and (states is None or states[-1].place > created[partition.topic])
+
+    yield from most_troubled(facts, filter(exists, changed))
 
 
 _any_partition = partial(in_any, _troubled)
@@ -161,13 +184,13 @@ BROKER = (
         _lags,
         "broker {subject} is alive, but has been out of the ISR {isr} of {partition} since {since}{why}",
         True,
-        "Find out why broker {subject} does not fetch.",
+        (Remedy("Find out why broker {subject} does not fetch."),),
     ),
     Situation(
         _shutdown_refused,
         "the controlled shutdown of broker {subject} was refused at {since}: {what}",
         True,
-        "Bring other replicas of these partitions into the ISR first.",
+        (Remedy("Bring other replicas of these partitions into the ISR first.", _is_needed_still),),
     ),
     Situation(_was_gone, "broker {subject} was gone from {since} to {until} ({seconds:.1f} s){why}"),
     Situation(_was_slow, "broker {subject} was removed from the ISR of {partition} at {since}{why}"),
@@ -192,6 +215,7 @@ CONTROLLER = (
 
 CLUSTER = (
     _any_partition(OF_PARTITIONS[0]),
+    _any_partition(NEVER_LED),
     _any_partition(OF_PARTITIONS[1]),
     BROKER_IS_GONE._replace(find=_any_broker),
     *map(_any_partition, OF_PARTITIONS[2:8]),

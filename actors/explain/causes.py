@@ -13,7 +13,15 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import assignment_of, end_of_record, registered_run, state_history, target_of
+from actors.explain.histories import (
+    assignment_of,
+    end_of_record,
+    is_of_last_run,
+    is_registered,
+    registered_run,
+    state_history,
+    target_of,
+)
 from messages.cluster import NO_LEADER, TopicPartition, partition_named
 from messages.error_codes import (
     COORDINATOR_NOT_AVAILABLE,
@@ -31,6 +39,7 @@ from messages.error_codes import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
+from messages.events import NOT_ELECTED, READ_STATE
 from messages.facts.declarations import (
     BrokersRead,
     ControllerElected,
@@ -47,7 +56,9 @@ from messages.facts.declarations import (
     NodeRun,
     RecordingGap,
     ReplicasAssigned,
+    ReplicationThrottled,
     SessionChanged,
+    StateChangeRefused,
     StateWrite,
     StopRequested,
     TopicDeletionStep,
@@ -171,6 +182,11 @@ def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerG
     if isinstance(end, NodeRun) and end.ending == KILLED:
         return gone._replace(late=max(noticed.at - end.place.at, 0.0))
     return gone
+
+
+def gone_at_end(facts: TraceFacts, broker: int) -> BrokerGone | None:
+    """Return the observation that a broker is gone, if it is not registered at the end of the recording."""
+    return None if is_registered(facts, broker) else broker_gone(facts, broker, end_of_record(facts))
 
 
 def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
@@ -406,18 +422,54 @@ def waits_for(facts: TraceFacts, partition: TopicPartition) -> ReassignmentWaits
 
 
 def _of_waiting(facts: TraceFacts, waits: ReassignmentWaits) -> Fact | None:
-    gone = broker_gone(facts, waits.broker, end_of_record(facts))
+    """Return what holds a reassignment up: a missing broker, a throttle, failed fetches, or else the reassignment."""
+    gone = gone_at_end(facts, waits.broker)
     if gone is not None:
         return gone
+    history = state_history(facts, waits.partition)
+    throttle = throttle_of(facts, waits.partition, waits.broker, history[-1].leader if history else NO_LEADER)
+    if throttle is not None:
+        return throttle
     failed = [each for each in facts.failed_fetches if each.place.node == waits.broker and each.place > waits.place]
     return failed[0] if failed else assignment_of(facts, waits.partition)
+
+
+def throttle_of(
+    facts: TraceFacts, partition: TopicPartition, follower: int, leader: int
+) -> ReplicationThrottled | None:
+    """Return the throttle that limits the replication from the leader to the follower at the end of the recording."""
+    last: dict[tuple[int, str], ReplicationThrottled] = {}
+    for each in facts.throttles:
+        if is_of_last_run(facts, each.place):
+            last[each.place.node, each.side] = each
+    found = (last.get((follower, "follower")), last.get((leader, "leader")))
+    return next((each for each in found if each is not None and each.concerns(partition)), None)
+
+
+def refusal_of(facts: TraceFacts, partition: TopicPartition, since: TracePosition) -> StateChangeRefused | None:
+    """Return the controller's last refusal to change the partition's state since a position, or None."""
+    refused = last_before([each for each in facts.refusals if each.partition == partition], end_of_record(facts))
+    return None if refused is None or refused.place < since else refused
+
+
+def _of_refusal(facts: TraceFacts, refused: StateChangeRefused) -> Fact | None:
+    """Return why a state change was refused: a failed disk of the ISR, or the failed read of the state in this term."""
+    if refused.what == READ_STATE:
+        return None
+    if refused.why.startswith(NOT_ELECTED):
+        history = state_history(facts, refused.partition)
+        isr = history[-1].isr if history else ()
+        failed = [each for each in facts.failed_disks if each.place.node in isr and is_of_last_run(facts, each.place)]
+        return last_before(failed, refused.place)
+    read = [each for each in facts.refusals if (each.partition, each.what) == (refused.partition, READ_STATE)]
+    return last_before(read, refused.place, refused.place.run)
 
 
 def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
     if blocked.code != NONE:
         failed = [each for each in facts.failed_disks if each.place.node == blocked.broker]
         return last_before(failed, blocked.place)
-    return broker_gone(facts, blocked.broker, end_of_record(facts))
+    return gone_at_end(facts, blocked.broker)
 
 
 def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
@@ -633,6 +685,7 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     ReplicasAssigned: _of_assignment,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,
+    StateChangeRefused: _of_refusal,
     TopicDeletionStep: _of_step,
     ControllerElected: _of_election,
     ControllerResigned: _of_resignation,

@@ -12,7 +12,9 @@ from actors.explain.causes import (
 )
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import counted
-from actors.explain.situation import Seen, Situation, quiet
+from actors.explain.partition_situations import OF_PARTITIONS, no_leader
+from actors.explain.situation import Remedy, Seen, Situation, quiet
+from actors.explain.step_texts import has_joined
 from actors.explain.transaction_history import RETRIED
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -30,8 +32,12 @@ from messages.facts.declarations import (
 
 
 def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last abort or rejected request, if no transaction was committed after it."""
-    rejected = [each for each in facts.transaction_requests if each.transactional_id == name and _is_rejected(each)]
+    """Return the last abort or rejected request of a transactional id, or of a producer's client id or producer id."""
+    rejected = [
+        each
+        for each in facts.transaction_requests
+        if name in (each.transactional_id, each.client_id, str(each.producer_id)) and _is_rejected(each)
+    ]
     aborted = [
         each
         for each in facts.decisions
@@ -40,6 +46,16 @@ def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
     troubles: list[TransactionRequest | TransactionDecision] = [*rejected, *aborted]
     last = max(troubles, key=lambda each: each.place, default=None)
     return None if last is None else Seen(last, since=last.place.at)
+
+
+def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
+    """Return whether no transaction began after the trouble with a transactional id."""
+    later = [
+        each
+        for each in facts.transaction_requests
+        if each.transactional_id == seen.fact.transactional_id and each.place > seen.fact.place
+    ]
+    return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
 
 
 def _is_rejected(request: TransactionRequest) -> bool:
@@ -81,6 +97,17 @@ def _commit_refused(facts: TraceFacts, group: str) -> Seen | None:
         return None
     values = {"client": refused[-1].client_id, "code": name_of(refused[-1].code)}
     return Seen(refused[-1], values, refused[-1].place.at)
+
+
+def _not_joined_again(facts: TraceFacts, seen: Seen) -> bool:
+    return not has_joined(facts, seen.fact.group, seen.fact.client_id, seen.fact.place)
+
+
+def _has_no_coordinator(facts: TraceFacts, group: str) -> Seen | None:
+    """Find a group whose coordinator's partition has no leader."""
+    hosted = [each for each in facts.hosted if each.group == group]
+    seen = no_leader(facts, hosted[-1].log) if hosted else None
+    return None if seen is None else seen._replace(values={**seen.values, "log": hosted[-1].log})
 
 
 _RETRY = (COORDINATOR_LOAD_IN_PROGRESS, REQUEST_TIMED_OUT)
@@ -134,6 +161,19 @@ def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
     return Seen(last, values, same[0].place.at, last.place.at)
 
 
+def _request_refused(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last refused request of this client that no other situation is about."""
+    clients = {
+        each.client_id for each in facts.transaction_requests if name in (each.transactional_id, str(each.producer_id))
+    }
+    refused = [
+        each
+        for each in facts.errors
+        if each.client_id == name or (each.api == "TxnOffsetCommit" and each.client_id in clients)
+    ]
+    return Seen(refused[-1], {}, refused[-1].place.at) if refused else None
+
+
 def _fault_met(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last fault that a test injected into a request of this client."""
     met = [each for each in facts.faults if each.client_id == name]
@@ -151,7 +191,7 @@ TRANSACTION = (
         _ended_badly,
         "transactional id {subject} had trouble at {since}: {first}{why}",
         True,
-        "Begin a new transaction.",
+        (Remedy("Begin a new transaction.", _not_begun_again),),
     ),
     Situation(_last_decision, "the last transaction of {subject} ended at {since}: {first}"),
     Situation(_last_request, "the last request of {subject} was at {since}: {first}"),
@@ -159,11 +199,15 @@ TRANSACTION = (
 )
 
 CONSUMER_GROUP = (
+    OF_PARTITIONS[0]._replace(
+        find=_has_no_coordinator,
+        verdict="group {subject} has had no coordinator since {since}: {log} has no leader: {state}{why}",
+    ),
     Situation(
         _commit_refused,
         "group {subject} refused offsets of client {client} at {since} ({code}){why}",
         True,
-        "The member must join again; what it did not commit is read again.",
+        (Remedy("The member must join again; what it did not commit is read again.", _not_joined_again),),
     ),
     Situation(_group_coordinator_moved, "broker {broker} has coordinated group {subject} since {since}{why}"),
     Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),
@@ -176,7 +220,7 @@ PRODUCER = (
         _produce_refused_itself,
         "producer {subject} has been refused with {code} for {partition} since {since} ({times}): {first}",
         True,
-        "Correct the producer: the request itself is wrong.",
+        (Remedy("Correct the producer: the request itself is wrong."),),
     ),
     Situation(
         _produce_refused,
@@ -185,5 +229,6 @@ PRODUCER = (
     ),
     Situation(_fault_met, "a request of producer {subject} was not handled as usual at {since}: {first}", True),
     Situation(_ended_badly, "producer {subject} had trouble at {since}: {first}{why}", True),
+    Situation(_request_refused, "the last refused request of {subject} was at {since}: {first}{why}"),
     Situation(quiet, "the trace has no refused request of producer {subject}"),
 )

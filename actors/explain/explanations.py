@@ -11,13 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from actors.explain.causes import cause_of
+from actors.explain.causes import cause_of, refusal_of
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import (
     assignment_of,
     deletions_of,
     ids,
     latest_assignments,
+    led_since,
     pending_deletion,
     registered_run,
     replicas_of,
@@ -76,8 +77,12 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if removed:
         return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
     now, since = history[-1], since_when(history, lambda state: state.leader)
+    refused = refusal_of(facts, partition, now.place)
+    refusal = [] if refused is None else [Sentence(text_of(refused), refused.place)]
     if now.leader != NO_LEADER:
-        return [Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)]
+        leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
+        gone = _alive(facts, now.leader, only_gone=True)
+        return [leads] if gone is None else [leads, gone, *refusal]
     lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
     queued = pending_deletion(facts, partition.topic)
     if queued:
@@ -92,7 +97,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
             if gone is not None
             else Sentence(f"no controller in this trace recorded whether broker {broker} is alive")
         )
-    return lines
+    return lines + refusal
 
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
@@ -306,6 +311,9 @@ def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[flo
     event = after.event
     noticed = event.place if event is not None else after.place
     node_run = registered_run(facts, led.leader, noticed)
+    first = led_since(facts, led)
+    if node_run is not None and node_run.end <= first.taken:
+        return first.taken, f"the election of broker {led.leader}"
     if node_run is not None and node_run.end <= after.taken:
         return min(node_run.end, noticed.at), f"the last record of broker {led.leader}"
     return (

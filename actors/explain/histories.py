@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from actors.explain.fact_gathering import TraceFacts
 from messages.cluster import TopicPartition
 from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, TopicDeletionStep, TracePosition
+from messages.trace.schema import STOPPED
 
 
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
     """Return the states of a partition in the order of the versions of the partition's znode.
 
-    If the topic was deleted and created again, only the states after the last creation are returned. If a state was
-    both written and read, the write is returned.
+    If the topic was deleted and created again, only the states after the last creation are returned. There are none if
+    the topic was created again without this partition. If a state was both written and read, the write is returned.
     """
-    deleted = deletions_of(facts, partition.topic)
-    states = facts.states.get(partition, [])
-    last = max((sum(each < state.place for each in deleted) for state in states), default=0)
+    created = created_after(facts, partition.topic)
     found: dict[object, StateWrite] = {}
-    for state in states:
+    for state in facts.states.get(partition, []):
         key = state.version if state.version >= 0 else state.place
-        if sum(each < state.place for each in deleted) == last and (key not in found or not state.read):
+        if state.place > created and (key not in found or not state.read):
             found[key] = state
     return sorted(found.values(), key=lambda state: (state.version, state.place))
+
+
+def created_after(facts: TraceFacts, topic: str) -> TracePosition:
+    """Return the topic's last deletion before its last recorded assignment; the begin of time without a deletion."""
+    assigned = facts.assignments_of_topics.get(topic, [])
+    last = assigned[-1].place if assigned else NO_POSITION
+    return max((each for each in deletions_of(facts, topic) if each < last), default=NO_POSITION)
 
 
 def pending_deletion(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
@@ -45,8 +51,9 @@ def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssig
     the same assignment again.
     """
     since: ReplicasAssigned | None = None
+    created = created_after(facts, partition.topic)
     for fact in reversed(facts.assignments.get(partition, [])):
-        if since is not None and replicas_of(fact) != replicas_of(since):
+        if fact.place < created or (since is not None and replicas_of(fact) != replicas_of(since)):
             break
         since = fact
     return since
@@ -58,9 +65,20 @@ def replicas_of(assigned: ReplicasAssigned) -> tuple[tuple[int, ...], ...]:
 
 
 def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
-    """Return the last recorded assignment of each partition of a topic."""
-    latest = {fact.partition: fact for fact in facts.assignments_of_topics.get(topic, [])}
+    """Return the last recorded assignment of each partition of a topic, without those of an earlier topic."""
+    created = created_after(facts, topic)
+    latest = {fact.partition: fact for fact in facts.assignments_of_topics.get(topic, []) if fact.place > created}
     return [latest[partition] for partition in sorted(latest)]
+
+
+def led_since(facts: TraceFacts, state: StateWrite) -> StateWrite:
+    """Return the first state of the term of this state's leader."""
+    history = [each for each in state_history(facts, state.partition) if each.version <= state.version]
+    return since_when([*history, state], lambda each: each.leader)
+
+
+NO_POSITION = TracePosition(0.0, 0, "", 0)
+"""A position before all others."""
 
 
 def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], object]) -> StateWrite:
@@ -105,4 +123,50 @@ def counted(times: int) -> str:
 
 def end_of_record(facts: TraceFacts) -> TracePosition:
     """Return the last recorded position of the trace."""
-    return max((node_run.place for node_run in facts.node_runs), default=TracePosition(0.0, 0, "", 0))
+    return max((node_run.place for node_run in facts.node_runs), default=NO_POSITION)
+
+
+# ------------------------------------------------------------------------------------------- the end of the recording
+
+
+def is_registered(facts: TraceFacts, broker: int) -> bool:
+    """Return whether the broker is registered in ZooKeeper.
+
+    The last list that a controller read decides, unless the broker's last run registered or stopped after it.
+    """
+    read = facts.seen[-1] if facts.seen else None
+    node_runs = [each for each in facts.node_runs if each.place.node == broker and each.registered]
+    last = max(node_runs, key=lambda each: each.began, default=None)
+    if last is not None and last.ending == STOPPED and (read is None or last.end > read.place.at):
+        return False
+    if last is not None and (read is None or last.registered[-1][1] > read.place.at):
+        return True
+    return read is not None and broker in read.brokers
+
+
+def is_down(facts: TraceFacts, broker: int) -> bool:
+    """Return whether the broker is not registered and no process of it is known to run, so that a start can help.
+
+    The whole recording may have ended with the processes, so the end of a killed process counts only if a controller
+    noticed it.
+    """
+    if is_registered(facts, broker):
+        return False
+    missing = end_of_record(facts)
+    for seen in reversed(facts.seen):
+        if broker in seen.brokers:
+            break
+        missing = seen.place
+    node_runs = [each for each in facts.node_runs if each.place.node == broker]
+    last = max(node_runs, key=lambda each: each.began, default=None)
+    return last is None or last.ending == STOPPED or last.end <= missing.at
+
+
+def registered_among(facts: TraceFacts, brokers: Iterable[int]) -> list[int]:
+    """Return those of these brokers that are registered at the end."""
+    return [broker for broker in brokers if is_registered(facts, broker)]
+
+
+def is_of_last_run(facts: TraceFacts, place: TracePosition) -> bool:
+    """Return whether the node of this position was not started again after it."""
+    return not any(each.place.node == place.node and each.began > place.at for each in facts.node_runs)

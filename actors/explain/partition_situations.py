@@ -15,28 +15,35 @@ from actors.explain.causes import (
     BrokerGone,
     DeletionBlocked,
     before_of,
-    broker_gone,
     cause_of,
+    chain_of,
+    gone_at_end,
     last_before,
     minimum_of,
+    refusal_of,
     waits_for,
 )
 from actors.explain.fact_gathering import TraceFacts
 from actors.explain.histories import (
     assignment_of,
     counted,
+    created_after,
     deletions_of,
     end_of_record,
     ids,
+    is_down,
+    is_registered,
     latest_assignments,
+    led_since,
     pending_deletion,
+    registered_among,
     registered_run,
     since_when,
     state_history,
     target_of,
 )
-from actors.explain.situation import Seen, Situation
-from actors.explain.step_texts import cut_off
+from actors.explain.situation import Remedy, Seen, Situation
+from actors.explain.step_texts import NO_CAUSE, cut_off, text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_codes import (
     NONE,
@@ -45,9 +52,12 @@ from messages.error_codes import (
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
 from messages.error_names import name_of
+from messages.events import READ_STATE
 from messages.facts.declarations import (
     ErrorAnswered,
+    ReplicasAssigned,
     RequestRefused,
+    StateChangeRefused,
     StateWrite,
     TracePosition,
 )
@@ -100,7 +110,7 @@ def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBl
     failed = [each for each in facts.undeleted if each.partition.topic == topic and each.place >= queued]
     for each in latest_assignments(facts, topic):
         for broker in each.replicas:
-            gone = broker_gone(facts, broker, end_of_record(facts))
+            gone = gone_at_end(facts, broker)
             if gone is not None:
                 return DeletionBlocked(max(queued, gone.place), each.partition, broker, NONE)
     if failed:
@@ -114,33 +124,102 @@ def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[Trace
 
 
 def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    known = partition in facts.assignments
-    return None if known or state_history(facts, partition) else Seen(None)
+    if assignment_of(facts, partition) is not None or state_history(facts, partition):
+        return None
+    is_old = partition in facts.assignments
+    return Seen(
+        None, {"what": "its topic was created again without it" if is_old else "no node in this trace knows it"}
+    )
 
 
 def _never_led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     assigned = assignment_of(facts, partition)
     if assigned is None or state_history(facts, partition):
         return None
-    return Seen(assigned, {"replicas": ids(assigned.replicas)}, assigned.place.at)
+    return _not_elected(facts, partition, assigned, assigned.replicas, "assignment", assigned.place.at)
 
 
-def _no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+def no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+    """Find a partition without a leader at the end of the recording.
+
+    The last state can have a leader nevertheless: one that is gone, or one that the controller does not know because it
+    cannot read the state.
+    """
     history = state_history(facts, partition)
-    if not history or history[-1].leader != NO_LEADER:
+    if not history:
         return None
-    since = since_when(history, lambda state: state.leader)
-    return Seen(since, {"isr": ids(history[-1].isr)}, since.taken)
+    now = history[-1]
+    if now.leader == NO_LEADER:
+        since = since_when(history, lambda state: state.leader)
+        return _not_elected(facts, partition, since, now.isr, "ISR", since.taken)
+    gone = gone_at_end(facts, now.leader)
+    if gone is not None and gone.place > now.place and refusal_of(facts, partition, gone.place) is not None:
+        return _not_elected(facts, partition, gone, now.isr, "ISR", gone.noticed.at - gone.late)
+    refused = refusal_of(facts, partition, now.place)
+    if refused is not None and READ_STATE in {each.what for each in chain_of(facts, refused)}:
+        return _not_elected(facts, partition, refused, now.isr, "ISR", refused.place.at)
+    return None
+
+
+def _not_elected(
+    facts: TraceFacts,
+    partition: TopicPartition,
+    since: StateWrite | ReplicasAssigned | BrokerGone | StateChangeRefused,
+    candidates: tuple[int, ...],
+    what: str,
+    at: float,
+) -> Seen:
+    """Return why none of these brokers was elected: none is registered, the controller refused, or it is unknown.
+
+    Args:
+        since: The fact since which the partition has no leader.
+        what: What the candidates are: "ISR" or "assignment".
+    """
+    alive = registered_among(facts, candidates)
+    state = f"no replica in its {what} {ids(candidates)} is alive"
+    values: dict[str, Any] = {"alive": alive, "isr": ids(candidates), "state": state}
+    if not alive:
+        return Seen(since, values, at)
+    refused = refusal_of(facts, partition, max(since.place, min(_registered_since(facts, each) for each in alive)))
+    values["state"] = (
+        f"the controller did not elect any of the live brokers {ids(alive)} of its {what} {ids(candidates)}"
+    )
+    if refused is None:
+        return Seen(since, {**values, "why": NO_CAUSE}, at)
+    return Seen(refused, {**values, "why": f", because {text_of(chain_of(facts, refused)[-1])}"}, at)
+
+
+def _registered_since(facts: TraceFacts, broker: int) -> TracePosition:
+    """Return the first of the last reads of the registered brokers that all have this broker."""
+    since = end_of_record(facts)
+    for seen in reversed(facts.seen):
+        if broker not in seen.brokers:
+            break
+        since = seen.place
+    return since
+
+
+def _is_down(facts: TraceFacts, seen: Seen) -> bool:
+    return is_down(facts, seen.values["broker"])
+
+
+def _can_be_elected(facts: TraceFacts, seen: Seen) -> bool:
+    return is_registered(facts, seen.values["preferred"])
+
+
+def _none_is_alive(facts: TraceFacts, seen: Seen) -> bool:
+    return not seen.values["alive"]
 
 
 REFUSED = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
 def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[ErrorAnswered]:
+    created = created_after(facts, partition.topic)
     return [
         each
         for each in facts.errors
-        if each.api == "Produce" and each.code in REFUSED and each.subject == str(partition)
+        if each.api == "Produce" and each.code in REFUSED and each.subject == str(partition) and each.place > created
     ]
 
 
@@ -174,7 +253,12 @@ def _producers_were_refused(facts: TraceFacts, partition: TopicPartition) -> See
 
 def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last truncation of the partition's log that an unclean election caused."""
-    cuts = [each for each in facts.cuts if each.partition == partition and not 0 <= each.end <= each.to]
+    created = created_after(facts, partition.topic)
+    cuts = [
+        each
+        for each in facts.cuts
+        if each.partition == partition and not 0 <= each.end <= each.to and each.place > created
+    ]
     for cut in reversed(cuts):
         elected = cause_of(facts, cut)
         before = before_of(facts, elected) if isinstance(elected, StateWrite) else None
@@ -231,12 +315,14 @@ def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
     """Return when the leader of the previous state was lost, in seconds since 1970.
 
     This is the end of that leader's run in the trace, or the arrival of the controller event that wrote `state`,
-    whichever is earlier.
+    whichever is earlier, but not before the partition had this leader.
     """
     before = before_of(facts, state)
     noticed = state.event.place if state.event is not None else state.place
     node_run = registered_run(facts, before.leader, noticed) if before is not None else None
-    return min(node_run.end, noticed.at) if node_run is not None else noticed.at
+    if before is None or node_run is None:
+        return noticed.at
+    return max(min(node_run.end, noticed.at), led_since(facts, before).taken)
 
 
 def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
@@ -290,36 +376,39 @@ _OF_TOPICS = (
 
 OF_PARTITIONS = (
     Situation(
-        _no_leader,
-        "{subject} has had no leader since {since}: no replica in its ISR {isr} is alive{why}",
+        no_leader,
+        "{subject} has had no leader since {since}: {state}{why}",
         True,
-        "Start a broker of the ISR {isr}.",
+        (Remedy("Start a broker of the ISR {isr}.", _none_is_alive),),
     ),
     Situation(
         _producers_are_refused,
         "producers with acks=all have been refused with {code} for {subject} since {since} ({times}): the ISR {isr}"
         " has {size} of the {minimum} replicas that min.insync.replicas requires{why}",
         True,
-        "Bring replicas back into the ISR.",
+        (Remedy("Bring replicas back into the ISR."),),
     ),
     Situation(
         _lost_records,
         "{subject} lost records at {since}: broker {leader}, which was not in the ISR {isr}, was elected (unclean), and"
         " {lost} were cut off{why}",
         True,
-        "Send the lost records again; unclean.leader.election.enable=false prevents such losses.",
+        (Remedy("Send the lost records again; unclean.leader.election.enable=false prevents such losses."),),
     ),
     Situation(
         _reassigning,
         "the reassignment of {subject} to {target} has waited for broker {broker} since {since}{why}",
         True,
-        "Start broker {broker}, or cancel the reassignment.",
+        (
+            Remedy("Start broker {broker}, or cancel the reassignment.", _is_down),
+            Remedy("Wait until broker {broker} has caught up, or cancel the reassignment."),
+        ),
     ),
     Situation(
         out_of_sync,
         "broker {broker} has been out of the ISR {isr} of {subject} since {since}{why}",
         True,
-        "Find out why broker {broker} does not fetch.",
+        (Remedy("Start broker {broker}.", _is_down), Remedy("Find out why broker {broker} does not fetch.")),
     ),
     Situation(
         _producers_were_refused,
@@ -338,7 +427,7 @@ OF_PARTITIONS = (
         _not_preferred,
         "broker {leader} has led {subject} since {since}, not the preferred broker {preferred}{why}",
         True,
-        "Run kafka-actors leader-election, or wait for the periodic check.",
+        (Remedy("Run kafka-actors leader-election, or wait for the periodic check.", _can_be_elected),),
     ),
     Situation(_leader_moved, "broker {leader} has led {subject} since {since}{why}"),
     Situation(_reassignment_refused, "a reassignment of {subject} was refused at {since}: {first}"),
@@ -346,9 +435,9 @@ OF_PARTITIONS = (
 
 NEVER_LED = Situation(
     _never_led,
-    "{subject} never had a leader since it was created at {since}: no live broker was among its replicas {replicas}",
+    "{subject} never had a leader since it was created at {since}: {state}{why}",
     True,
-    "Start a broker of {replicas}.",
+    (Remedy("Start a broker of {isr}.", _none_is_alive),),
 )
 
 
@@ -362,9 +451,11 @@ MOST_CANDIDATES = 20
 def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """Return at most MOST_CANDIDATES partitions to examine, the most troubled first.
 
-    The sort criteria, the most important first: the partition has no leader, its topic is not internal, producers were
-    refused, the ISR lacks replicas, the partition has more state changes.
+    The sort criteria, the most important first: the partition has no leader or the controller refused to change its
+    state, its topic is not internal, producers were refused, the ISR lacks replicas, the partition has more state
+    changes.
     """
+    unchanged = {each.partition for each in facts.refusals}
     refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
 
     def rank(partition: TopicPartition) -> tuple[object, ...]:
@@ -372,7 +463,7 @@ def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> li
         last = states[-1] if states else None
         replicas = len(assigned[-1].replicas) if assigned else 0
         return (
-            last is not None and last.leader != NO_LEADER,
+            last is not None and last.leader != NO_LEADER and partition not in unchanged,
             partition.topic.startswith("__"),
             str(partition) not in refused,
             last is not None and len(last.isr) >= replicas,
@@ -413,13 +504,14 @@ def _grow_refused(facts: TraceFacts, topic: str) -> Seen | None:
 
 
 def _has_leaders(facts: TraceFacts, topic: str) -> Seen | None:
-    latest = latest_assignments(facts, topic)
-    return Seen(None, {"partitions": len(latest)}, latest[0].place.at)
+    created = created_after(facts, topic)
+    first = next(each.place for each in facts.assignments_of_topics[topic] if each.place > created)
+    return Seen(None, {"partitions": len(latest_assignments(facts, topic))}, first.at)
 
 
 PARTITION = (
     *(each._replace(find=_of_topic(each.find)) for each in _OF_TOPICS),
-    Situation(_partition_unknown, "no node in this trace knows {subject}"),
+    Situation(_partition_unknown, "{subject} does not exist: {what}"),
     NEVER_LED,
     *OF_PARTITIONS,
     Situation(_led, "broker {leader} has led {subject} since {since}, and all replicas are in the ISR {isr}"),

@@ -8,6 +8,21 @@ from typing import Any, NamedTuple
 from actors.explain.fact_gathering import TraceFacts
 
 
+class Remedy(NamedTuple):
+    """An advice to operators, and the condition under which it is still needed at the end of the recording.
+
+    `needed` gets all facts, and the fact or the `Seen` that has the remedy.
+    """
+
+    words: str
+    needed: Callable[[TraceFacts, Any], bool] = lambda facts, of: True
+
+
+def first_needed(remedies: tuple[Remedy, ...], facts: TraceFacts, of: Any, values: dict[str, Any]) -> str:
+    """Return the text of the first remedy that is still needed; "" if there is none."""
+    return next((each.words.format(**values) for each in remedies if each.needed(facts, of)), "")
+
+
 class Seen(NamedTuple):
     """A situation that was found in the facts of a trace.
 
@@ -28,8 +43,8 @@ class Situation(NamedTuple):
     find: Callable[[TraceFacts, Any], Seen | None]
     verdict: str
     lasts: bool = False
-    remedy: str = ""
-    """What to do if it lasts and the beginning of the chain has no remedy."""
+    remedies: tuple[Remedy, ...] = ()
+    """What to do if it lasts and the beginning of the chain has no remedy; `Remedy.needed` gets the `Seen`."""
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:

@@ -17,8 +17,8 @@ from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTI
 from actors.explain.cluster_shutdown import shutdown_of
 from actors.explain.fact_gathering import TraceFacts, before
 from actors.explain.partition_situations import PARTITION, TOPIC
-from actors.explain.situation import Seen, Situation
-from actors.explain.step_texts import remedy_for, text_of
+from actors.explain.situation import Seen, Situation, first_needed
+from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of
 from messages.facts.declarations import TracePosition
 
 SITUATIONS: dict[str, tuple[Situation, ...]] = {
@@ -49,9 +49,6 @@ class Verdict(NamedTuple):
 
     text: str
     steps: tuple[Step, ...] = ()
-
-
-NO_CAUSE = "; the trace does not show why"
 
 
 def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
@@ -85,6 +82,7 @@ def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, 
     }
     text = situation.verdict.format(**values) + "."
     if situation.lasts:
-        remedy = (remedy_for(chain[-1]) if chain else "") or situation.remedy.format(**values)
+        remedy = remedy_for(facts, chain[-1]) if chain else ""
+        remedy = remedy or first_needed(situation.remedies, facts, seen, values)
         text = f"{text} {remedy}".rstrip()
     return Verdict(text, tuple(Step(text_of(fact), fact.place) for fact in chain))

@@ -111,7 +111,7 @@ CAUSES = (
         "partition slow-0",
         r"broker {broker} has been out of the ISR \[{leader}\] of slow-0 since TIME, because a test injected the"
         r" fault 'delay' into"
-        r" Fetch of client broker-{broker}-fetcher-0 at broker {leader}\. Remove the injected fault\.",
+        r" Fetch of client broker-{broker}-fetcher-0 at broker {leader}\. Remove the injected fault",
         r"a test injected the fault 'delay' into Fetch",
     ),
     Cause(
