@@ -7,7 +7,8 @@ Rule 2: when this broker becomes leader of a partition, a child actor reads the 
         requests fail, and the state is dropped.
 Rule 3: a request passes the checks of `actors.core.coordinator.request_checks`, then it is sent to the group's actor.
         Three requests create a group that does not exist: a JoinGroup without a member id, an OffsetCommit without
-        a generation, and a TxnOffsetCommit. This actor responds to all other requests for such a group.
+        a generation, and a TxnOffsetCommit. This actor responds to all other requests for such a group, and to
+        commits of which no partition exists.
 Rule 4: a request about several groups is sent to each of these groups. The response is sent when all of them have
         answered.
 Rule 5: when all in-sync replicas of a partition have a transaction's marker, a TransactionEnded message is sent to
@@ -36,6 +37,7 @@ from actors.core.coordinator.request_checks import (
     makes_group,
     session_verdict,
     verdict,
+    with_unknown,
 )
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
@@ -43,7 +45,13 @@ from messages.apis import API_BY_REQUEST
 from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, INCONSISTENT_GROUP_PROTOCOL, NONE, UNKNOWN_SERVER_ERROR
+from messages.error_codes import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INCONSISTENT_GROUP_PROTOCOL,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from messages.error_names import name_of
 from messages.group_requests import (
     DeleteGroupsRequest,
@@ -168,11 +176,14 @@ class GroupCoordinatorActor(Dispatcher):
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Continue an offset commit or deletion after the metadata cache has returned which partitions exist."""
         forwarded = self._asked.pop(message.request)
-        partitions = forwarded.request.request.partitions
-        unknown = [each.partition for each, known in zip(partitions, message.known, strict=True) if not known]
-        self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
+        request = forwarded.request.request
+        unknown = [each.partition for each, known in zip(request.partitions, message.known, strict=True) if not known]
+        if isinstance(request, OffsetDeleteRequest) or any(message.known):
+            self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
+        else:
+            self.send(*forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_TOPIC_OR_PARTITION)))
 
-    def _route(self, forwarded: Forwarded, mail: Message) -> None:
+    def _route(self, forwarded: Forwarded, mail: Message | CommitOffsets) -> None:
         """Send a message to the group, or respond if the request is invalid or the group does not exist (rule 3)."""
         request = forwarded.request.request
         code: int | None = INCONSISTENT_GROUP_PROTOCOL
@@ -181,14 +192,16 @@ class GroupCoordinatorActor(Dispatcher):
             code = session_verdict(request, self._group_settings) if code is None else code
         if not self._places.count:
             self._count()
+        unknown = mail.unknown if isinstance(mail, CommitOffsets) else ()
         if code is not None:
-            self.send(*forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, code)))
+            refusal = API_BY_REQUEST[type(request)].refusal(request, code)
+            self.send(*forwarded.reply(with_unknown(refusal, unknown)))
             return
         hosted = self._groups.get(request.group_id)
         if hosted is None and makes_group(request):
             hosted = self._host(LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
         if hosted is None:
-            self.send(*forwarded.reply(NOBODYS[type(request)](request)))
+            self.send(*forwarded.reply(with_unknown(NOBODYS[type(request)](request), unknown)))
         else:
             self.send(hosted.actor, mail)
 
@@ -229,7 +242,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Send a forwarded request to each group that the request names (rule 4)."""
         request = forwarded.request.request
         gathering = PendingGroupsRequest(request)
-        for place, group in enumerate(request.groups):
+        for place, group in enumerate(gathering.groups):
             code = verdict(type(request), group, self._places)
             if code is not None:
                 gathering.refused(place, code)

@@ -128,7 +128,7 @@ def _own_group(about: RequestTarget) -> list[Step]:
         _commit()(about),
         (
             _commit()(about),
-            _commit_in_transaction(partition=absent)(about),
+            _commit_in_transaction(metadata="x" * 5000)(about),
             _forget(OWN_GROUP)(about),
             deletion,
             deletion,

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from messages.data_requests import InitProducerIdRequest
+from messages.error_codes import CONCURRENT_TRANSACTIONS, NONE
+from messages.group_requests import TRANSACTION_KEY, DescribeGroupsRequest, FindCoordinatorRequest
+from messages.transaction_requests import AddOffsetsToTxnRequest
 from tests.cluster.apache_java import apache_java
 from tests.cluster.mixed import APACHE, OURS, Mixed
+from tests.cluster.processes import ApacheBroker, free_ports
+from tests.coordinator.group_matrix import ANOTHER, LONG_MS, RECORDED, table
+from tests.coordinator.group_matrix import TOPIC as T
 from tests.waiting import until
+from tests.wire_client import WireClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 pytestmark = pytest.mark.apache
@@ -122,3 +134,77 @@ def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apac
     said = subprocess.run(dump, capture_output=True, text=True, timeout=120, check=True).stdout
     assert '"group":"both"' in said
     assert '"groupInstanceId":"one"' in said
+
+
+@attrs.define
+class Sockets:
+    """The connections to a broker with one thread for its network and one for its requests."""
+
+    port: int
+    free: list[WireClient] = attrs.field(factory=list)
+    held: list[WireClient] = attrs.field(factory=list)
+    """Connections whose requests wait."""
+    transaction: tuple[str, int, int] | None = None
+    groups: set[str] = attrs.field(factory=set)
+    """Groups whose offsets are in the transaction."""
+
+    def ask(self, request: Any) -> Any:
+        return self.answer(self.send(request))
+
+    def send(self, request: Any) -> tuple[WireClient, int, Any]:
+        client = self.free.pop() if self.free else WireClient("127.0.0.1", self.port)
+        return client, client.send(request), request
+
+    def answer(self, handle: tuple[WireClient, int, Any], may_wait: bool = False) -> Any:
+        """Return the response. A request waits if the broker has answered later requests, but not this one."""
+        client, number, request = handle
+        if may_wait:
+            for _ in range(3):
+                self.ask(DescribeGroupsRequest(5, ()))
+            if not select.select([client.socket], [], [], 0)[0]:
+                self.held.append(client)
+                return None
+        response = client.receive(number, request)
+        self.free.append(client)
+        return response
+
+    def producer(self, group: str) -> tuple[str, int, int]:
+        if self.transaction is None:
+            until(lambda: self.ask(FindCoordinatorRequest(3, "id", TRANSACTION_KEY)).error_code == NONE)
+            begin = InitProducerIdRequest(3, "id", LONG_MS)
+            made = until(lambda: self.ask(begin), lambda response: response.error_code == NONE)
+            self.transaction = "id", made.producer_id, made.producer_epoch
+        if group not in self.groups:
+            add = AddOffsetsToTxnRequest(2, *self.transaction, group)
+            added = until(lambda: self.ask(add), lambda response: response.error_code != CONCURRENT_TRANSACTIONS)
+            assert added.error_code == NONE
+            self.groups.add(group)
+        return self.transaction
+
+
+def test_the_recorded_codes_of_group_requests_are_those_of_apache(
+    tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, request: pytest.FixtureRequest
+) -> None:
+    [port] = free_ports(1)
+    settings = {
+        **dict.fromkeys(("num__network__threads", "num__io__threads", "offsets__topic__num__partitions"), 1),
+        **dict.fromkeys((f"transaction__state__log__{what}" for what in ("replication__factor", "min__isr")), 1),
+        "transaction__state__log__num__partitions": 1,
+        "group__initial__rebalance__delay__ms": 0,
+    }
+    node = ApacheBroker(apache_jars, tmp_path / "0", 0, port, f"127.0.0.1:{zookeeper.port}", **settings)
+    wire = Sockets(port)
+    try:
+        topics = tuple(CreatableTopic(topic, 1, 1) for topic in (T, ANOTHER))
+        until(lambda: wire.ask(FindCoordinatorRequest(3, "any")).error_code == NONE, timeout=60, ignore=(OSError,))
+        assert {each.error_code for each in wire.ask(CreateTopicsRequest(5, topics, 30_000)).topics} == {NONE}
+        described = DescribeGroupsRequest(5, ("any",))
+        until(lambda: wire.ask(described).groups[0].error_code == NONE, what="the group's partition is loaded")
+        found = table(wire)
+    finally:
+        for client in (*wire.free, *wire.held):
+            client.close()
+        node.kill()
+    if request.config.getoption("rewrite_scenarios"):
+        RECORDED.write_text(found)
+    assert found == RECORDED.read_text()

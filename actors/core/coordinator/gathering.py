@@ -27,8 +27,11 @@ class PendingGroupsRequest:
 
     def __init__(self, request: AnyMessage) -> None:
         self._request = request
-        self._results: list[AnyMessage | None] = [None] * len(request.groups)
-        self._outstanding = len(request.groups)
+        deletes = isinstance(request, DeleteGroupsRequest)
+        self.groups: tuple[str, ...] = tuple(dict.fromkeys(request.groups)) if deletes else request.groups
+        """The groups of the response. A group that a DeleteGroups names twice is deleted once."""
+        self._results: list[AnyMessage | None] = [None] * len(self.groups)
+        self._outstanding = len(self.groups)
 
     @property
     def question(self) -> Message:
@@ -51,8 +54,8 @@ class PendingGroupsRequest:
 
     def refused(self, place: int, code: int) -> None:
         """Store an error as the result of a group that cannot be reached or does not respond."""
-        self.answered(place, REFUSED_ENTRY[type(self._request)](self._request.groups[place], code))
+        self.answered(place, REFUSED_ENTRY[type(self._request)](self.groups[place], code))
 
     def nobodys(self, place: int) -> None:
         """Store the result for a group that does not exist."""
-        self.answered(place, NOBODYS_ENTRY[type(self._request)](self._request.groups[place]))
+        self.answered(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))

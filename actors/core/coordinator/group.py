@@ -1,8 +1,8 @@
 """A consumer group: its members, its committed offsets and its admin operations.
 
-Rule 1: Members of the current generation can commit offsets. While the group is empty, any client can commit offsets.
-        Offsets are committed once their record is in the log. In a transaction, a producer without a member id and
-        generation can commit too, because older versions of TxnOffsetCommit have neither.
+Rule 1: Members of the current generation can commit offsets. While the group is empty, any client can commit offsets
+        without a generation. Offsets are committed once their record is in the log. In a transaction, a producer
+        without a member id and generation can commit too, because older versions of TxnOffsetCommit have neither.
 Rule 2: An empty group without offsets is deleted.
 Rule 3: After a change of its coordinator, a group is loaded from the log. A loaded group with members is in the state
         Stable.
@@ -151,15 +151,14 @@ class Group(Membership):
     def _commit_verdict(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
         in_transaction = isinstance(request, TxnOffsetCommitRequest)
         names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
-        if in_transaction and self.state is EMPTY and request.generation_id < 0:
-            pass  # an empty group accepts a producer's commit, even with the id of a former member
-        elif self.state is not DEAD:
-            if request.generation_id >= 0 or names_member:
-                code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
-                if code != NONE:
-                    return code
-            elif self.state is not EMPTY and not in_transaction:
-                return UNKNOWN_MEMBER_ID
+        if self.state is DEAD or (self.state is EMPTY and request.generation_id < 0):
+            pass  # an empty group stores offsets for any client, whatever member id or instance id it sends
+        elif request.generation_id >= 0 or names_member:
+            code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
+            if code != NONE:
+                return code
+        elif not in_transaction:
+            return UNKNOWN_MEMBER_ID
         cell = (COMMIT_IN_TRANSACTION if in_transaction else COMMIT)[self.state]
         return cell if isinstance(cell, int) else NONE
 

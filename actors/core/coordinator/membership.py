@@ -294,8 +294,10 @@ class Membership:
             return COORDINATOR_NOT_AVAILABLE
         if not self._supports(request):
             return INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id == NO_MEMBER or request.member_id in self.pending:
+        if request.member_id == NO_MEMBER:
             return NONE
+        if request.member_id in self.pending:  # only a member without an instance id receives its member id first
+            return NONE if request.group_instance_id is None else UNKNOWN_SERVER_ERROR
         return self._member_verdict(request.member_id, request.group_instance_id)
 
     def _supports(self, request: JoinGroupRequest) -> bool:

@@ -10,7 +10,7 @@ Rule 2: While a group is being loaded, SyncGroup fails with REBALANCE_IN_PROGRES
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
@@ -18,6 +18,7 @@ from actors.core.coordinator.membership import leave_response
 from actors.core.coordinator.offsets import Offsets, fetched
 from actors.core.coordinator.placement import slot
 from messages.apis import API_BY_REQUEST
+from messages.cluster import TopicPartition
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
@@ -28,6 +29,7 @@ from messages.error_codes import (
     NOT_COORDINATOR,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import (
     NO_MEMBER,
@@ -46,6 +48,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.groups import GroupSettings
+from messages.requests import PartitionError
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import AnyMessage, Message
 
@@ -107,6 +110,22 @@ def makes_group(request: Message) -> bool:
         case OffsetCommitRequest():
             return request.generation_id < 0
     return isinstance(request, TxnOffsetCommitRequest)
+
+
+def with_unknown(refusal: AnyMessage, unknown: Sequence[TopicPartition]) -> AnyMessage:
+    """Return the refusal of a commit, with UNKNOWN_TOPIC_OR_PARTITION for the partitions that do not exist."""
+    if not unknown:
+        return refusal
+    nowhere = UNKNOWN_TOPIC_OR_PARTITION
+    return attrs.evolve(
+        refusal,
+        partitions=tuple(
+            [
+                PartitionError(each.partition, nowhere) if each.partition in unknown else each
+                for each in refusal.partitions
+            ]
+        ),
+    )
 
 
 def _leave_not_possible(request: LeaveGroupRequest) -> LeaveGroupResponse:
