@@ -5,6 +5,9 @@ Rule 1: a partition checks an order (its part of the request) before its fetcher
         sends, because the records' leader epoch or the partition's role no longer fits.
 Rule 2: a log that cannot be created in one directory is created in another. An order that needs an existing log fails
         with error code 56 if that log is unavailable.
+Rule 3: a partition that refuses to lead with error code 56, because its log lacks committed records, stays hosted. The
+        controller treats it as offline. As soon as another broker leads, this broker reports a changed log directory,
+        so that the controller sends its state again, and the partition follows.
 
 Kafka: `ReplicaManager.becomeLeaderOrFollower`, `makeLeaders`, `makeFollowers`.
 """
@@ -31,12 +34,17 @@ from messages.broker import (
     PartitionContext,
     become_leader,
 )
-from messages.cluster import NO_EPOCH, TopicPartition
+from messages.cluster import NO_EPOCH, NO_LEADER, TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, for_each
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import all_entries
-from messages.requests import LeaderAndIsrPartitionState, LeaderAndIsrRequest, PartitionError
+from messages.requests import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    PartitionError,
+    UpdateMetadataPartitionState,
+)
 from messages.vocabulary import AnyMessage
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -54,6 +62,8 @@ class LeaderAndIsrRequests:
         self._orders = PartitionsByRole(hosted.broker_id)
         """Reused by each request: the garbage collector would scan new tables as young objects."""
         self._origin: Origin
+        self.unled: dict[TopicPartition, None] = {}
+        """Partitions that have refused to lead (rule 3)."""
         self.shutting_down = False
         """Whether the node is shutting down: a leader would add this broker to the ISR if it fetched."""
 
@@ -185,7 +195,9 @@ class LeaderAndIsrRequests:
                 errors.append(PartitionError(partition, result.error_code))
                 if result.error_code != NONE:
                     self._ignored(order, result.error_code, result.leader_epoch)
-                if result.error_code == KAFKA_STORAGE_ERROR:
+                if result.error_code == KAFKA_STORAGE_ERROR and result.has_log and not result.storage_error:
+                    self.unled[partition] = None
+                elif result.error_code == KAFKA_STORAGE_ERROR:
                     hosted.take_offline(partition)
                     if not result.storage_error:  # the log directory stays online, but has no log of this partition
                         directories.forget(partition)
@@ -202,6 +214,18 @@ class LeaderAndIsrRequests:
                 (actor, order, log_dirs.place(order.partition, is_new=True), None) for actor, order, _, _ in placed
             ]
         return taken
+
+    def led_elsewhere(self, states: Sequence[UpdateMetadataPartitionState]) -> None:
+        """Request the state of each partition that has refused to lead and now has another leader (rule 3)."""
+        led = [
+            state.partition
+            for state in states
+            if state.partition in self.unled and state.leader not in (NO_LEADER, self._hosted.broker_id)
+        ]
+        for partition in led:
+            del self.unled[partition]
+        if led:
+            self._log_dirs.report()
 
     def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
         """Log why a partition's new state is ignored; at level INFO if the same state arrived before."""

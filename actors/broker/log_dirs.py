@@ -131,10 +131,14 @@ class LogDirs:
         )
         yield from for_each(lost, self._hosted.take_all_offline, PARTITIONS_AT_ONCE)
         if self.directories.live:
-            self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))
+            self.report()
         else:
             reason = f"all log directories have failed: {', '.join(self.directories.offline)}"
             self._hosted.send(self._node, ReplicaManagerFailed(reason))
+
+    def report(self) -> None:
+        """Notify the controller, which then sends all partition states again to learn which replicas are online."""
+        self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(self._hosted.broker_id)))
 
     def log_failed(self, path: str | None, storage_error: str) -> Flow[None]:
         """Handle a disk error that a partition or the listener reported for the log at `path`.

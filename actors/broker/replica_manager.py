@@ -259,6 +259,8 @@ class ReplicaManagerActor(FlowActor):
         for place, part in enumerate(self._parts):
             yield from ask(StageMetadata(part, begins=place == 0))
         merged = yield from ask(MergeMetadata(request, begins=not self._parts))
+        if self._leader_and_isr.unled:
+            yield from for_each(all_entries(self._parts, request), self._leader_and_isr.led_elsewhere)
         if merged.deleted:
             for coordinator in self._hosted.start.coordinators:
                 self.send(coordinator, PartitionsDeleted(merged.deleted))

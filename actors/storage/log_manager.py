@@ -21,7 +21,8 @@ Rule 6: nothing is written to a failed log directory any more: it gets no checkp
 Rule 7: a checkpoint never has an entry of an earlier log of the same name, even after a kill. The lines of deleted logs
         are removed from the files before the response to the deletion, and in any case before a log is created in the
         same log directory. Lines of logs without a folder are dropped when the files are first read after a start. A
-        log start offset that decreases is written before the log is truncated.
+        log start offset or a high watermark that decreases is written before the log is truncated. So a high watermark
+        above the log end offset shows that the log has lost committed records.
 Rule 8: every call that may move the first unstable offset of a log returns this offset: the first offset of the log's
         earliest unfinished transaction, -1 without one. A partition needs only this value and its high watermark to
         compute its last stable offset.
@@ -73,7 +74,7 @@ from messages.wire.batch_records import recompressed, record_times
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
 from messages.wire.record_batch import body_of
 
-log = logging.getLogger("kafka.log.LogManager")
+_log = logging.getLogger("kafka.log.LogManager")
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
 MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
@@ -192,9 +193,10 @@ class LogManager:
         directory, partition = self._place(path)
         opened = Log(path, self._handles, self._settings(config))
         try:
-            opened.load(directory.clean, directory.recovery_points.get(partition), directory.log_starts.get(partition))
+            points = (each.get(partition) for each in directory.points)
+            opened.load(directory.clean, *points)
         except UnsupportedFormat as error:
-            log.error(_OLD_FORMAT, error.strerror, path)
+            _log.error(_OLD_FORMAT, error.strerror, path)
             opened.close_files()
             raise
         if opened.is_blank:
@@ -368,7 +370,8 @@ class LogManager:
         log = self._changing(path)
         try:
             log.append_as_follower(memoryview(body.data), self._wall_ms())
-        except (ValueError, WireError):
+        except (ValueError, WireError) as error:
+            _log.error("%s: the leader sent a damaged batch for offset %d: %s", path, log.end, error)
             return CORRUPT_MESSAGE, log.end, log.first_unstable
         return NONE, log.end, log.first_unstable
 
@@ -493,7 +496,7 @@ class LogManager:
     def truncate(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records from `offset` on. Return (start, end, first unstable offset)."""
         log = self._changing(path)
-        self._lower_start(path, offset)
+        self._lower_points(path, log, offset)
         log.truncate_to(offset)
         # The truncation has read the log's transaction markers again, and has listed each as not yet replicated. The
         # call of `replicated` removes those below the high watermark from the list. Otherwise they would stay in it
@@ -504,16 +507,20 @@ class LogManager:
     def restart(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records and restart the log at `offset`. Return (start, end, first unstable offset)."""
         log = self._changing(path)
-        self._lower_start(path, offset)
+        self._lower_points(path, log, offset)
         log.restart(offset)
         return log.start, log.end, log.first_unstable
 
-    def _lower_start(self, path: str, offset: int) -> None:
-        """Before a truncation, ensure that the checkpointed log start offset is at most `offset` (rule 7)."""
+    def _lower_points(self, path: str, log: Log, offset: int) -> None:
+        """Before a truncation, ensure that the checkpointed log start offset and high watermark are at most `offset`.
+
+        A high watermark above the log end offset stays: records before it are missing (rule 7).
+        """
         directory, partition = self._place(path)
-        if directory.log_starts.get(partition) > offset:
-            directory.log_starts.set(partition, offset)
-            directory.log_starts.write()
+        for points in (directory.log_starts, directory.high_watermarks):
+            if offset < points.get(partition) <= log.end:
+                points.set(partition, offset)
+                points.write()
 
     def advance_start(self, path: str, offset: int) -> int:
         """Advance the log start offset, and return it."""
@@ -547,6 +554,13 @@ class LogManager:
         Like calls of `log_metrics`, this call is not recorded in the trace.
         """
         return sum(len(log.producers) for log in list(self._logs.values()) if isinstance(log, Log))
+
+    def damaged_logs(self) -> int:
+        """Return the number of open logs that have lost records, or whose folder has a `*.damaged` file.
+
+        Like calls of `log_metrics`, this call is not recorded in the trace.
+        """
+        return sum(log.damaged for log in list(self._logs.values()) if isinstance(log, Log))
 
     def late_transactions(self, longest_ms: int) -> int:
         """Return the number of logs whose earliest open transaction had no batch for `longest_ms`.
@@ -601,7 +615,9 @@ class LogManager:
                     write(directory)
                 except OSError as error:
                     if error.errno in NO_DESCRIPTORS:
-                        log.error("Failed to write the checkpoints of %s, retrying: %s", directory.path, error.strerror)
+                        _log.error(
+                            "Failed to write the checkpoints of %s, retrying: %s", directory.path, error.strerror
+                        )
                         continue
                     failures.append((directory.path, error.strerror or str(error)))
         return tuple(failures)
@@ -689,12 +705,12 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
             doubtful = [] if Path(directory, CLEAN_MARKER).exists() else _served(directory)
             if doubtful and disk.lock(lock):
                 locks.append(lock)
-                log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
+                _log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
                 for path in doubtful:
                     with contextlib.suppress(UnsupportedFormat):  # already logged, and affects only this partition
                         logs.open(path, False, _DEFAULTS)
         except OSError as error:
-            log.error("Error while recovering log directory %s: %s", directory, error)
+            _log.error("Error while recovering log directory %s: %s", directory, error)
             logs.lose(directory)
     logs.close_all()
     for lock in locks:

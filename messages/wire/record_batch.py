@@ -40,8 +40,13 @@ CRC_FROM = 21
 _CRC_AT = 17
 
 
-def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
+def read_header(data: bytes | memoryview, position: int = 0, any_format: bool = False) -> BatchHeader:
     """Return the header of the batch at `position`.
+
+    Args:
+        data: The bytes of batches.
+        position: The position of the batch.
+        any_format: Whether to accept other formats, because the byte with the format may be damaged.
 
     Raises:
         MalformedFrame: The batch is truncated, or its format is not 2.
@@ -49,7 +54,7 @@ def read_header(data: bytes | memoryview, position: int = 0) -> BatchHeader:
     if len(data) - position < HEADER.size:
         raise MalformedFrame(f"a record batch ends after {len(data) - position} bytes")
     header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
-    if header.magic != MAGIC:
+    if header.magic != MAGIC and not any_format:
         raise MalformedFrame(f"a record batch has format {header.magic} instead of {MAGIC}")
     if header.length < HEADER.size - LOG_OVERHEAD:
         raise MalformedFrame(f"a record batch has the impossible length {header.length}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager
+from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager, recover
 from messages.records import Body
 from messages.wire import MalformedFrame
 from messages.wire.record_batch import body_of, whole_batches
@@ -125,6 +125,96 @@ def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:
             again.epoch_end(name, 2)
             again.close(name, False)
             shutil.rmtree(copy)
+
+
+def flip(file: Path, number: int, at: int, bit: int = 1) -> int:
+    """Flip a bit of batch `number` of a segment, at a position in the batch; return the batch's position."""
+    data = bytearray(file.read_bytes())
+    position = [position for position, _ in whole_batches(bytes(data))][number]
+    data[position + at] ^= bit
+    file.write_bytes(data)
+    return position
+
+
+def stopped(path: Path, clean: bool = True) -> Path:
+    """Create a log of 12 batches in one segment, all committed, stop, and return the segment's file."""
+    logs = port()
+    logs.open(str(path), True, (1 << 20, *CONFIG[1:]))
+    for number in range(BATCHES):
+        append(logs, str(path), number)
+    logs.note_high_watermark(str(path), 2 * BATCHES)
+    logs.checkpoint_high_watermarks()
+    if clean:
+        logs.close_all()
+    else:
+        logs.abandon()
+    return path / f"{0:020d}.log"
+
+
+@pytest.mark.parametrize("number", [3, BATCHES - 1])
+@pytest.mark.parametrize(("at", "bit"), [(16, 1), (16, 0x80), (17, 1), (70, 1), (22, 4), (33, 1)])
+def test_after_a_clean_stop_a_damaged_batch_is_stepped_over(tmp_path: Path, number: int, at: int, bit: int) -> None:
+    """Format, checksum, records, attributes, time: the length is right, and Kafka's brokers keep such a log too."""
+    file = stopped(tmp_path / "t-0")
+    flip(file, number, at, bit)
+    damaged, logs = file.read_bytes(), port()
+    start, end, *_ = logs.open(str(file.parent), False, CONFIG)
+    assert (start, end) == (0, 2 * BATCHES)
+    if number < BATCHES - 1:
+        assert offsets(logs, str(file.parent), 2 * number + 2, end)[0] == 2 * number + 2
+    logs.close_all()
+    assert file.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(("number", "at"), [(0, 9), (3, 8), (BATCHES - 1, 9), (BATCHES - 1, 23)])
+def test_a_log_that_lost_committed_records_keeps_its_file_and_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, at: int
+) -> None:
+    """The length is wrong, or the number of the last record. Only a change of the log changes the file."""
+    file = stopped(tmp_path / "t-0")
+    for index in file.parent.glob("*.index"):
+        index.unlink()
+    position = flip(file, number, at, 0x40)
+    damaged, name = file.read_bytes(), str(file.parent)
+    for _ in range(2):
+        logs = port()
+        _, end, _, high_watermark, _ = logs.open(name, False, CONFIG)
+        assert (end, high_watermark) == (2 * number, 2 * BATCHES)
+        assert logs.damaged_logs() == 1
+        assert f"{file}: {len(damaged) - position} bytes from position {position} on cannot be read" in caplog.text
+        logs.close_all()
+        assert file.read_bytes() == damaged
+    logs = port()
+    logs.open(name, False, CONFIG)
+    assert logs.replicate(name, body_of(batch(b"new", base_offset=2 * number, leader_epoch=7)))[:2] == (NONE, end + 1)
+    assert Path(f"{file}.damaged").read_bytes() == damaged
+    logs.close_all()
+    again = port()
+    assert again.open(name, False, CONFIG)[1] == end + 1
+    assert again.damaged_logs() == 1, "until the kept file is removed"
+
+
+def test_records_that_a_recovery_cuts_below_the_high_watermark_are_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = stopped(tmp_path / "t-0", clean=False)
+    position = flip(file, 3, 70)
+    damaged = file.read_bytes()
+    recover([str(tmp_path)], lambda: 2_000)
+    assert Path(f"{file}.damaged").read_bytes() == damaged
+    assert f"{file}: {len(damaged) - position} bytes from position {position} on cannot be read" in caplog.text
+    logs = port()
+    _, end, _, high_watermark, _ = logs.open(str(file.parent), False, CONFIG)
+    assert (end, high_watermark, logs.damaged_logs()) == (6, 2 * BATCHES, 1)
+
+
+def test_a_damaged_epoch_file_after_a_clean_stop_cuts_no_records(tmp_path: Path) -> None:
+    file = stopped(tmp_path / "t-0")
+    flip(file, 3, 70)
+    (file.parent / "leader-epoch-checkpoint").write_text("junk")
+    damaged, logs = file.read_bytes(), port()
+    assert logs.open(str(file.parent), False, CONFIG)[1:3] == (2 * BATCHES, 1 + (BATCHES - 1) // 5)
+    assert file.read_bytes() == damaged
 
 
 def test_producers_are_found_in_the_batches_where_their_only_snapshot_is_damaged(tmp_path: Path) -> None:

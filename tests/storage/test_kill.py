@@ -117,6 +117,7 @@ class Life:
                 logs.checkpoint_high_watermarks()
                 self.high_watermarks = {2 * number + 2}
         self.ends, self.repeated = set(range(CUT, 2 * BATCHES + 1, 2)), None
+        self.high_watermarks.add(CUT)
         logs.truncate(path, CUT)
         self.ends = {CUT}
         self._append(CUT // 2)

@@ -23,7 +23,7 @@ from actors.core.broker.state_changes import changing_isr
 from actors.core.broker.verification import TransactionVerification
 from messages.broker import LogFailed, PartitionHealth
 from messages.cluster import TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, NOT_LEADER_OR_FOLLOWER
 from messages.partition import (
     AppendBatch,
     BatchAppended,
@@ -82,6 +82,10 @@ class HostedReplica:
         """The time of the next check of the followers."""
         self.alarm: float | None = None
         """The next deadline of a waiting request."""
+
+    def refusal(self, error_code: int) -> int:
+        """Return the code of a refused request: 56 instead of 6 while the log lacks committed records."""
+        return KAFKA_STORAGE_ERROR if error_code == NOT_LEADER_OR_FOLLOWER and self.log.lacks_committed else error_code
 
     def next_check(self, leader: Leader, now: float) -> float | None:
         """Return when to check the followers next; None if no check needs to be scheduled now."""

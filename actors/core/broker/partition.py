@@ -9,13 +9,16 @@ Rule 3: after a disk error, the client's request or the controller's order fails
         offline.
 Rule 4: a response shows the state before the request. If a follower's fetch moves the high watermark, the follower
         receives the new high watermark with its next fetch (broker.md 3.5).
-Rule 5: a reader is notified of changes of the log's state (`hosted_replica`, rule 2).
+Rule 5: a replica whose log lacks committed records does not lead while the ISR has another member. It refuses the order
+        and requests with code 56, and gets the missing records as a follower (`replica_log`, rule 4).
+Rule 6: a reader is notified of changes of the log's state (`hosted_replica`, rule 2).
 
 Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
@@ -71,6 +74,8 @@ from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transactions import TransactionVerified
 from messages.vocabulary import AnyMessage
+
+log = logging.getLogger("kafka.cluster.Partition")
 
 Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
 
@@ -128,6 +133,8 @@ class Partition(HostedReplica):
                 else:
                     config = log_config(self.settings) if host is None else host.log_config
                     yield from log.open(asked.log, config)
+            if error_code == NONE and transition is make_leader and log.lacks_committed:
+                error_code = self._verdict_on_loss(before, order)
             if error_code == NONE:
                 self.role, changed = transition(before, order)
                 if self.role is not before:
@@ -140,6 +147,21 @@ class Partition(HostedReplica):
             *(error_code, changed, role.name == LEADER, self.health_flags, log.path != NO_LOG, storage_error),
             *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
         )
+
+    def _verdict_on_loss(self, role: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
+        """Return NONE if this replica may lead without some committed records, otherwise code 56 (rule 5)."""
+        if is_superseded(role, order):
+            return NONE
+        others = [replica for replica in order.isr if replica != role.broker_id]
+        lost = *(order.partition, role.broker_id), *(self.log.end, self.log.lost_before)
+        if others:
+            probe("a replica without committed records refuses to lead")
+            log.error("[Partition %s broker=%d] Offsets %d to %d are missing: another replica must lead", *lost)
+            return KAFKA_STORAGE_ERROR
+        probe("a replica leads without committed records")
+        log.error("[Partition %s broker=%d] Offsets %d to %d are lost: no other replica is in sync", *lost)
+        self.log.accept_loss()
+        return NONE
 
     def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
         """Begin, renew or end the leadership after the new role was stored."""
@@ -206,7 +228,8 @@ class Partition(HostedReplica):
         """Raise the log start offset; respond when all replicas have raised theirs (broker.md 9.7 row 95)."""
         log, leader = self.log, self.leader
         offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
-        error_code = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)
+        verdict = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)
+        error_code = self.refusal(verdict)
         if error_code == NONE:
             try:
                 yield from log.advance_start(offset)

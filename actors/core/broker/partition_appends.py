@@ -178,7 +178,9 @@ def _append(
 def _acks_refused(partition: HostedReplica, acks: int) -> int:
     """Return NONE, or the error code that refuses an append with this `acks`."""
     leader = partition.leader
-    return NOT_LEADER_OR_FOLLOWER if leader is None else acks_verdict(acks) or leader.may_append(acks)
+    if leader is None:
+        return partition.refusal(NOT_LEADER_OR_FOLLOWER)
+    return acks_verdict(acks) or leader.may_append(acks)
 
 
 def _refused(refused: Refused | None) -> Iterable[Send]:

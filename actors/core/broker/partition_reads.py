@@ -56,6 +56,7 @@ from messages.partition import (
 )
 from messages.records import Body
 from messages.transaction_requests import DescribedProducer, DescribedProducers
+from messages.vocabulary import changed
 
 FOLLOWERS_SERVE_SINCE = 11
 """The Fetch version from which consumers may read from followers."""
@@ -165,7 +166,7 @@ def read(partition: HostedReplica, message: ReadLog, sender: Address, now: float
     replica_id, role, leader, log = message.replica_id, partition.role, partition.leader, partition.log
     if replica_id != role.broker_id:
         partition.reader = None  # the response to this fetch shows the changes, so the reader needs no notification
-    error_code = fetch_verdict(message, role, leader, partition.settings)
+    error_code = partition.refusal(fetch_verdict(message, role, leader, partition.settings))
     if error_code == NONE:
         limit = read_limit(log, replica_id, message.isolation_level == READ_COMMITTED)
         result = without_records(message, role, leader, log, limit)
@@ -214,6 +215,7 @@ def _search(partition: HostedReplica, message: FindOffset, asker: Address, searc
     leader, query, log = partition.leader, message.query, partition.log
     found = listed_offset(message, partition.role, leader, log)
     if found is not None or leader is None:
+        found = found and changed(found, error_code=partition.refusal(found.error_code))
         if search:
             yield CallAdapter("logs", "end_search", (search,))
     else:
@@ -235,7 +237,7 @@ def find_epoch_end(partition: HostedReplica, message: FindEpochEnd, sender: Addr
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, partition.role.leader_epoch)
     if error_code == NONE and partition.leader is None:
-        error_code = NOT_LEADER_OR_FOLLOWER
+        error_code = partition.refusal(NOT_LEADER_OR_FOLLOWER)
     result = EpochEnd(query.partition, error_code)
     if error_code == NONE:
         try:

@@ -6,6 +6,8 @@ Rule 2: an empty log stores a leader epoch only when it is about to append the e
         earlier would all begin at the same offset, and only the last of them would count.
 Rule 3: a follower's log is truncated by leader epochs (KIP-101, KIP-279). It is truncated to the high watermark only if
         the leader or the log has no epochs.
+Rule 4: a log lacks committed records if it ends before its checkpointed high watermark: its file was damaged, or its
+        machine lost power. The checkpoint stays until the log has these records again, or has all records of a leader.
 
 Kafka: `Log`, `Partition.log`.
 """
@@ -25,7 +27,7 @@ NO_LOG = ""
 class ReplicaLog:
     """The log of a replica: its path and its offsets."""
 
-    __slots__ = ("end", "first_unstable", "high_watermark", "latest_epoch", "moved", "path", "start")
+    __slots__ = ("end", "first_unstable", "high_watermark", "latest_epoch", "lost_before", "moved", "path", "start")
 
     def __init__(self, start: int = 0, end: int = 0, high_watermark: int = 0) -> None:
         self.path = NO_LOG
@@ -36,6 +38,8 @@ class ReplicaLog:
         """The first offset of the earliest unfinished transaction; -1 without one."""
         self.latest_epoch = -1
         """The latest leader epoch in the log when the replica took its role."""
+        self.lost_before = 0
+        """The offset before which records are missing if the log ends before it (rule 4)."""
         self.moved = False
         """Whether the high watermark has moved since it was last passed to the log's files."""
 
@@ -45,6 +49,15 @@ class ReplicaLog:
         if self.first_unstable < 0:  # avoids a function call for most logs; each fetch reads this property twice
             return self.high_watermark
         return last_stable_offset(self.first_unstable, self.start, self.high_watermark)
+
+    @property
+    def lacks_committed(self) -> bool:
+        """Whether the log lacks records that were committed (rule 4)."""
+        return self.end < self.lost_before
+
+    def accept_loss(self) -> None:
+        """Let the log count as complete: no replica in the ISR has the missing records (rule 4)."""
+        self.lost_before, self.moved = 0, True
 
     def call(self, method: str, *arguments: object) -> CallAdapter:
         """Return the effect that calls a method for this log."""
@@ -60,6 +73,7 @@ class ReplicaLog:
         self.start, self.end, self.latest_epoch, high_watermark, self.first_unstable = opened
         in_log = self.start <= high_watermark <= self.end
         self.high_watermark = high_watermark if in_log else min(max(high_watermark, self.start), self.end)
+        self.lost_before = high_watermark if high_watermark > self.end else 0
         self.path = place.path
 
     # ------------------------------------------------------------------------------------------------ high watermark
@@ -74,7 +88,7 @@ class ReplicaLog:
 
         The storage returns the first unstable offset, which becomes `first_unstable`.
         """
-        if self.moved:
+        if self.moved and not self.lacks_committed:
             self.moved = False
             self.first_unstable = yield self.call("note_high_watermark", self.high_watermark)
 
@@ -107,6 +121,8 @@ class ReplicaLog:
             error_code, self.end, self.first_unstable = yield self.call("replicate", fetched.body)
         if self.start < fetched.log_start_offset <= self.end:
             yield from self.advance_start(fetched.log_start_offset)
+        if not fetched.body.size and fetched.high_watermark <= self.end:
+            self.lost_before = 0
         return error_code
 
     def truncate(self, reply: TruncateToEpochEnd) -> Effects[int]:

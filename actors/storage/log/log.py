@@ -10,8 +10,10 @@ Rule 3: a new segment begins if the next batch would make the active segment too
         active segment is full.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
         Their files are renamed at once and removed later.
-Rule 5: after a clean shutdown the log is loaded without checks. Otherwise every segment that has an offset at or after
-        the recovery point is recovered, and everything after a damaged batch is dropped.
+Rule 5: after a clean shutdown the log is loaded without checks, and no segment is changed. Otherwise every segment that
+        has an offset at or after the recovery point is recovered, and everything after a damaged batch is dropped.
+        Damaged records before the recovery point or the high watermark were stored safely, so their loss is an error,
+        and their files are kept (`segment`, rule 1).
 Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So no offset
         is used twice, even after a failure that follows the write. Readers never see a state between these three steps.
 
@@ -41,12 +43,12 @@ from actors.storage.log.producers import (
     TransactionCoordinatorFenced,
 )
 from actors.storage.log.region import FileRegion
-from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment
+from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transaction_index import AbortedTxn, aborted_in
 from actors.storage.log.transactions import NO_OFFSET
 from messages.records import CONTROL_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
-from messages.wire.record_batch import has_valid_crc, read_header, stamped, whole_batches
+from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamped, whole_batches
 
 log = logging.getLogger("kafka.log")
 
@@ -115,7 +117,7 @@ class Log:
     """
 
     __slots__ = (
-        *("_dropped", "_flushing", "_handles", "_segments", "config", "end"),
+        *("_dropped", "_flushing", "_handles", "_segments", "config", "damaged", "end"),
         *("epochs", "folder", "has_aborted", "producers", "recovery_point", "start"),
     )
 
@@ -127,6 +129,8 @@ class Log:
         self.recovery_point = 0
         self.epochs = LeaderEpochs(folder)
         self.producers = Producers(folder)
+        self.damaged = False
+        """Whether the log lacked records when it was loaded, or its folder has a kept file with unreadable bytes."""
         self.has_aborted = False
         """Whether the log may have an aborted transaction: if not, no index is searched."""
         self._handles = handles
@@ -165,27 +169,42 @@ class Log:
 
     # ------------------------------------------------------------------------------------------------ opening, closing
 
-    def load(self, clean: bool, recovery_point: int = 0, start: int = 0) -> None:
+    def load(self, clean: bool, recovery_point: int = 0, start: int = 0, high_watermark: int = 0) -> None:
         """Load the contents of the folder (rule 5).
 
         Args:
             clean: Whether the last shutdown was clean.
             recovery_point: The checkpointed recovery point.
             start: The checkpointed log start offset.
+            high_watermark: The checkpointed high watermark.
 
         Raises:
             UnsupportedFormat: Records have format 0 or 1.
         """
         clear_leftovers(self.folder)
+        lacks_epochs = False
         try:
             self.epochs.load()
         except DamagedCheckpoint as damage:
             log.warning("%s: rebuilding the leader epochs from the record batches", damage)
-            clean, recovery_point = False, 0
-        names = (SEGMENT_FILE.fullmatch(entry.name) for entry in Path(self.folder).iterdir())
+            lacks_epochs, recovery_point = True, 0 if not clean else recovery_point
+        entries = [entry.name for entry in Path(self.folder).iterdir()]
+        names = (SEGMENT_FILE.fullmatch(entry) for entry in entries)
         bases = sorted(int(name[1]) for name in names if name is not None and name[2] == "log")
         self._segments = [self._segment(base) for base in bases]
-        self.end = self._load_segments() if clean else self._recover_segments(recovery_point)
+        if clean:
+            self.end = self._load_segments()
+        else:
+            self.end = self._recover_segments(recovery_point, max(recovery_point, high_watermark))
+        self.damaged |= self.end < high_watermark or any(entry.endswith(DAMAGED) for entry in entries)
+        if self.end < high_watermark:
+            log.error(
+                "%s: the log ends at offset %d, but its records before offset %d were committed. This replica does not"
+                " lead while another member of the ISR is alive, and fetches the missing records from the leader.",
+                *(self.folder, self.end, high_watermark),
+            )
+        for _, (_, header) in self._places(0, self.end) if clean and lacks_epochs else ():
+            self._note_epoch(header)
         self.start = max(start, self.first_base)
         if self.end < self.start:
             self.restart(self.start)
@@ -243,14 +262,27 @@ class Log:
             self.recovery_point = self.end
         self._flushing = None
 
+    def _note_loss(self, segment: Segment, count: int, end: int) -> None:
+        self.damaged = True
+        log.error(
+            "%s: %d bytes from position %d on cannot be read: records from offset %d on are missing",
+            *(segment.path, count, segment.size, end),
+        )
+
     def _load_segments(self) -> int:
         end = 0
         for segment in self._segments:
-            end = segment.load()
+            end = self._load_segment(segment)
         return end
 
-    def _recover_segments(self, recovery_point: int) -> int:
-        """Recover the segments from the recovery point on.
+    def _load_segment(self, segment: Segment) -> int:
+        end = segment.load()
+        if segment.unreadable:
+            self._note_loss(segment, segment.unreadable, end)
+        return end
+
+    def _recover_segments(self, recovery_point: int, safe: int) -> int:
+        """Recover the segments from the recovery point on. Keep files of damaged records before the offset `safe`.
 
         The producers are rebuilt from the newest snapshot before these segments.
         """
@@ -258,7 +290,7 @@ class Log:
         doubtful = 0
         for number, segment in enumerate(self._segments):
             if number + 1 < len(self._segments) and self._segments[number + 1].base_offset <= recovery_point:
-                end = segment.load()
+                end = self._load_segment(segment)
                 doubtful = number + 1
         if self._segments:
             self._load_producers(self._segments[doubtful].base_offset, missing_is_none=False)
@@ -266,22 +298,26 @@ class Log:
             segment = self._segments[number]
             before = Path(segment.path).stat().st_size
             end = segment.base_offset
-            for header in segment.recover():
+            for header in segment.recover(safe):
                 end = header.next_offset
-                if header.leader_epoch > self.epochs.latest:
-                    self.epochs.assign(header.leader_epoch, header.base_offset)
+                self._note_epoch(header)
                 self._note_producer(segment, BatchPosition(segment.size - header.size, header))
             if segment.size < before:
-                log.warning(
-                    "%s: truncating %d damaged bytes at the end; the log now ends at offset %d",
-                    segment.path,
-                    before - segment.size,
-                    end,
-                )
-                self._drop(self._segments[number + 1 :])
+                if end < safe:
+                    self._note_loss(segment, before - segment.size, end)
+                else:
+                    log.warning(
+                        "%s: truncating %d damaged bytes at the end; the log now ends at offset %d",
+                        *(segment.path, before - segment.size, end),
+                    )
+                self._drop(self._segments[number + 1 :], keep=end < safe)
                 del self._segments[number + 1 :]
                 break
         return end
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
 
     def _load_producers(self, offset: int, missing_is_none: bool) -> None:
         """Rebuild the producers as of `offset` from the newest usable snapshot and the batches after it.
@@ -321,7 +357,9 @@ class Log:
     def _places(self, offset: int, end: int) -> Iterator[tuple[Segment, BatchPosition]]:
         for segment in self._segments:
             if self._end_of(segment) > offset and segment.base_offset < end:
-                yield from ((segment, place) for place in segment.batches() if offset <= place.header.base_offset < end)
+                for place in segment.batches():
+                    if offset <= place.header.base_offset < end and place.header.magic == MAGIC:
+                        yield segment, place
 
     def _segment(self, base_offset: int) -> Segment:
         config = self.config
@@ -470,6 +508,7 @@ class Log:
 
     def roll(self, base_offset: int) -> None:
         """Begin a new segment. The next flush makes the finished segment durable."""
+        self.active.remove_unreadable()
         self.active.close_for_writing()
         self._segments.append(self._segment(base_offset))
         self.active.create()
@@ -661,8 +700,10 @@ class Log:
             return True
         return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
 
-    def _drop(self, segments: Sequence[Segment]) -> None:
+    def _drop(self, segments: Sequence[Segment], keep: bool = False) -> None:
         """Rename the files of segments, newest first, so that a crash leaves a log without a gap.
+
+        The log files of segments with unreadable bytes are kept, with `keep` those of all segments.
 
         Expired segments are at the start of the log, so they are dropped in separate calls, oldest first.
 
@@ -670,6 +711,8 @@ class Log:
         """
         for segment in reversed(segments):
             segment.close()
+            if keep or segment.unreadable:
+                Path(segment.path).replace(damaged_path(segment.path))
             for path in segment.files:
                 if Path(path).exists():
                     Path(path).replace(path + DELETED)

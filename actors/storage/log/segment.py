@@ -1,15 +1,18 @@
 """A segment is a part of a log: one file with batches, and its indexes (broker.md 5.4).
 
-Rule 1: batches are contiguous, in the order of appends. The segment's size is the position after its last valid byte.
-        Bytes from this position on belong to an unfinished write, and the next write replaces them.
+Rule 1: batches are contiguous, in the order of appends. The segment's size is the position after its last readable
+        batch. Bytes from this position on are unreadable. They are removed before the next write, and a copy of the
+        file is kept as `*.damaged`.
 Rule 2: if more than `index.interval.bytes` were appended since the last index entry, the next batch gets an
         entry. The bytes of this batch count for the next index entry.
 Rule 3: an index only gives the position at which a search begins. If there is no batch at this position, or if the
-        batch there begins after the requested offset, the search begins at the segment's start. If the batches from the
-        last index entry on do not end at the file's end, the segment is recovered.
-Rule 4: recovery reads batch by batch and checks each checksum. The first incomplete or damaged batch ends the segment,
-        and the indexes are rebuilt.
-Rule 5: a segment with messages of format 0 or 1 is not opened, and is never truncated.
+        batch there begins after the requested offset, the search begins at the segment's start.
+Rule 4: loads and reads go from batch to batch by the lengths in the headers, as in Kafka. A batch with a wrong format
+        or checksum is stepped over, and only its reader notices the damage. A batch with an impossible length ends the
+        segment. A load does not change the file.
+Rule 5: recovery, after an unclean shutdown, also checks each format and checksum. The first incomplete or damaged batch
+        ends the segment, and the indexes are rebuilt.
+Rule 6: a segment with messages of format 0 or 1 is not opened, and is never truncated.
 
 Kafka: `LogSegment`.
 """
@@ -17,11 +20,14 @@ Kafka: `LogSegment`.
 from __future__ import annotations
 
 import os
+import shutil
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
+from actors.storage.log.flushing import make_durable
 from actors.storage.log.handles import Handles, opening
 from actors.storage.log.index import OffsetIndex, TimeIndex
 from actors.storage.log.old_formats import refuse_old_format
@@ -29,7 +35,10 @@ from actors.storage.log.region import FileRegion, TruncationFlag
 from actors.storage.log.transaction_index import TransactionIndex
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
-from messages.wire.record_batch import HEADER, has_valid_crc, read_header
+from messages.wire.record_batch import HEADER, MAGIC, has_valid_crc, read_header
+
+DAMAGED = ".damaged"
+"""The suffix of a kept file with unreadable bytes. Neither this program nor Kafka reads or removes such a file."""
 
 RECENT = 512
 """Number of last batches whose positions are cached, because consumers and followers mostly read them."""
@@ -46,6 +55,17 @@ class BatchPosition(NamedTuple):
     position: int
     header: BatchHeader
 
+    @property
+    def end(self) -> int:
+        """The position after the batch."""
+        return self.position + self.header.size
+
+
+def damaged_path(path: str) -> str:
+    """Return an unused path for the damaged file at `path`."""
+    paths = (f"{path}{f'.{number}' if number else ''}{DAMAGED}" for number in count())
+    return next(each for each in paths if not Path(each).exists())
+
 
 class Segment:
     """A segment of the log in `folder`; the segment begins at `base_offset`.
@@ -57,6 +77,8 @@ class Segment:
         self.base_offset = base_offset
         self.path = f"{folder}/{base_offset:020d}.log"
         self.size = 0
+        self.unreadable = 0
+        """Number of bytes in the file after the last readable batch (rule 1)."""
         self.first_timestamp = NO_TIMESTAMP
         """Timestamp of the first batch, from which the segment's age is measured."""
         self.max_timestamp = NO_TIMESTAMP
@@ -105,6 +127,7 @@ class Segment:
         Raises:
             OSError: The write failed or was incomplete. An incomplete write is undone.
         """
+        self.remove_unreadable()
         file = self._handles.get(self.path, create=True)
         written = os.pwritev(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):
@@ -121,7 +144,7 @@ class Segment:
             self.first_timestamp = time
         if time > self.max_timestamp:
             self.max_timestamp, self.max_timestamp_offset = time, last
-        if self._since_entry > self._index_interval:
+        if self._since_entry > self._index_interval and 0 <= last - self.base_offset <= MAX_RELATIVE:
             self.offsets.append(last - self.base_offset, self.size)
             if self.max_timestamp_offset >= 0:
                 self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
@@ -132,6 +155,18 @@ class Segment:
         if len(self._recent_offsets) >= 2 * RECENT:
             del self._recent_offsets[:RECENT], self._recent_positions[:RECENT]
         self.size += size
+
+    def remove_unreadable(self) -> None:
+        """Remove the unreadable bytes from the file, and keep a copy of the file (rule 1)."""
+        if self.unreadable:
+            self._keep_copy()
+            os.truncate(self.path, self.size)
+            self.unreadable = 0
+
+    def _keep_copy(self) -> None:
+        copy = damaged_path(self.path)
+        shutil.copyfile(self.path, copy)
+        make_durable((copy,))
 
     def create(self) -> None:
         """Create the empty file. In a log without other segments, only this file's name records the log end offset."""
@@ -157,12 +192,12 @@ class Segment:
     # ------------------------------------------------------------------------------------------------ reading
 
     def batches(self, position: int = 0, end: int | None = None, checked: bool = False) -> Iterator[BatchPosition]:
-        """Yield the batches from `position` to `end`, up to the first incomplete or damaged one.
+        """Yield the batches from `position` to `end`, up to the first incomplete one or one of an impossible length.
 
         Args:
             position: Position of the first batch.
             end: End position; None means the end of the segment.
-            checked: Whether a wrong checksum counts as damage.
+            checked: Whether the batches also end at a wrong format or checksum.
         """
         end = self.size if end is None else end
         at_once = _READ_AHEAD if checked else HEADER.size
@@ -171,7 +206,7 @@ class Segment:
             if position + HEADER.size > start + len(data):
                 start, data = position, self._pread(position, at_once)
             try:
-                header = read_header(data, position - start)
+                header = read_header(data, position - start, any_format=not checked)
             except WireError:
                 return
             if position + header.size > end:
@@ -240,60 +275,89 @@ class Segment:
     def load(self) -> int:
         """Load a segment after a clean shutdown.
 
-        Read the indexes. Then read the batches from the last entry of the offset index on, to find the segment's end.
-
-        If the batches do not end at the file's end, the segment is recovered (rule 3).
+        Read the indexes. Then read the batches from the last entry of the offset index on, to find the segment's end
+        (rule 4). If they do not end at the file's end, read all batches. If these do not end earlier, the indexes are
+        rebuilt, because they may not match the batches.
 
         Returns:
             The next offset.
 
         Raises:
-            UnsupportedFormat: See rule 5.
+            UnsupportedFormat: See rule 6.
         """
-        self.size = Path(self.path).stat().st_size
+        self.size = size = Path(self.path).stat().st_size
         self.offsets.load()
         self.times.load()
         self.lacks_aborted = not self.aborted.load(self.base_offset)
-        end, last_position = self.base_offset, 0
         start = self.offsets.position_before(MAX_RELATIVE)
-        if self.size:
-            first = next(self.batches(0), None)
-            if first is None:
-                self._refuse_old_format(0, self.size)
-            self.first_timestamp = first.header.max_timestamp if first else NO_TIMESTAMP
+        found = self._readable(start)
+        whole = self._readable(0) if start and not (found and found[-1].end == size) else None
+        if whole is not None and (not found or (whole and whole[-1].end >= found[-1].end)):
+            self._remove_indexes()
+            for _, header in whole:
+                self._count(header)
+            found = whole
+        else:
+            self._count_indexed(found, start)
+        self.size = found[-1].end if found else 0
+        self.unreadable = size - self.size
+        return found[-1].header.next_offset if found else self.base_offset
+
+    def _count_indexed(self, found: Sequence[BatchPosition], start: int) -> None:
+        """Account for the batches from the last entry of the indexes on, which is at the position `start`."""
+        first = next(self.batches(0), None)
+        self.first_timestamp = first.header.max_timestamp if first else NO_TIMESTAMP
         if len(self.times):
             self.max_timestamp = self.times.last.timestamp
             self.max_timestamp_offset = self.times.last.offset + self.base_offset
-        for position, header in self.batches(start):
-            end, last_position = header.next_offset, position + header.size
+        for position, header in found:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
             self._recent_offsets.append(header.base_offset)
             self._recent_positions.append(position)
-        if last_position != self.size:
-            self._refuse_old_format(max(last_position, start), self.size)
-            for header in self.recover():
-                end = header.next_offset
-        else:
-            self._since_entry = last_position - start
-        return end
+            self._since_entry = position + header.size - start
 
-    def recover(self) -> Iterator[BatchHeader]:
-        """Recover the segment (rule 4).
-
-        Yield the header of each valid batch. At the end, truncate the file after the last valid batch.
+    def _readable(self, start: int) -> list[BatchPosition]:
+        """Return the batches from the position `start` on, without a last one whose offsets are damaged.
 
         Raises:
-            UnsupportedFormat: See rule 5.
+            UnsupportedFormat: See rule 6.
+        """
+        found = list(self.batches(start))
+        for position, header in found:
+            if header.magic < MAGIC:
+                self._refuse_old_format(position, self.size)
+        self._refuse_old_format(found[-1].end if found else start, self.size)
+        while found and not self._has_end(found[-1]):
+            found.pop()
+        return found
+
+    def _has_end(self, place: BatchPosition) -> bool:
+        """Return whether the last offset of a batch is plausible: the log ends after it.
+
+        The checksum is only needed if the records are fewer than the offsets, as they are in a compacted topic.
+        """
+        position, header = place
+        if not self.base_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
+            return False
+        if header.record_count == header.last_offset_delta + 1:
+            return True
+        return has_valid_crc(self._pread(position, header.size), 0, header)
+
+    def recover(self, committed: int = 0) -> Iterator[BatchHeader]:
+        """Recover the segment (rule 5).
+
+        Yield the header of each valid batch. At the end, truncate the file after the last valid batch. Keep a copy of
+        the file if the segment then ends before the offset `committed`.
+
+        Raises:
+            UnsupportedFormat: See rule 6.
         """
         size = Path(self.path).stat().st_size
         self._refuse_old_format(0, size)
-        for path in (self.offsets.path, self.times.path):
-            self._handles.close(path)
-            Path(path).unlink(missing_ok=True)
+        self._remove_indexes()
         self.aborted.reset()
         self.lacks_aborted = True
-        self._forget()
         end = self.base_offset
         for _, header in self.batches(0, size, checked=True):
             if header.base_offset < end or header.last_offset - self.base_offset > MAX_RELATIVE:
@@ -303,6 +367,8 @@ class Segment:
             yield header
         if self.size < size:
             self._refuse_old_format(self.size, size)
+            if end < committed:
+                self._keep_copy()
             os.truncate(self.path, self.size)
 
     def _refuse_old_format(self, position: int, size: int) -> None:
@@ -313,6 +379,7 @@ class Segment:
         place = self.find(offset)
         if place is None:
             return
+        self.remove_unreadable()
         if self._uncut is not None:
             self._uncut.holds, self._uncut = False, None
         file = self._handles.get(self.path)
@@ -338,7 +405,11 @@ class Segment:
         for path in self.files:
             self._handles.close(path)
 
-    def _forget(self) -> None:
+    def _remove_indexes(self) -> None:
+        """Remove the offset index and the time index, and forget what was counted."""
+        for path in (self.offsets.path, self.times.path):
+            self._handles.close(path)
+            Path(path).unlink(missing_ok=True)
         self.offsets = OffsetIndex(self.offsets.path, self._handles)
         self.times = TimeIndex(self.times.path, self._handles)
         self.size = self._since_entry = 0
