@@ -272,11 +272,15 @@ class GroupsLoaded(Message):
 
 @message
 class LoadEnded(Message):
-    """The last message from the loader to the coordinator: all groups were sent, or an error occurred."""
+    """The last message from the loader to the coordinator: all groups were sent, or an error occurred.
+
+    `unreadable` is the number of batches and records that were skipped because they are damaged.
+    """
 
     partition: int
     error_code: int
     records: int
+    unreadable: int = 0
 
 
 @message

@@ -70,12 +70,14 @@ class StartTransactions(Message):
 class TransactionsLoaded(Message):
     """A message to the coordinator: a partition of __transaction_state is loaded, or cannot be loaded.
 
-    If the partition is loaded, `ids` is the number of its transactional ids.
+    If the partition is loaded, `ids` is the number of its transactional ids. `unreadable` is the number of batches that
+    were skipped because they are damaged.
     """
 
     partition: int
     error_code: int
     ids: int
+    unreadable: int = 0
 
 
 @message

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from thespian.actors import ActorAddress
 
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
 from messages.ask import AskFailed
@@ -27,6 +26,7 @@ from messages.group_requests import (
 )
 from messages.groups import CountPartitions, PartitionCount
 from messages.node import StartCoordinatorFinder
+from messages.placement import slot
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 

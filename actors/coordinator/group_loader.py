@@ -68,4 +68,6 @@ class GroupLoaderActor(PartitionReader):
             self._end(NONE)
 
     def _end(self, code: int) -> None:
-        self.send(self._coordinator, LoadEnded(self._loading.partition, code, self._loading.records))
+        loading = self._loading
+        unreadable = self.unreadable + loading.damaged
+        self.send(self._coordinator, LoadEnded(loading.partition, code, loading.records, unreadable))

@@ -2,13 +2,14 @@
 
 Rule: it reads up to the log end offset, not the high watermark, because the leader's whole log counts. Reading ends
 with an error code if another broker leads the partition, if the disk of the partition failed, or if a read before the
-end of the partition returns no data.
+end of the partition returns no data. The records of a batch with a wrong checksum are skipped, which is logged.
 
 Kafka: the loading loops of `GroupMetadataManager` and `TransactionStateManager`.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from thespian.actors import ActorAddress
@@ -19,6 +20,8 @@ from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
 from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR
 from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
+
+log = logging.getLogger("kafka.coordinator")
 
 READ_VERSION, LIST_VERSION = 11, 5
 
@@ -35,6 +38,8 @@ class PartitionReader(Dispatcher):
         self._log: ActorAddress
         self._node_id = -1
         self._read_bytes = 0
+        self.unreadable = 0
+        """Number of unreadable batches, whose records are skipped."""
         self._next_offset = -1
         """The next offset to read; -1 before the first is known."""
 
@@ -71,7 +76,10 @@ class PartitionReader(Dispatcher):
             self.reading_ended(result.error_code)
             return
         if result.body.size:
-            self._next_offset, rows = self.port("logs").key_values(result.body, self._next_offset)
+            self._next_offset, rows, unreadable = self.port("logs").key_values(result.body, self._next_offset)
+            for text in unreadable:
+                log.error("Skipping an unreadable batch of %s at %s", self._place, text)
+            self.unreadable += len(unreadable)
             self.take_rows(rows)
         if self._next_offset >= message.state.end:
             self.reading_ended(NONE)

@@ -26,7 +26,6 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited
 
 from actors.coordinator.transaction_markers import TransactionMarkersActor
 from actors.coordinator.transactions import TransactionsActor
-from actors.core.coordinator.placement import slot
 from actors.core.coordinator.request_checks import LedPartitions
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.core.transaction.decisions import init_verdict, is_half_pair, is_valid_id
@@ -53,6 +52,7 @@ from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
+from messages.placement import slot
 from messages.probes import probe
 from messages.transaction_requests import (
     AddedPartition,

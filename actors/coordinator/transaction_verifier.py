@@ -17,12 +17,12 @@ from thespian.actors import ActorAddress, ChildActorExited
 
 from actors.coordinator.broker_senders import BrokerSenders
 from actors.coordinator.verification_sender import VerificationSenderActor
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import TRANSACTION_STATE
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
 from messages.error_codes import COORDINATOR_NOT_AVAILABLE
 from messages.groups import CountPartitions, PartitionCount
+from messages.placement import slot
 from messages.transactions import (
     FindLeaders,
     LeadersFound,

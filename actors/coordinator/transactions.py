@@ -103,7 +103,7 @@ class TransactionsActor(PartitionReader, Answerer):
         if loading is None:
             return
         ids = loading.ids if error_code == NONE else {}
-        self.send(self._coordinator, TransactionsLoaded(loading.partition, error_code, len(ids)))
+        self.send(self._coordinator, TransactionsLoaded(loading.partition, error_code, len(ids), self.unreadable))
         if error_code == NONE:
             self._transactions = TransactionalIds(ids, self._start.settings.request_timeout_ms)
             self._transactions.begin(self._wall_ms())

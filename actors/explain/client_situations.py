@@ -5,6 +5,7 @@ The rows are in the order of importance. `kafka-actors why` prints the first tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from actors.explain.causes import (
@@ -16,17 +17,22 @@ from actors.explain.partition_situations import OF_PARTITIONS, no_leader
 from actors.explain.situation import Remedy, Seen, Situation, quiet
 from actors.explain.step_texts import has_joined
 from actors.explain.transaction_history import RETRIED
+from messages.cluster import TopicPartition
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
+    CORRUPT_MESSAGE,
     NONE,
     REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
 )
 from messages.error_names import name_of
 from messages.facts.declarations import (
+    CoordinatorPartitionRead,
     ErrorAnswered,
     TransactionDecision,
     TransactionRequest,
 )
+from messages.placement import slot
 
 # -------------------------------------------------------------------------------------------------------- transactions
 
@@ -70,6 +76,29 @@ def _last_decision(facts: TraceFacts, name: str) -> Seen | None:
 def _last_request(facts: TraceFacts, name: str) -> Seen | None:
     requests = [each for each in facts.transaction_requests if each.transactional_id == name]
     return Seen(requests[-1], since=requests[-1].place.at) if requests else None
+
+
+def damaged_partition(facts: TraceFacts, topic: str, name: str) -> CoordinatorPartitionRead | None:
+    """Return the last read of the partition of a group or transactional id, if it was not read whole."""
+    count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
+    reads = [
+        each
+        for each in facts.coordinator_reads
+        if count and each.partition == TopicPartition(topic, slot(name) % count)
+    ]
+    return (
+        reads[-1]
+        if reads and (reads[-1].unreadable or reads[-1].code in (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR))
+        else None
+    )
+
+
+def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
+    def find(facts: TraceFacts, name: str) -> Seen | None:
+        read = damaged_partition(facts, topic, name)
+        return None if read is None else Seen(read, {"log": read.partition, "broker": read.place.node}, read.place.at)
+
+    return find
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -186,7 +215,14 @@ def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
     return seen if seen is not None and cause_of(facts, seen.fact) is None else None
 
 
+_DAMAGED = (
+    "{log}, which contains {subject}, is damaged on broker {broker}: it was not read whole at {since}",
+    True,
+    (Remedy("Let another replica lead {log}: reassign it, or stop broker {broker}."),),
+)
+
 TRANSACTION = (
+    Situation(_damaged("__transaction_state"), *_DAMAGED),
     Situation(
         _ended_badly,
         "transactional id {subject} had trouble at {since}: {first}{why}",
@@ -203,6 +239,7 @@ CONSUMER_GROUP = (
         find=_has_no_coordinator,
         verdict="group {subject} has had no coordinator since {since}: {log} has no leader: {state}{why}",
     ),
+    Situation(_damaged("__consumer_offsets"), *_DAMAGED),
     Situation(
         _commit_refused,
         "group {subject} refused offsets of client {client} at {since} ({code}){why}",

@@ -18,6 +18,7 @@ from messages.facts.declarations import (
     ControllerEventHandled,
     ControllerResigned,
     ControllerZnodeDeleted,
+    CoordinatorPartitionRead,
     ErrorAnswered,
     EventWithoutEffect,
     Fact,
@@ -96,6 +97,7 @@ class TraceFacts:
     gaps: list[RecordingGap] = dataclasses.field(default_factory=list)
     undeleted: list[ReplicaDeletionFailed] = dataclasses.field(default_factory=list)
     hosted: list[GroupHosted] = dataclasses.field(default_factory=list)
+    coordinator_reads: list[CoordinatorPartitionRead] = dataclasses.field(default_factory=list)
     group_states: list[GroupStateChanged] = dataclasses.field(default_factory=list)
     member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
     node_runs: list[NodeRun] = dataclasses.field(default_factory=list)

@@ -116,6 +116,7 @@ summary kafka_actors_controller_ event
     event_zookeeper_requests: Number of requests to ZooKeeper for an event.
 gauge kafka_actors_
     damaged_logs: Number of logs that lacked records when they were opened, or have a kept damaged file.
+    unreadable_batches: Number of unreadable batches of internal topics whose records coordinators have skipped.
     mailbox_size: Number of messages that wait in the node's queue.
     turns: Number of turns of the actors.
     turns_over_20ms: Number of turns of more than 20 ms of CPU.

@@ -46,6 +46,7 @@ LOG_GAUGES = (
 )
 PRODUCER_IDS = "kafka_server_replicamanager_produceridcount"
 DAMAGED_LOGS = "kafka_actors_damaged_logs"
+UNREADABLE_BATCHES = "kafka_actors_unreadable_batches"
 LATE_TRANSACTIONS = "kafka_server_replicamanager_partitionswithlatetransactionscount"
 LATE_TRANSACTION_MS = 5 * 60_000
 """Milliseconds after `transaction.max.timeout.ms` in which a coordinator aborts an open transaction."""
@@ -297,6 +298,7 @@ class Node:
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_metrics)
         metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         metrics.watch(DAMAGED_LOGS, self._logs.damaged_logs)
+        metrics.watch(UNREADABLE_BATCHES, lambda: self._logs.unreadable_batches)
         longest = self.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         metrics.watch(LATE_TRANSACTIONS, lambda: self._logs.late_transactions(longest))
         metrics.watch_reason("kafka_actors_trace_failed", lambda: recorder.reason)

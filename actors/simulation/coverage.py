@@ -27,7 +27,6 @@ from actors.core.controller import partition_state_machine, replica_state_machin
 from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.states import State
 from actors.core.coordinator.group_states import PREVIOUS, TABLES
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS, KINDS
@@ -44,6 +43,7 @@ from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.error_names import NAMES
 from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
+from messages.placement import slot
 from messages.vocabulary import Message
 
 ROLES = LEADER, FOLLOWER, CONTROLLER = ("leader", "follower", "controller")

@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
@@ -40,6 +39,7 @@ from messages.group_requests import (
     OffsetFetchRequest,
     SyncGroupRequest,
 )
+from messages.placement import slot
 from messages.requests import (
     ControlledShutdownRequest,
     LeaderAndIsrRequest,

@@ -146,6 +146,8 @@ class LogManager:
         self._places: dict[str, tuple[DirectoryCheckpoints, Partition]] = {}
         self._searches: dict[int, Generator[None, None, tuple[int, int, int]]] = {}
         """Unfinished searches of `find_time`, by number."""
+        self.unreadable_batches = 0
+        """Number of unreadable batches that coordinators have found."""
         self._last_search = 0
         self._changed: dict[str, None] = {}
         """Logs whose checkpoint entries may have changed."""
@@ -419,12 +421,14 @@ class LogManager:
         log = self._logs[path]
         return tuple([tuple(state) for state in log.producers.states()]) if isinstance(log, Log) else ()  # type: ignore[misc]
 
-    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...]]:
-        """Return the offset after the batches in `body`, and their records at `offset` or later that have a key.
+    def key_values(self, body: Body, offset: int) -> tuple[int, tuple[Row, ...], tuple[str, ...]]:
+        """Return the offset after the batches in `body`, their records with a key, and the unreadable batches.
 
-        Each record is a row; see `actors.storage.log.key_values`.
+        See `actors.storage.log.key_values`.
         """
-        return key_values(body.data, offset)
+        found = key_values(body.data, offset)
+        self.unreadable_batches += len(found[2])
+        return found
 
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
         """Find the first record of `timestamp` (ms) or later, below the offset `limit`.

@@ -13,10 +13,18 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from messages.broker import Forwarded
+from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.error_codes import NONE
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked, TransactionRequest
+from messages.facts.declarations import (
+    CoordinatorPartitionRead,
+    TracePosition,
+    TransactionDecision,
+    TransactionMarked,
+    TransactionRequest,
+)
+from messages.groups import LoadEnded
 from messages.network import ClientResponse
 from messages.partition import BatchesAppended
 from messages.trace.codec import address_text
@@ -29,7 +37,7 @@ from messages.transaction_requests import (
     EndTxnRequest,
     EndTxnResponse,
 )
-from messages.transactions import PartitionsMarked, SendMarkers
+from messages.transactions import PartitionsMarked, SendMarkers, TransactionsLoaded
 from messages.vocabulary import Message
 
 COORDINATOR, IDS, MARKERS = "TransactionCoordinatorActor", "TransactionsActor", "TransactionMarkersActor"
@@ -68,6 +76,10 @@ class CoordinatorFacts:
             case PartitionsMarked():
                 producer = message.transactional_id, message.producer_id, message.producer_epoch
                 self._emit(TransactionMarked(place, *producer, message.partitions))
+            case LoadEnded() | TransactionsLoaded():
+                topic = "__consumer_offsets" if isinstance(message, LoadEnded) else "__transaction_state"
+                log = TopicPartition(topic, message.partition)
+                self._emit(CoordinatorPartitionRead(place, log, message.unreadable, message.error_code))
 
     def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the coordinator's response to a request."""

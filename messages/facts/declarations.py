@@ -454,6 +454,18 @@ class GroupHosted(NamedTuple):
     log: TopicPartition
 
 
+class CoordinatorPartitionRead(NamedTuple):
+    """A coordinator has read a partition of its topic, without `unreadable` damaged batches; 0 if it was read whole.
+
+    `code` is not NONE if the partition could not be read at all.
+    """
+
+    place: TracePosition
+    partition: TopicPartition
+    unreadable: int
+    code: int
+
+
 class GroupStateChanged(NamedTuple):
     """A consumer group has a new state, such as PreparingRebalance."""
 
@@ -541,6 +553,7 @@ Fact: TypeAlias = (
     | TransactionDecision
     | TransactionMarked
     | GroupHosted
+    | CoordinatorPartitionRead
     | GroupStateChanged
     | GroupMemberAction
     | NodeRun

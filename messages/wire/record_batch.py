@@ -61,11 +61,15 @@ def read_header(data: bytes | memoryview, position: int = 0, any_format: bool = 
     return header
 
 
-def whole_batches(data: bytes | memoryview) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of each complete batch; an incomplete batch at the end is ignored."""
+def whole_batches(data: bytes | memoryview, any_format: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+    """Yield (position, header) of each complete batch; an incomplete batch at the end is ignored.
+
+    Raises:
+        MalformedFrame: See `read_header`, also for `any_format`.
+    """
     position, end = 0, len(data)
     while end - position >= HEADER.size:
-        header = read_header(data, position)
+        header = read_header(data, position, any_format)
         if end - position < header.size:
             return
         yield position, header

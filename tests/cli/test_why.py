@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition
 from messages.error_codes import NONE, STALE_BROKER_EPOCH
 from messages.events import EVENT_WORDS, EVENTS
+from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import (
     ControllerEvent,
     LeaderAndIsrSent,
@@ -34,8 +36,12 @@ from messages.facts.declarations import (
     StateWrite,
     TracePosition,
 )
+from messages.groups import LoadEnded
+from messages.placement import slot
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
+from messages.transactions import TransactionsLoaded
+from messages.vocabulary import Message
 from tests.trace import cluster_life, controller_life
 from tests.trace.small_system import Small
 
@@ -403,3 +409,28 @@ def test_a_shutdown_is_not_reported_as_a_fault() -> None:
     assert verdict_of(facts, "partition", PAIR, str).text == (
         "broker 0 has led pair-0 since 2.0, and all replicas are in the ISR [0]. The cluster was stopped at 9.0."
     )
+
+
+@pytest.mark.parametrize(
+    ("about", "topic", "ended"),
+    [
+        ("consumer-group", "__consumer_offsets", lambda unreadable: LoadEnded(1, NONE, 5, unreadable)),
+        ("transaction", "__transaction_state", lambda unreadable: TransactionsLoaded(1, NONE, 5, unreadable)),
+    ],
+)
+def test_a_damaged_partition_of_a_coordinator_is_named_until_it_is_read_whole(
+    about: str, topic: str, ended: Callable[[int], Message]
+) -> None:
+    found: list[Any] = []
+    record: Any = None
+    CoordinatorFacts(found.append).take(TracePosition(2.0, 7, "r", 1), record, ended(3))
+    CoordinatorFacts(found.append).take(TracePosition(3.0, 7, "r", 2), record, ended(0))
+    place, partitions = TracePosition(1.0, 7, "r", 0), (TopicPartition(topic, number) for number in range(2))
+    assigned = [ReplicasAssigned(place, each, (7,), (), ()) for each in partitions]
+    other, name = sorted(("g0", "g1"), key=lambda name: slot(name) % 2)
+    damaged = TraceFacts(assigned=assigned, coordinator_reads=found[:1])
+    assert f"{topic}-1" in verdict_of(damaged, about, name, str).text
+    assert "broker 7" in verdict_of(damaged, about, name, str).text
+    assert "damaged" not in verdict_of(damaged, about, other, str).text
+    whole = TraceFacts(assigned=assigned, coordinator_reads=found)
+    assert "damaged" not in verdict_of(whole, about, name, str).text

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import TRANSACTION_STATE
+from messages.placement import slot
 from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import Running
 from tests.cluster.three import Three

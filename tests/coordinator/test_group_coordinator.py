@@ -40,6 +40,7 @@ from messages.group_requests import (
 from messages.probes import collecting
 from messages.state import ActorState
 from messages.trace.codec import MessageDecoder, encode
+from messages.wire.record_batch import whole_batches
 from tests.broker.harness import known, order
 from tests.coordinator.world import T0, World
 
@@ -149,6 +150,29 @@ def test_the_next_leader_loads_groups(world: World) -> None:
     assert world.heartbeat(member) == NONE
     world.pass_time(10.0)
     assert world.heartbeat(member) == UNKNOWN_MEMBER_ID, "its session began with the load"
+
+
+@pytest.mark.parametrize("at", [16, 17, 80, 23])
+def test_a_damaged_batch_costs_its_own_records_and_is_reported(
+    world: World, caplog: pytest.LogCaptureFixture, at: int
+) -> None:
+    """A bit of the format, the checksum, a value, or the last offset of the last of three commits is flipped."""
+    world.coordinate(*range(4))
+    for offset in range(5, 8):
+        assert world.commit(offset=offset) == NONE
+    world.coordinate(*range(4), leader=1)
+    partition = f"{GROUP_METADATA}-{world.partition_of('g')}"
+    [file] = Path(world.settings.log_dirs[0]).glob(f"{partition}/*.log")
+    data = bytearray(file.read_bytes())
+    data[[position for position, _ in whole_batches(bytes(data))][2] + at] ^= 1
+    file.write_bytes(data)
+    world.coordinate(*range(4))
+    assert world.fetch() == {T0: 6}, "the last readable commit"
+    lines = [each.getMessage() for each in caplog.records if each.name == "kafka.coordinator"]
+    assert [f"{partition} at offset 2" in line for line in lines] == [True]
+    assert world.logs.unreadable_batches == 1
+    assert world.commit(offset=9) == NONE
+    assert world.fetch() == {T0: 9}
 
 
 def test_waiting_members_get_not_coordinator(world: World) -> None:

@@ -11,7 +11,6 @@ from thespian.actors import ActorAddress
 from actors.broker.producer_ids import ProducerIdsActor
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.transaction_coordinator import TransactionCoordinatorActor
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.core.transaction.transaction import Transaction
 from actors.core.transaction.transaction_records import read_key, read_value
@@ -26,6 +25,7 @@ from messages.node import (
     StartRequestHandler,
     StartTransactionCoordinator,
 )
+from messages.placement import slot
 from messages.requests import PartitionError
 from messages.transaction_requests import (
     AddOffsetsToTxnRequest,

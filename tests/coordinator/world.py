@@ -9,7 +9,6 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
-from actors.core.coordinator.placement import slot
 from actors.core.topic.topic_name import GROUP_METADATA
 from messages.ask import Answer, Ask, Failure
 from messages.broker import CreateMissingTopics
@@ -27,6 +26,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.node import StartCoordinatorFinder, StartGroupCoordinator, StartRequestHandler
+from messages.placement import slot
 from messages.vocabulary import Message
 from messages.zookeeper import Assignments, GetAssignments, TopicAssignment
 from tests.broker.harness import Broker, alive, known, order

@@ -43,6 +43,8 @@ class Loading:
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.records = 0
+        self.damaged = 0
+        """Number of damaged records, which are skipped."""
         self._groups: dict[str, RecordedGroup] = {}
         self._offsets: dict[str, Offsets] = {}
         self._open: dict[int, dict[str, None]] = {}
@@ -58,6 +60,7 @@ class Loading:
                     continue
                 record = read_record(key.encode("latin-1"), None if value is None else value.encode("latin-1"))
             except DamagedRecord as damage:
+                self.damaged += 1
                 log.error("Skipping a damaged record in partition %d of __consumer_offsets: %s", self.partition, damage)
                 continue
             match record:

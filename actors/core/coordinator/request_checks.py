@@ -16,7 +16,6 @@ import attrs
 
 from actors.core.coordinator.membership import leave_response
 from actors.core.coordinator.offsets import Offsets, fetched
-from actors.core.coordinator.placement import slot
 from messages.apis import API_BY_REQUEST
 from messages.cluster import TopicPartition
 from messages.error_codes import (
@@ -48,6 +47,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.groups import GroupSettings
+from messages.placement import slot
 from messages.requests import PartitionError
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import AnyMessage, Message

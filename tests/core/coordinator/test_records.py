@@ -19,7 +19,6 @@ from actors.core.coordinator.group_metadata_records import (
 )
 from actors.core.coordinator.loading import Loading, Row
 from actors.core.coordinator.offsets import NO_TRANSACTION
-from actors.core.coordinator.placement import slot
 from messages.cluster import TopicPartition
 from messages.groups import (
     NO_TIME,
@@ -31,6 +30,7 @@ from messages.groups import (
     RecordedGroup,
     RecordedMember,
 )
+from messages.placement import slot
 
 TP = TopicPartition("t", 2)
 NEWEST = (3, 3)

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors.core.coordinator.placement import slot
 from actors.core.coordinator.request_checks import (
     NOBODYS,
     NOBODYS_ENTRY,
@@ -45,6 +44,7 @@ from messages.group_requests import (
     SyncGroupRequest,
 )
 from messages.groups import GroupSettings
+from messages.placement import slot
 from messages.transaction_requests import TxnOffsetCommitRequest
 
 TP = TopicPartition("t", 0)
