@@ -39,6 +39,7 @@ log = logging.getLogger("kafka.server.DynamicConfigManager")
 KEPT_SECONDS = 15 * 60.0
 AGAIN_SECONDS = 1.0
 TOPIC, BROKER = "topics/", "brokers/"
+QUOTAS = ("clients/", "users/", "ips/")
 
 
 class DynamicConfigActor(FlowActor):
@@ -97,6 +98,11 @@ class DynamicConfigActor(FlowActor):
             self._began = True
         if not changes:
             return
+        if quotas := {each.entity_path for each in changes if each.entity_path.startswith(QUOTAS)}:
+            log.warning(
+                "[Broker id=%d] Client quotas are not enforced, so the configs of these entities have no effect: %s",
+                *(self._settings.node_id, ", ".join(sorted(quotas))),
+            )
         topics = {
             change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
         }
@@ -143,10 +149,10 @@ class DynamicConfigActor(FlowActor):
                 "[Broker id=%d] Processing override for entityPath: brokers/%s with config: %s",
                 *(self._settings.node_id, name, entries),
             )
-            idle = [f"{each}={entries[each]}" for each in THREADS if each in entries]
+            idle = [f"{each}={entries[each]}" for each in entries if each in THREADS or each.startswith("log.cleaner.")]
             if idle:
                 log.warning(
-                    "[Broker id=%d] Ignoring overrides of thread counts, which have no effect in this broker: %s",
+                    "[Broker id=%d] Ignoring overrides that have no effect in this broker: %s",
                     *(self._settings.node_id, ", ".join(idle)),
                 )
             if wrong := invalid(entries):

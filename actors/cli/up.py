@@ -142,14 +142,16 @@ def command(
 
 
 def _check(overrides: dict[str, str]) -> None:
-    """Check the overrides before the start; raise SettingsError or click.BadParameter."""
+    """Check the overrides before the start, and print warnings; raise SettingsError or click.BadParameter."""
     for name in OWN_SETTINGS:
         if name in overrides:
             raise click.BadParameter(
                 f"{name} cannot be overridden: `up` sets it for each node. Remove this override.",
                 param_hint="--override",
             )
-    settings_of({"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1", **overrides})
+    own = {"broker.id": "0", "zookeeper.connect": HOST, "listeners": f"PLAINTEXT://{HOST}:1"}
+    for warning in settings_of({**own, **overrides}).warnings:
+        _complain(warning)
 
 
 def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> int:

@@ -38,6 +38,9 @@ HIGH_WATER = 64 * 1024
 MOST_PIECES = 512
 """Maximum number of pieces in a call; the system's limit is 1024."""
 
+TLS_HANDSHAKE = 0x1603
+"""First two bytes of a TLS connection: a handshake record of SSL 3.0, which all versions of TLS imitate."""
+
 _SIZE = struct.Struct(">i")
 _SIZE_AND_KEY = struct.Struct(">iH")
 
@@ -115,6 +118,8 @@ class FrameBuffer:
         if size < 0:
             raise MalformedFrame(f"a frame of {size} bytes is announced")
         if size > self._max_bytes:
+            if size >> 16 == TLS_HANDSHAKE:
+                raise FrameTooLarge("its client uses TLS, which is not supported; it needs security.protocol=PLAINTEXT")
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_bytes} are allowed")
         begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
         if end > self._end:

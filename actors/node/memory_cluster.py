@@ -208,6 +208,9 @@ class MemoryCluster:
         loaded = settings_of({**DEFAULTS, "replica.lag.time.max.ms": str(lag), **self._overrides, **own})
         if loaded.unknown:
             raise ClusterError("; ".join(loaded.unknown))
+        if id == 0:  # all nodes have the same
+            for warning in loaded.warnings:
+                logging.getLogger("kafka_actors.settings").warning(warning)
         return loaded.settings
 
     # ------------------------------------------------------------------------------------------------ life

@@ -4,8 +4,9 @@ Rule 1: an error for an invalid value contains the setting, the value and the al
         together.
 Rule 2: an unsupported security setting is an error, because a node that ignored it would be open to all clients. One
         error lists all of them, and `insecure=True` turns this error into a warning.
-Rule 3: one warning states how many other unsupported Kafka settings there are. Each unknown name has its own warning,
-        with a similar known name if one exists.
+Rule 3: settings of log compaction and of client quotas are named in one warning each, because clients notice that they
+        have no effect. One warning states how many other unsupported Kafka settings there are. Each unknown name has
+        its own warning, with a similar known name if one exists.
 Rule 4: a file of KRaft mode is refused with one error. process.roles without controller.quorum.voters does not mean
         KRaft mode: it is a setting of this project.
 Rule 5: missing settings are derived as in Kafka 3.9 (verified with its KafkaConfig): advertised.listeners from
@@ -27,6 +28,7 @@ from actors.node.properties import parse_properties
 from actors.node.settings_table import (
     KNOWN,
     KNOWN_PREFIXES,
+    NOT_DONE,
     SECURITY,
     SECURITY_NOT_ASKED,
     SETTINGS,
@@ -85,21 +87,27 @@ class LoadedSettings(NamedTuple):
         lines = []
         if self.insecure:
             lines.append(f"without effect, so every client has full access: {', '.join(self.insecure)}")
-        others = len(self.ignored) - len(self.insecure)
+        others = set(self.ignored) - set(self.insecure)
+        for pattern, text in NOT_DONE:
+            if names := [name for name in self.ignored if pattern.fullmatch(name)]:
+                lines.append(f"{text}, so these settings have no effect: {', '.join(names)}")
+                others -= set(names)
         if others:
-            lines.append(f"{others} of Kafka's settings are not acted on here (kafka-actors broker --check names them)")
+            lines.append(
+                f"{len(others)} of Kafka's settings are not acted on here (kafka-actors broker --check names them)"
+            )
         return (*lines, *self.unknown)
 
 
 def load_settings(
-    path: str | Path, overrides: Mapping[str, str] | None = None, insecure: bool = False
+    path: str | Path, overrides: Mapping[str, str] | None = None, insecure: bool | None = None
 ) -> LoadedSettings:
     """Read a server.properties file.
 
     Args:
         path: The file.
         overrides: Settings that replace those of the file.
-        insecure: Whether unsupported security settings are only a warning.
+        insecure: As in `settings_of`.
 
     Raises:
         SettingsError: With all errors of the file.
@@ -115,12 +123,13 @@ def load_settings(
     return settings_of({**properties, **(overrides or {})}, insecure)
 
 
-def settings_of(properties: Mapping[str, str], insecure: bool = False) -> LoadedSettings:
+def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> LoadedSettings:
     """Return the settings of these properties.
 
     Args:
         properties: Names and texts.
-        insecure: Whether unsupported security settings are only a warning.
+        insecure: Whether unsupported security settings are only a warning. None means no, and that the caller has no
+            option --insecure, which the error would name.
 
     Raises:
         SettingsError: With all errors of the properties.
@@ -141,7 +150,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool = False) -> Loaded
     if asking and not insecure:
         errors.append(
             f"Unsupported security settings: {', '.join(asking)}. Any client that reaches the node could do anything."
-            " Remove them or pass --insecure."
+            f" Remove them{'' if insecure is None else ' or pass --insecure'}."
         )
     if errors:
         raise SettingsError(errors)

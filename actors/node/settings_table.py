@@ -320,6 +320,15 @@ SECURITY_NOT_ASKED = {
 }
 """Values of security settings that request no security: Kafka's defaults. An empty value requests none either."""
 
+NOT_DONE = (
+    (re.compile(r"log\.cleaner\..+"), "Logs are not compacted"),
+    (
+        re.compile(r"quota\.(producer|consumer)\.default|quota\.window\..+|client\.quota\.callback\.class"),
+        "Client quotas are not enforced",
+    ),
+)
+"""Names of unsupported settings with a warning of their own, and what the node does not do."""
+
 KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 """Prefixes of further Kafka settings: those of single listeners and of plug-ins."""
 

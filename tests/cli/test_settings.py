@@ -231,13 +231,24 @@ def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_a
     wrong_number, error = caught.value.messages
     assert wrong_number.startswith("num.partitions=0")
     assert f"Unsupported security settings: {', '.join(asked)}." in error
-    assert "--insecure" in error
+    assert "--insecure" not in error, "a caller of KafkaCluster or `up` has no such option"
+    with pytest.raises(SettingsError, match="--insecure"):
+        settings_of({**MINIMAL, **SECURE}, insecure=False)
     for name in asked:
         with pytest.raises(SettingsError, match=name):
             settings_of({**MINIMAL, name: SECURE[name]})
     found = settings_of({**MINIMAL, **{name: SECURE[name] for name in asked}}, insecure=True)
     assert found.insecure == tuple(asked)
     assert found.warnings == (f"without effect, so every client has full access: {', '.join(asked)}",)
+
+
+def test_settings_of_compaction_and_quotas_are_warned_of_by_name() -> None:
+    names = ("log.cleaner.threads", "log.cleaner.enable"), ("quota.producer.default", "client.quota.callback.class")
+    found = settings_of({**MINIMAL, **{name: "1" for group in names for name in group}, "background.threads": "7"})
+    assert len(found.warnings) == 3
+    for group, warning, subject in zip(names, found.warnings, ("compacted", "quotas"), strict=False):
+        assert subject in warning and all(name in warning for name in group)
+    assert found.warnings[2].startswith("1 of Kafka's settings")
 
 
 def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import socket
+import ssl
 import struct
 import tracemalloc
 from typing import Any
@@ -346,6 +347,21 @@ def test_a_clients_large_request_is_refused_as_soon_as_it_is_announced(caplog: p
 
     run_with_gateway(scenario, trace_client_request_max_bytes=1000)
     assert "a request of 1001 bytes, 1000 are allowed (trace.client.request.max.bytes)" in caplog.text
+
+
+def test_a_tls_client_on_a_plain_port_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        client, hello = await Client.of(gateway), ssl.MemoryBIO()
+        tls = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="kafka")
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        client.writer.write(hello.read())
+        assert await client.is_closed()
+
+    run_with_gateway(scenario)
+    (refused,) = [each for each in caplog.messages if each.startswith("Closing the connection from ")]
+    assert "TLS" in refused and "PLAINTEXT" in refused
 
 
 def test_an_allowance_grows_with_time() -> None:
