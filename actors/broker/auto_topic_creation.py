@@ -16,6 +16,7 @@ from thespian.actors import ActorAddress
 from actors.core.broker.auto_topic_creation import planned
 from actors.core.refusal import Refused
 from actors.core.topic.topic_admin import numbered
+from actors.core.topic.topic_name import InvalidTopic
 from actors.runtime import FlowActor
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, Creation, GetAliveBrokers, MissingTopicsCreated
@@ -71,6 +72,8 @@ class AutoTopicCreationActor(FlowActor):
                     "%s Auto creation of topic %s with %d partitions and replication factor %d is successful",
                     *(tag, topic, len(replicas), len(replicas[0])),
                 )
+        except InvalidTopic as refused:  # the client's fault, which Kafka does not log
+            return refused.code
         except Refused as refused:
             log.error("%s Failed to create topic %s: %s", tag, topic, refused)
             return refused.code

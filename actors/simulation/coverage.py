@@ -160,6 +160,8 @@ RARE: Mapping[str, str] = {
     "Metadata INVALID_REPLICATION_FACTOR": "An internal topic must be created while fewer brokers are alive"
     " than it needs; tests/core/broker/test_auto_topic_creation.py holds it.",
     "InitProducerId UNKNOWN_SERVER_ERROR": "/latest_producer_id_block must be unreadable; tests/coordinator holds it.",
+    "TxnOffsetCommit UNKNOWN_SERVER_ERROR": "A request must have epoch -1 in an open transaction;"
+    " tests/core/coordinator/test_transactional_offsets.py holds it.",
     "JoinGroup REBALANCE_IN_PROGRESS": "The log must time out in the second in which a static member is replaced.",
 }
 """The reason for which few seeds reach a point, by its name; it stays true if a run reaches the point."""

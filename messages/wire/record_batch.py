@@ -122,13 +122,19 @@ def read_records(data: bytes | memoryview | None) -> Records:
         while position < size and error_code == NONE:
             header = read_header(view, position)
             end = position + header.length + LOG_OVERHEAD
-            if end <= size:
-                headers.append(header)
-            if end > size or crc32c(view[position + CRC_FROM : end]) != header.crc:
+            if end > size:
+                error_code = INVALID_RECORD
+                break
+            headers.append(header)
+            if crc32c(view[position + CRC_FROM : end]) != header.crc:
                 error_code = CORRUPT_MESSAGE
             position = end
     except MalformedFrame:
-        error_code = INVALID_RECORD
+        # For Kafka, an unknown format or an impossible length is corrupt; an old format or a cut batch is invalid.
+        left = size - position
+        magic = view[position + STAMP.size] if left > STAMP.size else 0
+        is_corrupt = magic > MAGIC or (magic == MAGIC and left >= HEADER.size)
+        error_code = CORRUPT_MESSAGE if is_corrupt else INVALID_RECORD
     return tuple.__new__(Records, (tuple(headers), whole, error_code, None, ()))
 
 

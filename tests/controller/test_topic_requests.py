@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ from messages.error_codes import (
 )
 from messages.flow.conversation import SLICE
 from messages.network import ClientRequest, ClientResponse
-from messages.requests import UpdateMetadataRequest
+from messages.requests import MetadataRequest, UpdateMetadataRequest
 from messages.security_requests import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.store import SET, WriteOp
 from messages.zookeeper import GetTopicConfigs
@@ -358,6 +359,17 @@ def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
 
 
 # ----------------------------------------------------------------------------------- only the controller responds
+
+
+def test_an_invalid_name_in_metadata_is_no_error_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    node = cluster(world)
+    learn(world, node)
+    cache = world.base.instance_of(node.node)._metadata_cache
+    request = ClientRequest(7, 1, "client", "PLAINTEXT", MetadataRequest(9, ("bad name",), True))
+    world.base.inject(cache, Forwarded(world.client, request), world.client)
+    world.run()
+    assert codes(world) == {"bad name": INVALID_TOPIC}
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
 def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: World) -> None:

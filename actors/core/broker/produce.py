@@ -83,7 +83,7 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
         settings: The topic's settings.
         now_ms: The wall clock in milliseconds.
     """
-    if records.error_code not in (NONE, CORRUPT_MESSAGE):
+    if records.error_code not in (NONE, CORRUPT_MESSAGE) or (records.error_code != NONE and not records.batches):
         return BatchValidation(records.error_code, "Produce requests hold record batches of format 2")
     if len(records.batches) != 1:
         return BatchValidation(INVALID_RECORD, "Produce requests hold exactly one record batch per partition")

@@ -30,13 +30,14 @@ from actors.core.coordinator.membership import AppendTombstones, Member, Members
 from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
-from messages.cluster import TopicPartition
+from messages.cluster import NO_EPOCH, TopicPartition
 from messages.data_requests import NO_OFFSET
 from messages.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_SUBSCRIBED_TO_TOPIC,
     INVALID_COMMIT_OFFSET_SIZE,
     INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
     MESSAGE_TOO_LARGE,
     NETWORK_EXCEPTION,
     NON_EMPTY_GROUP,
@@ -44,6 +45,7 @@ from messages.error_codes import (
     NOT_COORDINATOR,
     RECORD_LIST_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.group_requests import (
@@ -133,6 +135,12 @@ class Group(Membership):
         else:
             retention_ms = request.retention_time_ms
         code = self._commit_verdict(request)
+        if producer is not None and producer.id < 0:
+            code = INVALID_PRODUCER_ID_MAPPING  # Kafka's verification, which precedes the checks of the member
+        elif (
+            producer is not None and code == NONE and producer.epoch == NO_EPOCH and producer.id in self.offsets.pending
+        ):
+            code = UNKNOWN_SERVER_ERROR  # in Kafka, an open transaction needs no verification, and the append raises
         codes, entries = to_commit(
             request.partitions, unknown, self._settings.metadata_max_bytes, wall_ms, retention_ms
         )

@@ -207,10 +207,11 @@ class Life:
         instance: str | None = None,
         unknown: tuple[TopicPartition, ...] = (),
         partitions: tuple[CommittedPartition, ...] | None = None,
+        epoch: int = 0,
     ) -> int:
         """Send a TxnOffsetCommit and return its number."""
         wanted = (CommittedPartition(T0, offset),) if partitions is None else partitions
-        request = TxnOffsetCommitRequest(3, "id", "g", producer, 0, wanted, generation, member, instance)
+        request = TxnOffsetCommitRequest(3, "id", "g", producer, epoch, wanted, generation, member, instance)
         number, forwarded = self._send(request)
         self.group.commit(forwarded, unknown, self.now)
         self._settle()

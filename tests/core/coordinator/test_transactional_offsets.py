@@ -15,12 +15,14 @@ from messages.error_codes import (
     FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION,
     INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
     NETWORK_EXCEPTION,
     NONE,
     NOT_COORDINATOR,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_METADATA_TOO_LARGE,
     UNKNOWN_MEMBER_ID,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
 )
@@ -92,6 +94,17 @@ def test_a_refused_commit_leaves_what_is_pending() -> None:
     life.commit_in_transaction(offset=5)
     life.log = INVALID_PRODUCER_EPOCH
     assert code(life, life.commit_in_transaction(offset=9)) == INVALID_PRODUCER_EPOCH
+    life.end_transaction()
+    assert life.fetch() == {T0: 5}
+
+
+def test_a_producer_without_id_or_epoch_is_refused_as_in_kafka() -> None:
+    life = Life()
+    assert code(life, life.commit_in_transaction(-1)) == INVALID_PRODUCER_ID_MAPPING
+    assert code(life, life.commit_in_transaction(-1, member="m", generation=3)) == INVALID_PRODUCER_ID_MAPPING
+    life.commit_in_transaction(offset=5)
+    assert code(life, life.commit_in_transaction(offset=9, epoch=-1)) == UNKNOWN_SERVER_ERROR
+    assert len(life.stores) == 1
     life.end_transaction()
     assert life.fetch() == {T0: 5}
 
