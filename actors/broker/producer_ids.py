@@ -64,7 +64,7 @@ class ProducerIdsActor(FlowActor):
             tag = f"[ProducerId Manager {self._broker_id}]"
             try:
                 block = yield from ask(TakeProducerIds(self._broker_id))
-            except BadZnode as error:  # an operator must mend it, so the client is not told to retry
+            except BadZnode as error:  # only an operator can mend it: a code after which clients do not retry
                 log.error("%s No producer ids are assigned: %s", tag, error)
                 return InitProducerIdResponse(UNKNOWN_SERVER_ERROR)
             except AskFailed as error:
