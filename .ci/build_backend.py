@@ -2,6 +2,7 @@
 
 Rule 1: the repository's packages `actors`, `messages`, `spark` and `zk_bridge` are `kafka_actors._internal.actors` etc.
         in the wheel, and import each other under these names: a user's project may have packages of the short names.
+        `actors.public` is `kafka_actors` itself.
 Rule 2: an editable installation makes the repository's own names importable, `kafka_actors` included.
 """
 
@@ -38,7 +39,7 @@ def internal(source: str) -> str:
     for line, column in sorted(places, reverse=True):
         text = lines[line - 1]
         lines[line - 1] = text[:column] + PREFIX + text[column:]
-    return "".join(lines)
+    return "".join(lines).replace(f"{PREFIX}actors.public", "kafka_actors")
 
 
 def _is_ours(module: str | None) -> bool:

@@ -17,21 +17,20 @@ import json
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
+from inspect import isawaitable
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import click
 
 from actors.cli.node_log import CLUSTER_LOG, logging_to
 from actors.node.free_ports import HOST, free_ports
-from actors.node.memory_cluster import ClusterError, MemoryCluster, UnknownPartition
+from actors.node.memory_cluster import MemoryCluster
 from actors.node.settings import SettingsError
+from actors.public.operations import OPERATIONS, ClusterError, UnknownPartition, checked
 
-Action: TypeAlias = Callable[..., Awaitable[object]]
-
-LONGEST_LINE = 1 << 20
+LONGEST_LINE = 1 << 30
 
 
 @click.command("fixture")
@@ -70,7 +69,7 @@ async def _input_lines() -> AsyncIterator[bytes]:
 
 
 class FixtureCluster:
-    """The running cluster, if any, and the actions that the test program can request."""
+    """The running cluster, if any, and the operations that the test program can request."""
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None
@@ -81,22 +80,29 @@ class FixtureCluster:
 
         An error that clients must tell apart from others also has a "kind".
         """
+        name = "?"
         try:
             asked = json.loads(line)
-            action, options = ACTIONS[asked["do"]], asked.get("with", {})
-        except (ValueError, TypeError, KeyError, AttributeError):
-            known = ", ".join(ACTIONS)
+            name, options = asked["do"], asked.get("with", {})
+            if name not in OPERATIONS or not isinstance(options, dict):
+                raise KeyError(name)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            known = ", ".join(OPERATIONS)
             return {"failed": f'a line should be {{"do": NAME, "with": {{...}}}} with a name of {known}'}
         try:
-            return {"done": await action(self, **options)}
+            done = getattr(self if name in ("start", "stop") else self.cluster, name)
+            arguments = checked(name, options)
+            if callable(done):
+                done = done(**arguments)
+            return {"done": await done if isawaitable(done) else done}
         except UnknownPartition as error:
             return {"failed": str(error), "kind": type(error).__name__}
         except ClusterError as error:
             return {"failed": str(error)}
         except SettingsError as error:
             return {"failed": "; ".join(error.messages)}
-        except (TypeError, OSError) as error:
-            return {"failed": f"{asked['do']}: {error}"}
+        except Exception as error:
+            return {"failed": f"{name}: {error or type(error).__name__}"}
 
     @property
     def cluster(self) -> MemoryCluster:
@@ -127,35 +133,13 @@ class FixtureCluster:
         place.mkdir(parents=True, exist_ok=True)
         self._open.enter_context(logging_to(place / CLUSTER_LOG))
         try:
-            self._running = MemoryCluster(
-                place, free_ports(brokers, host), settings, session_timeout, host, advertised_host
-            )
+            ports = free_ports(brokers, host)
+            self._running = MemoryCluster(place, ports, settings, session_timeout, host, advertised_host)
             await self._running.start()
         except BaseException:
             await self.stop()
             raise
-        return self._addresses(self._running)
-
-    @staticmethod
-    def _addresses(cluster: MemoryCluster) -> dict[str, object]:
-        return {"host": cluster.host, "ports": cluster.ports, "trace_dir": str(cluster.trace_dir)}
-
-    async def add_broker(self) -> dict[str, object]:
-        """Start one more broker; return its id and the cluster's addresses."""
-        return {"broker_id": await self.cluster.add_broker(), **self._addresses(self.cluster)}
-
-    async def faults_never_met(self) -> list[str]:
-        """Return descriptions of the injected faults that have not affected any request or operation."""
-        return self.cluster.faults_never_met()
-
-    async def flush_traces(self) -> None:
-        """Bring the brokers' traces up to date. Otherwise they are up to 0.25 s behind the handled messages."""
-        self.cluster.flush_traces()
-
-    async def restart(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again."""
-        await self.cluster.stop_broker(broker_id)
-        await self.cluster.start_broker(broker_id)
+        return self._running.addresses()
 
     async def stop(self) -> None:
         """Stop the cluster, if one is running."""
@@ -163,51 +147,3 @@ class FixtureCluster:
         if cluster is not None:
             await cluster.stop()
         self._open.close()
-
-    async def state_of(self, topic: str, partition: int) -> dict[str, Any]:
-        """Return the state of a partition in ZooKeeper: `leader` (-1 for none) and `isr`."""
-        leader, isr = self.cluster.state_of(topic, partition)
-        return {"leader": leader, "isr": isr}
-
-    async def sight(self) -> dict[str, Any]:
-        """Return the state of the cluster.
-
-        It has the controller's id (null for none), the running brokers, the topics, and the partitions without a
-        leader.
-        """
-        return {
-            "controller_id": self.cluster.controller_id,
-            "live_brokers": self.cluster.live_brokers,
-            "topics": self.cluster.topics,
-            "offline_partitions": [str(each) for each in self.cluster.offline_partitions],
-        }
-
-
-ACTIONS: dict[str, Action] = {
-    "start": FixtureCluster.start,
-    "stop": FixtureCluster.stop,
-    "sight": FixtureCluster.sight,
-    "state_of": FixtureCluster.state_of,
-    "create_topic": lambda self, topic, partitions=1, replication_factor=3, config=None: self.cluster.create_topic(
-        topic, partitions, replication_factor, config
-    ),
-    "inject_fault": lambda self, **fault: self.cluster.inject_fault(**fault),
-    "fault": lambda self, number: self.cluster.fault_counts(number),
-    "remove_fault": lambda self, number: self.cluster.remove_fault(number),
-    "clear_faults": lambda self: self.cluster.clear_faults(),
-    "faults_never_met": FixtureCluster.faults_never_met,
-    "flush_traces": FixtureCluster.flush_traces,
-    "delete_topic": lambda self, topic: self.cluster.delete_topic(topic),
-    "add_broker": FixtureCluster.add_broker,
-    "restart": FixtureCluster.restart,
-    "start_broker": lambda self, broker_id: self.cluster.start_broker(broker_id),
-    "stop_broker": lambda self, broker_id: self.cluster.stop_broker(broker_id),
-    "kill": lambda self, broker_id: self.cluster.kill(broker_id),
-    "pause": lambda self, broker_id: self.cluster.pause(broker_id),
-    "resume": lambda self, broker_id: self.cluster.resume(broker_id),
-    "move_controller": lambda self: self.cluster.move_controller(),
-    "expire_session": lambda self, broker_id: self.cluster.expire_session(broker_id),
-    "partition_network": lambda self, a, b: self.cluster.partition_network(a, b),
-    "heal_network": lambda self: self.cluster.heal_network(),
-}
-"""Action of a line -> its method and options."""

@@ -18,7 +18,8 @@ from actors.cli.cluster_file import IN_MEMORY, write_cluster
 from actors.cli.local_cluster import SESSION_TIMEOUT_MS, only_user_of
 from actors.cli.node_log import CLUSTER_LOG, logging_to
 from actors.node.free_ports import HOST
-from actors.node.memory_cluster import ClusterError, MemoryCluster
+from actors.node.memory_cluster import MemoryCluster
+from actors.public.operations import ClusterError
 
 
 def run_in_memory(

@@ -9,6 +9,7 @@ Rule 3: each hit is a message to the node's actors (FaultInjected), so it is in 
 
 from __future__ import annotations
 
+import difflib
 import math
 import random
 from collections.abc import Iterator
@@ -18,20 +19,13 @@ import attrs
 
 from messages.apis import API_BY_REQUEST
 from messages.cluster import TopicPartition
+from messages.error_names import CODES
 from messages.vocabulary import Message, changed
 
 ERROR, DELAY, DISCONNECT = "error", "delay", "disconnect"
 LOSE_RESPONSE, BLACKHOLE, THROTTLE = "lose_response", "blackhole", "throttle"
 
-VALUES = {
-    ERROR: "an error code",
-    DELAY: "a number of seconds",
-    DISCONNECT: "",
-    LOSE_RESPONSE: "",
-    BLACKHOLE: "",
-    THROTTLE: "a number of milliseconds",
-}
-"""Kind of fault -> description of its `value`; "" if it has none."""
+KINDS = (ERROR, DELAY, DISCONNECT, LOSE_RESPONSE, BLACKHOLE, THROTTLE)
 
 FILTERS = ("topic", "partition", "broker", "client_id")
 
@@ -53,7 +47,8 @@ class RequestFault:
 
     kind: str
     api: str
-    value: float = attrs.field(default=0.0, converter=float)
+    value: float = 0.0
+    """The error code (or its name), the seconds or the milliseconds; 0 for a kind without a value."""
     topic: str | None = None
     partition: int | None = None
     broker: int | None = None
@@ -72,6 +67,7 @@ class RequestFault:
         self._random.seed(self.seed)
         if self.api not in APIS:
             raise FaultError(f"unknown API {self.api!r}. Use one of {', '.join(sorted(APIS))}.")
+        self.value = float(_code_of(self.value) if self.kind == ERROR else self.value)
 
     def fires(self, broker: int, client_id: str, request: Message) -> bool:
         """Return whether to inject the fault into this request. Counts the request."""
@@ -96,6 +92,16 @@ class RequestFault:
             self.topic in (None, topic) and self.partition in (None, partition)
             for topic, partition in subjects(request)
         )
+
+
+def _code_of(error: float | str) -> int:
+    """Return the number of one of Kafka's errors."""
+    if error in CODES.values():
+        return int(error)
+    if error in CODES:
+        return CODES[str(error)]
+    close = ", ".join(difflib.get_close_matches(str(error).upper(), CODES, 3))
+    raise FaultError(f"unknown error code {error!r}" + (f"; did you mean {close}?" if close else ""))
 
 
 class RequestFaults:

@@ -14,22 +14,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
-from actors.gateway.request_faults import VALUES as REQUEST_FAULTS
+from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
 from actors.gateway.request_faults import FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
 from actors.node.free_ports import HOST, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.node_faults import PAUSE, SESSION_EXPIRY, NodeFault, NodeFaults
-from actors.node.node_faults import VALUES as NODE_FAULTS
 from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
+from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
 from messages.admin_requests import (
     CreatableConfig,
@@ -80,14 +80,6 @@ OWN_SETTINGS = (
 )
 
 
-class ClusterError(Exception):
-    """An operation on the cluster failed; the exception's message is the reason."""
-
-
-class UnknownPartition(ClusterError):
-    """The partition does not exist, or never had a leader."""
-
-
 class NodePorts(NamedTuple):
     """The ports of a node: `port` for clients and `internal` for other nodes; the two may be the same port."""
 
@@ -102,7 +94,56 @@ class _Member(NamedTuple):
     store: MemoryStore
 
 
-class MemoryCluster:
+class ZooKeeperView:
+    """What the ZooKeeper of a cluster for tests says about controller, topics and partitions."""
+
+    def __init__(self, zookeeper: MemoryZooKeeper) -> None:
+        self._zookeeper = zookeeper
+
+    @property
+    def all_topics(self) -> list[str]:
+        """The names of all topics in ZooKeeper, sorted, including internal topics."""
+        return sorted(self._zookeeper.children(paths.TOPICS).names)
+
+    @property
+    def topics(self) -> list[str]:
+        """The names of all topics but the internal ones."""
+        return [name for name in self.all_topics if not name.startswith("__")]
+
+    @property
+    def controller_id(self) -> int | None:
+        """The id of the controller in ZooKeeper; None if there is none."""
+        data = self._zookeeper.read(paths.CONTROLLER).data
+        return None if data is None else int(json.loads(data)["brokerid"])
+
+    def state_of(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        """Return a partition's leader (-1: none) and its ISR in ZooKeeper. Raises UnknownPartition."""
+        data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
+        if data is None:
+            raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
+        state = json.loads(data)
+        return {"leader": int(state["leader"]), "isr": [int(replica) for replica in state["isr"]]}
+
+    def leader_of(self, topic: str, partition: int = 0) -> int | None:
+        """Return a partition's leader in ZooKeeper; None if it has none."""
+        leader: int = self.state_of(topic, partition)["leader"]
+        return None if leader < 0 else leader
+
+    def isr_of(self, topic: str, partition: int = 0) -> list[int]:
+        """Return a partition's ISR in ZooKeeper."""
+        isr: list[int] = self.state_of(topic, partition)["isr"]
+        return isr
+
+    def has_leader(self, topic: str, partition: int, live: Container[int] | None = None) -> bool:
+        """Return whether a partition has a leader, which is one of `live`."""
+        try:
+            leader = self.leader_of(topic, partition)
+        except UnknownPartition:
+            return False
+        return leader is not None and (live is None or leader in live)
+
+
+class MemoryCluster(ZooKeeperView):
     """A cluster of nodes 0, 1, ... in this process. Call `start` and all other methods on one event loop.
 
     If `host` or `advertised_host` is not 127.0.0.1, clients have their own listener. Nodes then use another listener,
@@ -162,17 +203,11 @@ class MemoryCluster:
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
         self._scheduler: LoopScheduler
-        self._zookeeper: MemoryZooKeeper
 
     @property
     def ports(self) -> list[int]:
         """The client port of each node, in the order of the node ids."""
         return [place.port for place in self._places]
-
-    @property
-    def host(self) -> str:
-        """Host that nodes advertise to clients."""
-        return self._advertised_host
 
     def _is_local(self) -> bool:
         """Return whether clients and nodes use the same listener."""
@@ -238,58 +273,73 @@ class MemoryCluster:
             await self._members.pop(id).node.stop()
         await asyncio.gather(*self._ending.values())
 
-    async def add_broker(self) -> int:
-        """Start one more node with the next id. Return its id when all nodes have found it."""
+    async def add_broker(self) -> dict[str, object]:
+        """Start one more node with the next id. When all nodes have found it, return its id and all addresses."""
         self._add(free_ports(1, self._host))
         id = len(self._places) - 1
         await self._start(id)
         await self._until(self._all_agree, f"broker {id} and the others did not find each other", (id,))
-        return id
+        return {"broker_id": id, **self.addresses()}
 
-    async def start_broker(self, id: int) -> None:
+    def addresses(self) -> dict[str, object]:
+        """Return the host and the ports for clients, and the folder of the traces."""
+        return {"host": self._advertised_host, "ports": self.ports, "trace_dir": str(self.trace_dir)}
+
+    async def restart(self, broker_id: int) -> None:
+        """Stop a node cleanly, and start it again."""
+        await self.stop_broker(broker_id)
+        await self.start_broker(broker_id)
+
+    async def start_broker(self, broker_id: int) -> None:
         """Start a stopped or killed node with its data, as soon as its last session has expired."""
-        self._check_exists(id)
-        if id in self._members:
-            raise ClusterError(f"broker {id} is already running")
-        await self._until(lambda: not self._registered(id), f"the last session of broker {id} has not expired")
-        await self._start(id)
-        await self._until(partial(self._sees_controller, id), f"broker {id} did not connect to the controller", (id,))
+        self._check_exists(broker_id)
+        if broker_id in self._members:
+            raise ClusterError(f"broker {broker_id} is already running")
+        await self._until(
+            lambda: not self._registered(broker_id), f"the last session of broker {broker_id} has not expired"
+        )
+        await self._start(broker_id)
+        await self._until(
+            partial(self._sees_controller, broker_id),
+            f"broker {broker_id} did not connect to the controller",
+            (broker_id,),
+        )
 
-    async def stop_broker(self, id: int) -> None:
+    async def stop_broker(self, broker_id: int) -> None:
         """Stop a node cleanly: its leaderships are moved to other brokers first."""
-        node = self._running(id).node
+        node = self._running(broker_id).node
         node.leave()
-        await self._until(lambda: node.ended, f"broker {id} did not stop")
-        if id in self._members:
-            del self._members[id]
+        await self._until(lambda: node.ended, f"broker {broker_id} did not stop")
+        if broker_id in self._members:
+            del self._members[broker_id]
             await node.stop()
 
-    async def kill(self, id: int) -> None:
+    async def kill(self, broker_id: int) -> None:
         """Kill a node as kill -9 does.
 
         Its session expires after its timeout, and only then do other nodes notice that the node is gone.
         """
-        node, store = self._member(id)
-        del self._members[id]
-        self._paused.discard(id)
+        node, store = self._member(broker_id)
+        del self._members[broker_id]
+        self._paused.discard(broker_id)
         store.abandon()
         await node.vanish()
 
-    async def pause(self, id: int) -> None:
+    async def pause(self, broker_id: int) -> None:
         """Pause a node as SIGSTOP does: it handles and sends nothing. Its session expires after its timeout."""
-        node, store = self._running(id)
-        self._paused.add(id)
+        node, store = self._running(broker_id)
+        self._paused.add(broker_id)
         store.pause()
         self._scheduler.remove(node.base)
         for gateway in _gateways(node):
             gateway.pause()
 
-    async def resume(self, id: int) -> None:
+    async def resume(self, broker_id: int) -> None:
         """Resume a paused node. It then handles everything that happened meanwhile, such as the end of its session."""
-        node, store = self._member(id)
-        if id not in self._paused:
-            raise ClusterError(f"broker {id} is not paused")
-        self._paused.discard(id)
+        node, store = self._member(broker_id)
+        if broker_id not in self._paused:
+            raise ClusterError(f"broker {broker_id} is not paused")
+        self._paused.discard(broker_id)
         self._scheduler.add(node.base)
         _, listener = _gateways(node)
         listener.resume()  # `node.network` has no resume: the next request to a peer clears `interrupted`
@@ -349,7 +399,11 @@ class MemoryCluster:
     # ------------------------------------------------------------------------------------------------ operations
 
     async def create_topic(
-        self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None = None
+        self,
+        topic: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         """Create a topic at the controller.
 
@@ -359,25 +413,29 @@ class MemoryCluster:
         if controller is None:
             raise ClusterError("no controller is active")
         configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
-        topic = CreatableTopic(name, partitions, replication_factor, configs=configs)
-        request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
+        if replication_factor is None:
+            replication_factor = min(3, len(self._places))
+        creatable = CreatableTopic(topic, partitions, replication_factor, configs=configs)
+        request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
         response = await self._response_to(controller, request)
         if not isinstance(response, CreateTopicsResponse):
-            raise ClusterError(f"topic {name} was not created: {response}")
+            raise ClusterError(f"topic {topic} was not created: {response}")
         (created,) = response.topics
         if created.error_code != NONE:
-            raise ClusterError(f"topic {name} was not created: {created.error_message} ({name_of(created.error_code)})")
+            raise ClusterError(
+                f"topic {topic} was not created: {created.error_message} ({name_of(created.error_code)})"
+            )
 
         async def led() -> bool:
             views = [
-                await self._metadata(id, (name,)) for id in self._responsive if self._are_connected(controller, id)
+                await self._metadata(id, (topic,)) for id in self._responsive if self._are_connected(controller, id)
             ]
-            led = [p.leader for view in views if view for topic in view.topics for p in topic.partitions]
+            led = [p.leader for view in views if view for found in view.topics for p in found.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
-        await self._until(led, f"not all partitions of {name} got a leader that all brokers know")
+        await self._until(led, f"not all partitions of {topic} got a leader that all brokers know")
 
-    async def delete_topic(self, name: str) -> None:
+    async def delete_topic(self, topic: str) -> None:
         """Delete a topic at the controller, and wait until ZooKeeper has no znode of it.
 
         All brokers with replicas of the topic must be running.
@@ -386,16 +444,16 @@ class MemoryCluster:
         if controller is None:
             raise ClusterError("there is no controller")
         response = await self._response_to(
-            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (name,), int(PATIENCE * 1000))
+            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
         )
         if not isinstance(response, DeleteTopicsResponse):
-            raise ClusterError(f"topic {name} was not deleted: {response}")
+            raise ClusterError(f"topic {topic} was not deleted: {response}")
         (deleted,) = response.topics
         if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
-            raise ClusterError(f"topic {name} does not exist; the topics are {', '.join(self.topics) or 'none'}")
+            raise ClusterError(f"topic {topic} does not exist; the topics are {', '.join(self.topics) or 'none'}")
         if deleted.error_code != NONE:
-            raise ClusterError(f"topic {name} was not deleted: {name_of(deleted.error_code)}")
-        await self._until(lambda: name not in self.topics, f"topic {name} was not deleted")
+            raise ClusterError(f"topic {topic} was not deleted: {name_of(deleted.error_code)}")
+        await self._until(lambda: topic not in self.all_topics, f"topic {topic} was not deleted")
 
     async def move_controller(self) -> int:
         """Make another node the controller by disconnecting the old one from ZooKeeper for a while.
@@ -417,10 +475,12 @@ class MemoryCluster:
         assert new is not None
         return new
 
-    async def expire_session(self, id: int) -> None:
+    async def expire_session(self, broker_id: int) -> None:
         """Expire a node's ZooKeeper session at the server. Return when the node has registered again."""
-        self._member(id).store.expire()
-        await self._until(lambda: self._registered(id), f"broker {id} did not register again", (id,))
+        self._member(broker_id).store.expire()
+        await self._until(
+            lambda: self._registered(broker_id), f"broker {broker_id} did not register again", (broker_id,)
+        )
 
     async def partition_network(self, a: int, b: int) -> None:
         """Partition two nodes from each other: requests in flight fail. ZooKeeper and clients still reach both."""
@@ -447,20 +507,14 @@ class MemoryCluster:
 
     async def inject_fault(self, kind: str, **options: Any) -> int:
         """Inject a fault, given by the fields of `RequestFault` or `NodeFault`, and return its number."""
-        if kind not in REQUEST_FAULTS and kind not in NODE_FAULTS:
-            raise ClusterError(
-                f"unknown kind of fault {kind!r}. Use one of {', '.join((*REQUEST_FAULTS, *NODE_FAULTS))}."
-            )
-        fault: RequestFault | NodeFault
         try:
-            if kind in REQUEST_FAULTS:
-                fault = RequestFault(kind, **options)
-                self._request_faults.active.append(fault)
-            else:
-                fault = NodeFault(kind, **options)
-                await self._inject_into_node(fault)
-        except FaultError as error:
-            raise ClusterError(str(error)) from None
+            fault = (RequestFault if kind in REQUEST_FAULTS else NodeFault)(kind, **options)
+        except (FaultError, TypeError) as error:
+            raise ClusterError(f"{kind}: {error}") from None
+        if isinstance(fault, RequestFault):
+            self._request_faults.active.append(fault)
+        else:
+            await self._inject_into_node(fault)
         number = len(self._faults) + 1
         self._faults[number] = fault
         return number
@@ -494,8 +548,8 @@ class MemoryCluster:
         if id in self._members:
             self._scheduler.hold(self._members[id].node.base, seconds)
 
-    async def fault_counts(self, number: int) -> dict[str, int]:
-        """Return the counts of a fault: `calls` (matching operations) and `hits` (operations that it affected)."""
+    def fault(self, number: int) -> dict[str, int]:
+        """Return the counts of a fault."""
         fault = self._fault(number)
         return {"calls": fault.calls, "hits": fault.hits}
 
@@ -537,40 +591,19 @@ class MemoryCluster:
         """The ids of the running nodes that are not paused."""
         return [id for id in self.live_brokers if id not in self._paused]
 
-    @property
-    def topics(self) -> list[str]:
-        """The names of all topics in ZooKeeper, sorted, including internal topics."""
-        return sorted(self._zookeeper.children(paths.TOPICS).names)
-
-    @property
-    def controller_id(self) -> int | None:
-        """The id of the controller in ZooKeeper; None if there is none."""
-        data = self._zookeeper.read(paths.CONTROLLER).data
-        return None if data is None else int(json.loads(data)["brokerid"])
-
-    def state_of(self, topic: str, partition: int) -> tuple[int, list[int]]:
-        """Return a partition's leader (-1: none) and its ISR in ZooKeeper. Raises UnknownPartition."""
-        data = self._zookeeper.read(paths.partition_state(TopicPartition(topic, partition))).data
-        if data is None:
-            raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
-        state = json.loads(data)
-        return int(state["leader"]), [int(replica) for replica in state["isr"]]
-
-    @property
-    def offline_partitions(self) -> list[TopicPartition]:
-        """The partitions in ZooKeeper that no running broker leads."""
-        return [
-            TopicPartition(topic, int(number))
-            for topic in self.topics
-            for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
-            if not self._is_led(topic, int(number))
-        ]
-
-    def _is_led(self, topic: str, partition: int) -> bool:
-        try:
-            return self.state_of(topic, partition)[0] in self._members
-        except UnknownPartition:
-            return False
+    def sight(self) -> dict[str, Any]:
+        """Return the controller, the running nodes, all topics, and the partitions that no running node leads."""
+        return {
+            "controller_id": self.controller_id,
+            "live_brokers": self.live_brokers,
+            "topics": self.all_topics,
+            "offline_partitions": [
+                f"{topic}-{number}"
+                for topic in self.all_topics
+                for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
+                if not self.has_leader(topic, int(number), self._members)
+            ],
+        }
 
     def _check_exists(self, id: int) -> None:
         """Raise ClusterError if no node has this id."""

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, overload
 
-from .async_faults import AsyncFaultInjection
-from .kafka_cluster import HOST, LOOK_SECONDS, KafkaCluster, UnknownPartition, not_so, without_leader
+from .fault_injection import AsyncFaultInjection
+from .kafka_cluster import LOOK_SECONDS, KafkaCluster, not_so, without_leader
+from .operations import Asynchronous, ClusterOperations, UnknownPartition, check, operation, takes_arguments_of
 
 __all__ = ["AsyncKafkaCluster"]
 
 _T = TypeVar("_T")
 
 
-class AsyncKafkaCluster:
+class AsyncKafkaCluster(Asynchronous, ClusterOperations):
     """An async context manager that runs a Kafka cluster for tests with asyncio.
 
     It takes the arguments of `KafkaCluster`. It has the same methods, with the same arguments, results and exceptions,
@@ -28,25 +29,16 @@ class AsyncKafkaCluster:
     methods do their work in threads, so that consumers' heartbeats and other tasks of the event loop continue.
     """
 
-    def __init__(
-        self,
-        brokers: int = 3,
-        *,
-        settings: Mapping[str, object] | None = None,
-        session_timeout: float = 1.0,
-        directory: str | Path | None = None,
-        host: str = HOST,
-        advertised_host: str | None = None,
-    ) -> None:
-        self.cluster = KafkaCluster(
-            brokers,
-            settings=settings,
-            session_timeout=session_timeout,
-            directory=directory,
-            host=host,
-            advertised_host=advertised_host,
-        )
+    _blocking: KafkaCluster
+
+    @takes_arguments_of(KafkaCluster)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._blocking = KafkaCluster(*args, **kwargs)
+
+    @property
+    def cluster(self) -> KafkaCluster:
         """The same cluster, for code that may block."""
+        return self._blocking
 
     @classmethod
     def of(cls, cluster: KafkaCluster) -> AsyncKafkaCluster:
@@ -59,7 +51,7 @@ class AsyncKafkaCluster:
             An `AsyncKafkaCluster` for the same brokers.
         """
         found = cls.__new__(cls)
-        found.cluster = cluster
+        found._blocking = cluster
         return found
 
     # ------------------------------------------------------------------------------------------------ start and stop
@@ -69,9 +61,8 @@ class AsyncKafkaCluster:
         await asyncio.to_thread(self.cluster.start)
         return self
 
-    async def stop(self) -> None:
-        """Stop all brokers at once, without a controlled shutdown. A second call does nothing."""
-        await asyncio.to_thread(self.cluster.stop)
+    stop = operation(KafkaCluster.stop)
+    diagnosis = operation(KafkaCluster.diagnosis)
 
     async def __aenter__(self) -> AsyncKafkaCluster:
         return await self.start()
@@ -98,77 +89,12 @@ class AsyncKafkaCluster:
         """The file with the log messages of all brokers."""
         return self.cluster.log_file
 
-    async def diagnosis(self) -> str:
-        """Describe what happened in the cluster, as `KafkaCluster.diagnosis` does."""
-        return await asyncio.to_thread(self.cluster.diagnosis)
-
     @property
     def faults(self) -> AsyncFaultInjection:
         """The object that injects request faults (such as errors) and broker faults (such as slow disks)."""
         return AsyncFaultInjection(self.cluster.faults)
 
     # ------------------------------------------------------------------------------------------------ operations
-
-    async def create_topic(
-        self,
-        topic: str,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        config: Mapping[str, object] | None = None,
-    ) -> None:
-        """Create a topic, and wait until all brokers know the leaders of its partitions.
-
-        Args:
-            topic: Name of the topic.
-            partitions: Number of partitions.
-            replication_factor: Number of replicas of each partition; by default three, or all brokers if there are
-                fewer.
-            config: Topic configs by name, such as {"retention.ms": 1000}.
-
-        Raises:
-            ClusterError: The topic exists already, or the arguments are invalid; the message has Kafka's reason.
-        """
-        await asyncio.to_thread(self.cluster.create_topic, topic, partitions, replication_factor, config)
-
-    async def delete_topic(self, topic: str) -> None:
-        """Delete a topic, and wait until it is removed from ZooKeeper. All brokers with replicas must be running."""
-        await asyncio.to_thread(self.cluster.delete_topic, topic)
-
-    async def add_broker(self) -> int:
-        """Start one more broker, wait until all other brokers know it, and return its id."""
-        return await asyncio.to_thread(self.cluster.add_broker)
-
-    async def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, with its data and port."""
-        await asyncio.to_thread(self.cluster.start_broker, broker_id)
-
-    async def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers."""
-        await asyncio.to_thread(self.cluster.stop_broker, broker_id)
-
-    async def restart(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again with its data and port."""
-        await asyncio.to_thread(self.cluster.restart, broker_id)
-
-    async def kill(self, broker_id: int) -> None:
-        """Stop a broker without a shutdown, as `kill -9` does; the others notice after `session_timeout` seconds."""
-        await asyncio.to_thread(self.cluster.kill, broker_id)
-
-    async def pause(self, broker_id: int) -> None:
-        """Suspend a broker until `resume`, as SIGSTOP does: its connections stay open, but it handles no requests."""
-        await asyncio.to_thread(self.cluster.pause, broker_id)
-
-    async def resume(self, broker_id: int) -> None:
-        """Resume a paused broker, which then handles the requests that it received meanwhile."""
-        await asyncio.to_thread(self.cluster.resume, broker_id)
-
-    async def move_controller(self) -> int:
-        """Make another running broker the controller, and return its id."""
-        return await asyncio.to_thread(self.cluster.move_controller)
-
-    async def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until the broker has registered in a new session."""
-        await asyncio.to_thread(self.cluster.expire_session, broker_id)
 
     @asynccontextmanager
     async def partition_network(self, a: int, b: int) -> AsyncIterator[None]:
@@ -179,46 +105,16 @@ class AsyncKafkaCluster:
         finally:
             await asyncio.to_thread(self.cluster.heal_network)
 
-    # ------------------------------------------------------------------------------------------------ state
-
-    async def controller_id(self) -> int | None:
-        """The controller's id, read from ZooKeeper; None if there is no controller."""
-        return await asyncio.to_thread(lambda: self.cluster.controller_id)
-
-    async def live_brokers(self) -> list[int]:
-        """The ids of the running brokers."""
-        return await asyncio.to_thread(lambda: self.cluster.live_brokers)
-
-    async def topics(self) -> list[str]:
-        """The topics, without Kafka's internal ones."""
-        return await asyncio.to_thread(lambda: self.cluster.topics)
-
-    async def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """The id of a partition's leader, read from ZooKeeper; None if it has no leader."""
-        return await asyncio.to_thread(self.cluster.leader_of, topic, partition)
-
-    async def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """The ids of a partition's in-sync replicas, read from ZooKeeper."""
-        return await asyncio.to_thread(self.cluster.isr_of, topic, partition)
-
     @overload
     async def wait_for(self, condition: Callable[[], Awaitable[_T | None]], timeout: float = 30.0) -> _T: ...
     @overload
     async def wait_for(self, condition: Callable[[], _T | None], timeout: float = 30.0) -> _T: ...
     async def wait_for(self, condition: Callable[[], Any], timeout: float = 30.0) -> Any:
-        """Call `condition` every 10 ms until its result is true.
+        """Call `condition` every 10 ms until its result is true, as `KafkaCluster.wait_for` does.
 
-        Args:
-            condition: A function or coroutine function without arguments. If it asks about a partition that does not
-                exist yet, the result counts as false.
-            timeout: Maximum time in seconds.
-
-        Returns:
-            The result of `condition`.
-
-        Raises:
-            TimeoutError: `condition` had no true result within `timeout` seconds; the message has its last result.
+        `condition` may also be a coroutine function.
         """
+        check("wait_for", condition=condition, timeout=timeout)
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -237,20 +133,8 @@ class AsyncKafkaCluster:
     async def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = 30.0
     ) -> int:
-        """Wait until a partition exists and has a leader.
-
-        Args:
-            topic: Name of the topic.
-            partition: Partition number.
-            other_than: Id of a broker that does not count as leader, such as one that was killed.
-            timeout: Maximum time in seconds.
-
-        Returns:
-            The id of the leader.
-
-        Raises:
-            TimeoutError: The partition had no such leader within `timeout` seconds.
-        """
+        """Wait until a partition exists and has a leader, as `KafkaCluster.wait_for_leader` does."""
+        check("wait_for_leader", other_than=other_than)
 
         async def leaders() -> list[int]:
             leader = await self.leader_of(topic, partition)

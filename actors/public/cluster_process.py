@@ -18,18 +18,11 @@ from contextlib import suppress
 from typing import Any
 
 from .console import command_line
+from .operations import ClusterError, UnknownPartition
 
 ANSWER_SECONDS = 90.0
 """Seconds; three times the longest wait in the process itself."""
 END_SECONDS = 10.0
-
-
-class ClusterError(Exception):
-    """An operation on the cluster failed; the exception's message is the reason."""
-
-
-class UnknownPartition(ClusterError):
-    """The partition does not exist, or never had a leader."""
 
 
 __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, TimeoutError))

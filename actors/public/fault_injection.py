@@ -1,16 +1,30 @@
 """Inject faults into requests and into brokers.
 
-cluster.faults.error("Produce", 6, topic="orders").once()
+cluster.faults.error("Produce", "NOT_LEADER_OR_FOLLOWER", topic="orders").once()
 cluster.faults.slow_disk(1, 0.2)
+
+With `AsyncKafkaCluster`, await the call that injects the fault:
+
+async with await cluster.faults.slow_disk(1, 0.2) as fault:
+    ...
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 
-__all__ = ["FaultInjection", "FaultKinds", "InjectedFault", "Trigger"]
+from .operations import Asynchronous, Blocking, check, operation, state
+
+__all__ = [
+    "AsyncFaultInjection",
+    "AsyncInjectedFault",
+    "FaultInjection",
+    "FaultKinds",
+    "InjectedFault",
+    "Trigger",
+]
 
 _T = TypeVar("_T")
 
@@ -28,27 +42,35 @@ class Filters(TypedDict, total=False):
     """Only requests from this client id."""
 
 
-class InjectedFault:
+class FaultMembers:
+    """What `InjectedFault` and `AsyncInjectedFault` have in common."""
+
+    @state
+    def hits(self: Blocking) -> int:
+        """The number of affected requests; for a broker fault such as `pause`, the number of affected operations."""
+        return int(self._ask("fault")["hits"])
+
+    @state
+    def calls(self: Blocking) -> int:
+        """The number of requests that matched the API and the filters; equal to `hits` for a broker fault (`pause`)."""
+        return int(self._ask("fault")["calls"])
+
+    @operation
+    def remove(self: Blocking) -> None:
+        """End the fault: a paused broker resumes, and a disk or clock works again. A second call does nothing."""
+        self._ask("remove_fault")
+
+
+class InjectedFault(Blocking, FaultMembers):
     """An injected fault. If it is used as a context manager, it is removed when the `with` block ends."""
 
     def __init__(self, ask: Callable[..., Any], number: int, text: str) -> None:
-        self._ask = ask
+        self._ask_cluster = ask
         self._number = number
         self._text = text
 
-    @property
-    def hits(self) -> int:
-        """The number of affected requests; for a broker fault such as `pause`, the number of affected operations."""
-        return int(self._ask("fault", number=self._number)["hits"])
-
-    @property
-    def calls(self) -> int:
-        """The number of requests that matched the API and the filters; equal to `hits` for a broker fault (`pause`)."""
-        return int(self._ask("fault", number=self._number)["calls"])
-
-    def remove(self) -> None:
-        """End the fault: a paused broker resumes, and a disk or clock works again. A second call does nothing."""
-        self._ask("remove_fault", number=self._number)
+    def _ask(self, do: str, **arguments: object) -> Any:
+        return self._ask_cluster(do, number=self._number, **arguments)
 
     def __enter__(self) -> InjectedFault:
         return self
@@ -60,6 +82,24 @@ class InjectedFault:
 
     def __repr__(self) -> str:
         return f"<InjectedFault {self._text}>"
+
+
+class AsyncInjectedFault(Asynchronous, FaultMembers):
+    """An injected fault. If it is used as an async context manager, it is removed when the `async with` block ends."""
+
+    def __init__(self, fault: InjectedFault) -> None:
+        self._blocking = fault
+
+    async def __aenter__(self) -> AsyncInjectedFault:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.remove()
+
+    def __repr__(self) -> str:
+        return repr(self._blocking)
 
 
 class Trigger(Generic[_T]):
@@ -79,10 +119,12 @@ class Trigger(Generic[_T]):
 
     def times(self, n: int) -> _T:
         """Inject the fault into the next `n` matching requests."""
+        check("times", n=n)
         return self._injected(first=1, last=n)
 
     def on_call(self, n: int) -> _T:
         """Inject the fault into one request: the `n`-th matching request from now on; 1 is the next one."""
+        check("on_call", n=n)
         return self._injected(first=n, last=n)
 
     def with_probability(self, probability: float, seed: int = 0) -> _T:
@@ -90,6 +132,7 @@ class Trigger(Generic[_T]):
 
         The same seed selects the same requests.
         """
+        check("with_probability", probability=probability, seed=seed)
         return self._injected(probability=probability, seed=seed)
 
     def _injected(self, **trigger: object) -> _T:
@@ -108,14 +151,17 @@ class FaultKinds(Generic[_T]):
     The method for a broker fault injects the fault at once, and returns an `InjectedFault` too. The fault lasts until
     it is removed. Disks and clocks keep their faults when the broker is started again.
 
-    Raises ClusterError for an unknown API or broker, and if the cluster is not running.
+    Raises ClusterError for an invalid argument, an unknown API or broker, and if the cluster is not running.
     """
 
     def __init__(self, inject: Callable[[Mapping[str, object]], _T]) -> None:
         self._inject = inject
 
-    def error(self, api: str, code: int, **filters: Unpack[Filters]) -> Trigger[_T]:
-        """Do not handle the request; answer it with Kafka's error `code` for each of its topics or partitions."""
+    def error(self, api: str, code: int | str, **filters: Unpack[Filters]) -> Trigger[_T]:
+        """Do not handle the request; answer it with an error for each of its topics or partitions.
+
+        `code` is the number or the name of Kafka's error, such as 6 or "NOT_LEADER_OR_FOLLOWER".
+        """
         return self._trigger("error", api, code, filters)
 
     def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger[_T]:
@@ -188,7 +234,7 @@ class FaultKinds(Generic[_T]):
         given = {"kind": kind, "broker": broker, **options}
         return self._inject({name: value for name, value in given.items() if value is not None})
 
-    def _trigger(self, kind: str, api: str, value: float | None, filters: Filters) -> Trigger[_T]:
+    def _trigger(self, kind: str, api: str, value: float | str | None, filters: Filters) -> Trigger[_T]:
         unknown = filters.keys() - Filters.__annotations__.keys()
         if unknown:
             raise TypeError(
@@ -198,22 +244,45 @@ class FaultKinds(Generic[_T]):
         return Trigger(self._inject, {"kind": kind, "api": api, "value": value, **filters})
 
 
-class FaultInjection(FaultKinds[InjectedFault]):
+class AllFaults:
+    """What `FaultInjection` and `AsyncFaultInjection` have in common, besides the kinds of faults."""
+
+    @operation
+    def clear(self: Blocking) -> None:
+        """Remove all faults."""
+        self._ask("clear_faults")
+
+    @operation
+    def never_met(self: Blocking) -> list[str]:
+        """The descriptions of the faults that have not affected any request or operation."""
+        return [str(each) for each in self._ask("faults_never_met")]
+
+
+class FaultInjection(Blocking, FaultKinds[InjectedFault], AllFaults):
     """Injects faults into requests and brokers; each call returns when the fault is in effect."""
 
     def __init__(self, ask: Callable[..., Any]) -> None:
         super().__init__(self.inject)
-        self._ask = ask
+        self._ask_cluster = ask
+
+    def _ask(self, do: str, **arguments: object) -> Any:
+        return self._ask_cluster(do, **arguments)
 
     def inject(self, fault: Mapping[str, object]) -> InjectedFault:
         """Inject a fault, given by the fields of an `inject_fault` request of `kafka-actors fixture`."""
         number = self._ask("inject_fault", **fault)
-        return InjectedFault(self._ask, int(number), " ".join(f"{name}={value}" for name, value in fault.items()))
+        text = " ".join(f"{name}={value}" for name, value in fault.items())
+        return InjectedFault(self._ask_cluster, int(number), text)
 
-    def clear(self) -> None:
-        """Remove all faults."""
-        self._ask("clear_faults")
 
-    def never_met(self) -> list[str]:
-        """The descriptions of the faults that have not affected any request or operation."""
-        return [str(each) for each in self._ask("faults_never_met")]
+class AsyncFaultInjection(Asynchronous, FaultKinds[Coroutine[Any, Any, AsyncInjectedFault]], AllFaults):
+    """FaultInjection for asyncio: its methods are coroutines and do not block the event loop."""
+
+    def __init__(self, faults: FaultInjection) -> None:
+        super().__init__(self._in_thread)
+        self._blocking = self._faults = faults
+
+    async def _in_thread(self, fault: Mapping[str, object]) -> AsyncInjectedFault:
+        import asyncio  # imported here, to keep the import of this module fast
+
+        return AsyncInjectedFault(await asyncio.to_thread(self._faults.inject, fault))

@@ -17,15 +17,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from .cluster_process import ClusterError, ClusterProcess, UnknownPartition
+from .cluster_process import ClusterProcess
 from .console import command_line
+from .operations import (
+    HOST,
+    ClusterError,
+    ClusterOperations,
+    NetworkPartition,
+    PartitionOperations,
+    UnknownPartition,
+    check,
+    checked,
+)
 
 if TYPE_CHECKING:
     from .fault_injection import FaultInjection
 
 __all__ = ["ClusterError", "KafkaCluster", "NetworkPartition", "UnknownPartition"]
 
-HOST = "127.0.0.1"
 ANY_ADDRESS = ("", "0.0.0.0", "::")
 LOOK_SECONDS = 0.01
 LOG_LINES = 20
@@ -49,7 +58,7 @@ def _temporary_directory() -> Path:
     return Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
 
 
-class KafkaCluster:
+class KafkaCluster(ClusterOperations, PartitionOperations):
     """A context manager that runs a Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper.
 
     Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
@@ -68,7 +77,7 @@ class KafkaCluster:
         advertised_host: Name or address by which clients reach this machine; by default `host`.
 
     Raises:
-        ClusterError: `brokers` is not an integer, or `host` is "0.0.0.0" without an `advertised_host`.
+        ClusterError: An argument has an invalid value, or `host` is "0.0.0.0" without an `advertised_host`.
     """
 
     new_directory: ClassVar[Callable[[], Path]] = staticmethod(_temporary_directory)
@@ -84,8 +93,17 @@ class KafkaCluster:
         host: str = HOST,
         advertised_host: str | None = None,
     ) -> None:
-        if not isinstance(brokers, int):
-            raise ClusterError(f"brokers={brokers!r} must be an integer of at least 1")
+        self._start = checked(
+            "KafkaCluster",
+            {
+                "directory": "." if directory is None else directory,
+                "brokers": brokers,
+                "settings": settings,
+                "session_timeout": session_timeout,
+                "host": host,
+                "advertised_host": advertised_host,
+            },
+        )
         if host in ANY_ADDRESS and advertised_host is None:
             raise ClusterError(
                 f"clients cannot connect to host={host!r}. Set advertised_host to a name or address of this machine."
@@ -93,9 +111,6 @@ class KafkaCluster:
         self.brokers = brokers
         self.keep = False
         """Whether `stop` keeps traces and log. `with` sets it if its block raises."""
-        self._settings = {name: _setting(value) for name, value in (settings or {}).items()}
-        self._session_timeout = session_timeout
-        self._hosts = {"host": host, "advertised_host": advertised_host}
         self._named = None if directory is None else Path(directory)
         self._directory = Path()
         self._trace_dir = Path()
@@ -135,14 +150,7 @@ class KafkaCluster:
         """Start the brokers in a process. Return the process and its response, which describes the brokers."""
         process = ClusterProcess.taken()
         try:
-            started = process.ask(
-                "start",
-                directory=str(self._directory.absolute()),
-                brokers=self.brokers,
-                settings=self._settings,
-                session_timeout=self._session_timeout,
-                **self._hosts,
-            )
+            started = process.ask("start", **{**self._start, "directory": str(self._directory.absolute())})
         except ClusterError:
             process.give_back()
             raise
@@ -279,189 +287,7 @@ class KafkaCluster:
 
         return FaultInjection(self._ask)
 
-    # ------------------------------------------------------------------------------------------------ operations
-
-    def create_topic(
-        self,
-        topic: str,
-        partitions: int = 1,
-        replication_factor: int | None = None,
-        config: Mapping[str, object] | None = None,
-    ) -> None:
-        """Create a topic, and wait until all brokers know the leaders of its partitions.
-
-        Args:
-            topic: Name of the topic.
-            partitions: Number of partitions.
-            replication_factor: Number of replicas of each partition; by default three, or all brokers if there are
-                fewer.
-            config: Topic configs by name, such as {"retention.ms": 1000}.
-
-        Raises:
-            ClusterError: The topic exists already, or the arguments are invalid; the message has Kafka's reason.
-        """
-        self._ask(
-            "create_topic",
-            topic=topic,
-            partitions=partitions,
-            replication_factor=min(3, self.brokers) if replication_factor is None else replication_factor,
-            config={name: _setting(value) for name, value in (config or {}).items()},
-        )
-
-    def delete_topic(self, topic: str) -> None:
-        """Delete a topic, and wait until it is removed from ZooKeeper.
-
-        All brokers with replicas of the topic must be running.
-
-        Raises:
-            ClusterError: The topic does not exist, or was not deleted in time.
-        """
-        self._ask("delete_topic", topic=topic)
-
-    def add_broker(self) -> int:
-        """Start one more broker, and wait until all other brokers know it.
-
-        Returns:
-            The id of the new broker: the next unused number.
-        """
-        added = self._ask("add_broker")
-        self._note_addresses(added)
-        self.brokers += 1
-        return int(added["broker_id"])
-
-    def restart(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again with its data and port.
-
-        Raises:
-            ClusterError: The broker does not exist or is not running.
-        """
-        self._ask("restart", broker_id=broker_id)
-
-    def pause(self, broker_id: int) -> None:
-        """Suspend a broker until `resume`, as SIGSTOP does: its connections stay open, but it handles no requests.
-
-        Its ZooKeeper session expires after `session_timeout` seconds; the controller then elects new leaders.
-
-        Raises:
-            ClusterError: The broker does not exist, is not running, or is paused already.
-        """
-        self._ask("pause", broker_id=broker_id)
-
-    def resume(self, broker_id: int) -> None:
-        """Resume a paused broker, which then handles the requests that it received meanwhile.
-
-        Raises:
-            ClusterError: The broker is not paused.
-        """
-        self._ask("resume", broker_id=broker_id)
-
-    def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers.
-
-        Raises:
-            ClusterError: The broker does not exist or is not running.
-        """
-        self._ask("stop_broker", broker_id=broker_id)
-
-    def kill(self, broker_id: int) -> None:
-        """Stop a broker without a shutdown, as `kill -9` does.
-
-        The ZooKeeper session of the broker expires after `session_timeout` seconds. Then the other brokers detect the
-        failure.
-
-        Raises:
-            ClusterError: The broker does not exist or is not running.
-        """
-        self._ask("kill", broker_id=broker_id)
-
-    def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again, with its data and port.
-
-        Raises:
-            ClusterError: The broker does not exist, is already running, or did not start.
-        """
-        self._ask("start_broker", broker_id=broker_id)
-
-    def move_controller(self) -> int:
-        """Make another running broker the controller.
-
-        Returns:
-            The id of the new controller.
-
-        Raises:
-            ClusterError: No controller is active, or no other running broker can become controller.
-        """
-        return int(self._ask("move_controller"))
-
-    def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until it has registered with a new session and broker epoch.
-
-        Raises:
-            ClusterError: The broker does not exist or is not running.
-        """
-        self._ask("expire_session", broker_id=broker_id)
-
-    def partition_network(self, a: int, b: int) -> NetworkPartition:
-        """Cut the connection between two brokers; clients and ZooKeeper still reach both.
-
-        Args:
-            a: Id of a broker.
-            b: Id of another broker.
-
-        Returns:
-            A context manager. At the end of its `with` block, it restores the connections between all brokers, as
-            `heal_network` does.
-
-        Raises:
-            ClusterError: A broker does not exist, or both ids are equal.
-        """
-        self._ask("partition_network", a=a, b=b)
-        return NetworkPartition(self)
-
-    def heal_network(self) -> None:
-        """Restore the connections between all brokers."""
-        self._ask("heal_network")
-
-    # ------------------------------------------------------------------------------------------------ state
-
-    @property
-    def controller_id(self) -> int | None:
-        """The controller's id, read from ZooKeeper; None if there is no controller."""
-        found: int | None = self._ask("sight")["controller_id"]
-        return found
-
-    @property
-    def live_brokers(self) -> list[int]:
-        """The ids of the running brokers."""
-        return [int(id) for id in self._ask("sight")["live_brokers"]]
-
-    @property
-    def topics(self) -> list[str]:
-        """The topics, without Kafka's internal ones."""
-        return [str(name) for name in self._ask("sight")["topics"] if not name.startswith("__")]
-
-    def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """Read the leader of a partition from ZooKeeper.
-
-        Returns:
-            The id of the leader; None if there is none.
-
-        Raises:
-            UnknownPartition: The partition does not exist, or never had a leader.
-        """
-        leader = int(self._ask("state_of", topic=topic, partition=partition)["leader"])
-        return None if leader < 0 else leader
-
-    def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """Read the in-sync replicas of a partition from ZooKeeper.
-
-        Returns:
-            The ids of the brokers in the ISR.
-
-        Raises:
-            UnknownPartition: The partition does not exist, or never had a leader.
-        """
-        return [int(id) for id in self._ask("state_of", topic=topic, partition=partition)["isr"]]
+    # ------------------------------------------------------------------------------------------------ waiting
 
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = 30.0) -> _T:
         """Call `condition` every 10 ms until its result is true.
@@ -478,6 +304,7 @@ class KafkaCluster:
         Raises:
             TimeoutError: `condition` had no true result within `timeout` seconds; the message has its last result.
         """
+        check("wait_for", condition=condition, timeout=timeout)
         deadline = time.monotonic() + timeout
         while True:
             try:
@@ -508,6 +335,7 @@ class KafkaCluster:
         Raises:
             TimeoutError: The partition had no such leader within `timeout` seconds.
         """
+        check("wait_for_leader", other_than=other_than)
 
         def leaders() -> list[int]:
             leader = self.leader_of(topic, partition)
@@ -518,23 +346,15 @@ class KafkaCluster:
         except TimeoutError:
             raise without_leader(topic, partition, other_than, timeout) from None
 
-    def _ask(self, do: str, **options: object) -> Any:
+    def _ask(self, do: str, **arguments: object) -> Any:
+        sent = checked(do, arguments)
         if self._process is None:
             raise ClusterError("the cluster is not running; call start() or use it in a `with` statement")
-        return self._process.ask(do, **options)
-
-
-class NetworkPartition:
-    """A network partition between brokers. If it is used as a context manager, it ends when the `with` block ends."""
-
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._cluster.heal_network()
+        result = self._process.ask(do, **sent)
+        if do == "add_broker":
+            self._note_addresses(result)
+            self.brokers += 1
+        return result
 
 
 def not_so(timeout: float, seen: str) -> TimeoutError:
@@ -546,8 +366,3 @@ def without_leader(topic: str, partition: int, other_than: int | None, timeout: 
     """The error for a partition that got no leader in time."""
     wanted = "no leader" if other_than is None else f"no leader other than {other_than}"
     return TimeoutError(f"{wanted} was elected for partition {topic}-{partition} within {timeout:g} s")
-
-
-def _setting(value: object) -> str:
-    """The text of a setting's value, as in server.properties."""
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,13 +16,19 @@ Rule 3: this module imports internal packages into this process, which `import k
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .cluster_process import ClusterError, UnknownPartition
+from .operations import (
+    ClusterError,
+    PartitionOperations,
+    SharedOperations,
+    UnknownPartition,
+    check,
+    checked,
+)
 
 _T = TypeVar("_T")
 
@@ -43,7 +49,7 @@ def message(name: str) -> type[Any]:
     return vocabulary()[name]
 
 
-class SimulatedCluster:
+class SimulatedCluster(SharedOperations, PartitionOperations):
     """A context manager that runs brokers 0, 1, ... with simulated time, network, disks and ZooKeeper.
 
     `settings` are Kafka's broker settings, for all brokers. Traces are below `directory`, by default a temporary folder
@@ -59,12 +65,19 @@ class SimulatedCluster:
         seed: int = 0,
         directory: str | Path | None = None,
     ) -> None:
-        if brokers < 1:
-            raise ClusterError("A cluster needs at least one broker")
+        given = checked(
+            "SimulatedCluster",
+            {
+                "brokers": brokers,
+                "settings": settings,
+                "seed": seed,
+                "directory": "." if directory is None else directory,
+            },
+        )
         from actors.node.settings import SettingsError, fields_of
 
         try:
-            self._settings = fields_of({name: str(value) for name, value in (settings or {}).items()})
+            self._settings = fields_of(given["settings"] or {})
         except SettingsError as error:
             raise ClusterError("; ".join(error.messages)) from None
         self.brokers = brokers
@@ -103,6 +116,8 @@ class SimulatedCluster:
 
     def run(self, seconds: float) -> None:
         """Let this much virtual time pass, and process all events that fall into it."""
+        if seconds != 0:
+            check("run", seconds=seconds)
         self._cluster.run(seconds)
 
     def wait_for(self, condition: Callable[[], _T | None], timeout: float = PATIENCE) -> _T:
@@ -114,6 +129,7 @@ class SimulatedCluster:
         Raises:
             TimeoutError: After `timeout` seconds of virtual time.
         """
+        check("wait_for", condition=condition, timeout=timeout)
         found: _T | None = None
         seen = ""
 
@@ -138,6 +154,7 @@ class SimulatedCluster:
         Raises:
             TimeoutError: After `timeout` seconds of virtual time.
         """
+        check("wait_for_leader", other_than=other_than)
 
         def leaders() -> list[int]:
             leader = self.leader_of(topic, partition)
@@ -147,35 +164,47 @@ class SimulatedCluster:
 
     # -------------------------------------------------------------------------------------------------- operations
 
-    def create_topic(self, topic: str, partitions: int = 1, replication_factor: int | None = None) -> None:
-        """Create a topic, by default with up to three replicas, and wait for its leaders."""
-        from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+    def _ask(self, do: str, **arguments: object) -> Any:
+        from actors.node.memory_cluster import ZooKeeperView
+
+        sent = checked(do, arguments)
+        if not hasattr(self, "_cluster"):
+            raise ClusterError("the cluster is not running; use it in a `with` statement")
+        done = getattr(self, f"_{do}", None) or getattr(ZooKeeperView(self._cluster.zookeeper), do)
+        return done(**sent) if callable(done) else done
+
+    def _create_topic(
+        self, topic: str, partitions: int, replication_factor: int | None, config: Mapping[str, str] | None
+    ) -> None:
+        from actors.node.memory_cluster import ZooKeeperView
+        from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
 
         factor = min(3, self.brokers) if replication_factor is None else replication_factor
         controller = self.controller_id
         if controller is None:
             raise ClusterError("no controller is active")
-        answer = self.ask(controller, CreateTopicsRequest(5, (CreatableTopic(topic, partitions, factor),), 30_000))
+        configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
+        creatable = CreatableTopic(topic, partitions, factor, configs=configs)
+        answer = self.ask(controller, CreateTopicsRequest(5, (creatable,), 30_000))
         (created,) = answer.topics
         if created.error_code:
             raise ClusterError(f"topic {topic} was not created: {created.error_message} (error {created.error_code})")
+        view = ZooKeeperView(self._cluster.zookeeper)
         self._until(
-            lambda: all(self._leads(topic, n) for n in range(partitions)), f"not all partitions of {topic} got a leader"
+            lambda: all(view.has_leader(topic, n) for n in range(partitions)),
+            f"not all partitions of {topic} got a leader",
         )
 
-    def kill(self, broker_id: int) -> None:
-        """Stop a broker without a shutdown, as `kill -9` does. The others notice when its session expires."""
+    def _kill(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.kill(broker_id)
 
-    def stop_broker(self, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, which moves its leaderships to other brokers."""
+    def _stop_broker(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.leave(broker_id)
         self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
 
-    def start_broker(self, broker_id: int) -> None:
-        """Start a stopped or killed broker again with its disks, as soon as its last session has expired."""
+    def _start_broker(self, broker_id: int) -> None:
         self._check_exists(broker_id)
         if broker_id in self.live_brokers:
             raise ClusterError(f"broker {broker_id} is already running")
@@ -186,16 +215,14 @@ class SimulatedCluster:
         self._cluster.start(broker_id)
         self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
 
-    def expire_session(self, broker_id: int) -> None:
-        """Expire a broker's ZooKeeper session, and wait until the broker has registered in a new session."""
+    def _expire_session(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.expire(broker_id)
         self._until(
             lambda: self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id} did not register again"
         )
 
-    def partition_network(self, a: int, b: int) -> None:
-        """Cut the connection between two brokers in both directions until `heal_network`."""
+    def _partition_network(self, a: int, b: int) -> None:
         from actors.simulation.simulated_cluster import host_of
 
         self._check_exists(a)
@@ -206,17 +233,25 @@ class SimulatedCluster:
             self._cluster.cut(*pair)
             self._cut.append(pair)
 
-    def heal_network(self) -> None:
-        """Restore the connections between all brokers."""
+    def _heal_network(self) -> None:
         while self._cut:
             self._cluster.mend(*self._cut.pop())
+
+    def _live_brokers(self) -> list[int]:
+        return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
     def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
         """Send a request to a broker; return the response. Both are internal messages (`messages.requests` and others).
 
         Raises:
-            ClusterError: The broker does not respond.
+            ClusterError: The broker does not exist, does not respond, or does not know such a request.
         """
+        from messages.apis import API_BY_REQUEST
+
+        check("ask", timeout=timeout)
+        self._check_exists(broker_id)
+        if type(request) not in API_BY_REQUEST:
+            raise ClusterError(f"ask: request={request!r:.100} must be a request, such as MetadataRequest")
         answers: list[Any] = []
         self._cluster.ask(broker_id, request, answers.append, timeout)
         self._until(lambda: answers, f"broker {broker_id} did not respond")
@@ -224,47 +259,12 @@ class SimulatedCluster:
             raise ClusterError(f"broker {broker_id} did not respond to {type(request).__name__}")
         return answers[0]
 
-    # ------------------------------------------------------------------------------------------------------- state
-
-    @property
-    def controller_id(self) -> int | None:
-        """The controller's id, read from ZooKeeper; None if there is no controller."""
-        found = self._read("/controller")
-        return None if found is None else int(found["brokerid"])
-
-    @property
-    def live_brokers(self) -> list[int]:
-        """The ids of the running brokers."""
-        return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
-
-    def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        """Return the id of a partition's leader, read from ZooKeeper; None if it has no leader."""
-        leader = int(self._state(topic, partition)["leader"])
-        return None if leader < 0 else leader
-
-    def isr_of(self, topic: str, partition: int = 0) -> list[int]:
-        """Return the ids of a partition's in-sync replicas, read from ZooKeeper."""
-        return [int(id) for id in self._state(topic, partition)["isr"]]
-
-    def _state(self, topic: str, partition: int) -> Any:
-        found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
-        if found is None:
-            raise UnknownPartition(f"partition {topic}-{partition} does not exist or never had a leader")
-        return found
-
-    def _leads(self, topic: str, partition: int) -> bool:
-        found = self._read(f"/brokers/topics/{topic}/partitions/{partition}/state")
-        return found is not None and found["leader"] >= 0
-
-    def _read(self, path: str) -> Any:
-        data = self._cluster.zookeeper.read(path).data
-        return None if data is None else json.loads(data)
-
     def _is_ready(self, broker_id: int) -> bool:
         node = self._cluster.machines[broker_id].node
         return node is not None and node.ready is not None
 
     def _check_exists(self, broker_id: int) -> None:
+        check("SimulatedCluster", broker_id=broker_id)
         if not 0 <= broker_id < self.brokers:
             raise ClusterError(
                 f"broker {broker_id} does not exist; brokers: {', '.join(map(str, range(self.brokers)))}"

@@ -21,7 +21,7 @@ from actors.cli.app import COMMANDS
 from actors.core.config.broker_config import DYNAMIC, THREADS
 from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.node.settings_table import SETTINGS
-from actors.public import async_faults, asynchronous, cluster_process, fault_injection, kafka_cluster, simulated
+from actors.public import asynchronous, fault_injection, kafka_cluster, operations, simulated
 from actors.public import pytest_plugin as plugin
 from messages.vocabulary import VOCABULARY
 from tests.docs.markdown import wrap
@@ -197,10 +197,10 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("kafka_actors.fault_injection", fault_injection.FaultInjection),
     ("kafka_actors.fault_injection", fault_injection.Trigger),
     ("kafka_actors.fault_injection", fault_injection.InjectedFault),
-    ("kafka_actors.async_faults", async_faults.AsyncFaultInjection),
-    ("kafka_actors.async_faults", async_faults.AsyncInjectedFault),
-    ("kafka_actors", cluster_process.ClusterError),
-    ("kafka_actors", cluster_process.UnknownPartition),
+    ("kafka_actors.fault_injection", fault_injection.AsyncFaultInjection),
+    ("kafka_actors.fault_injection", fault_injection.AsyncInjectedFault),
+    ("kafka_actors", operations.ClusterError),
+    ("kafka_actors", operations.UnknownPartition),
 )
 FIXTURES = ("kafka_cluster", "kafka_cluster_module", "kafka_cluster_session", "kafka_cluster_options", "kafka_topics")
 
@@ -234,9 +234,12 @@ def _documents_its_arguments(kind: type) -> bool:
 
 
 def _members(kind: type) -> Iterator[tuple[str, Any]]:
-    for parent in reversed(kind.__mro__):
+    for parent in kind.__mro__:
         for name, member in vars(parent).items():
-            member = inspect.unwrap(getattr(member, "__func__", member)) if not isinstance(member, property) else member
+            if isinstance(member, operations.operation | operations.state):
+                member = getattr(kind, name)  # an asynchronous class makes coroutine functions of them
+            elif not isinstance(member, property):
+                member = inspect.unwrap(getattr(member, "__func__", member))
             public = not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
             if public and inspect.getdoc(member) and parent.__module__.startswith("actors.public"):
                 yield name, member

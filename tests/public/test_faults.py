@@ -214,7 +214,18 @@ def test_filters_choose_topic_partition_broker_and_client(cluster: KafkaCluster)
     cluster.faults.clear()
 
 
+@pytest.mark.parametrize("name", ["NOT_LEADER_OR_FOLLOWER", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED"])
+def test_an_error_may_be_given_by_its_name(cluster: KafkaCluster, name: str) -> None:
+    cluster.create_topic(name, replication_factor=1)
+    with cluster.faults.error("Produce", name, topic=name).once() as fault:
+        delivered(cluster, name, 1)
+        assert fault.hits == 1
+
+
 def test_what_cannot_be_injected_is_named(cluster: KafkaCluster) -> None:
+    for code, words in ((999, "unknown error code 999"), ("NOT_LEADER", "did you mean NOT_LEADER_OR_FOLLOWER")):
+        with pytest.raises(ClusterError, match=words):
+            cluster.faults.error("Produce", code).once()
     with pytest.raises(ClusterError, match=r"unknown API 'Producer'\. Use one of Add"):
         cluster.faults.error("Producer", 1).once()
     with pytest.raises(ClusterError, match="the cluster is not running"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.node.node import NodeActor
-from actors.public.cluster_process import ClusterError
+from actors.public import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
 from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
@@ -67,7 +67,7 @@ def test_a_run_in_virtual_time_is_repeatable_and_replays(tmp_path: Path) -> None
 
 
 def test_invalid_operations_are_errors() -> None:
-    with pytest.raises(ClusterError, match="at least one broker"):
+    with pytest.raises(ClusterError, match="brokers=0 must be an integer from 1"):
         SimulatedCluster(0)
     with pytest.raises(ClusterError, match="did you mean min"):
         SimulatedCluster(settings={"min.insync.replica": 2})
