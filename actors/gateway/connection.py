@@ -92,6 +92,12 @@ class Gateway(Protocol):
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
 
+    def has_turn(self, connection: Connection) -> bool:
+        """Return whether a connection with pipelined requests may begin one now.
+
+        If False, the gateway calls the connection's `take_turn` later.
+        """
+
 
 class _PendingResponse:
     """A pending request, or a response that waits until earlier responses are written."""
@@ -198,6 +204,10 @@ class Connection:
         """Handle new requests again, after all buffered responses were written to the socket."""
         self._release(Hold.DRAINING)
 
+    def take_turn(self) -> None:
+        """Begin requests: the connection had to wait for its turn."""
+        self._release(Hold.TURN)
+
     def pace(self) -> None:
         """After the gateway was paused or resumed, stop or resume handling new requests and reading the socket."""
         self._begin_next()
@@ -212,6 +222,9 @@ class Connection:
         self._beginning = True
         try:
             while self._is_free():
+                if self._stream.frames.are_pipelined and not self._gateway.has_turn(self):
+                    self._holds[Hold.TURN] = None
+                    break
                 frame = self._stream.frames.take()
                 if frame is None:
                     self._receive_more()

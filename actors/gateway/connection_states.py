@@ -40,3 +40,4 @@ class Hold(enum.Enum):
     THROTTLED = "the client has exceeded trace.client.bytes.per.second"
     DRAINING = "the client does not read its responses"
     MEMORY = "a large request waits for memory"
+    TURN = "the client has sent further requests already, and other clients are served first"

@@ -13,7 +13,11 @@ Rule 4: memory is bounded. While a peer does not read its responses, its connect
 Rule 5: if a node has several listeners, requests of controllers and brokers (`messages.apis`, `control`) are accepted
         only on the inter-broker listener and on the listener of control.plane.listener.name. On other listeners they
         are refused with code 31 and do not reach an actor.
-Rule 6: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
+Rule 6: while the actors are busy, a connection that has sent further requests already begins the next one only in its
+        turn. A client that waits for each response is therefore not held up by clients that do not. The actors are busy
+        if more messages wait for them than they handle in a turn of the loop, at most BUSY. Each turn of the loop
+        begins at least one of these requests.
+Rule 7: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
 
 Kafka: `SocketServer`.
 """
@@ -25,7 +29,7 @@ import errno
 import logging
 import os
 import socket
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import ClassVar
@@ -61,6 +65,8 @@ from messages.wire import RequestHeader
 _log = logging.getLogger("kafka_actors.listener")
 
 BACKLOG = 128
+ACCEPTED_AT_ONCE = 16
+"""Maximum number of connections accepted in a turn of the loop; each takes 0.1 ms, and then has bytes to read."""
 NO_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 1.0
 """Seconds without accepting after the system had no resources for a connection."""
@@ -71,6 +77,8 @@ Sending from the file takes half the CPU with records of 100 bytes, and a third 
 """
 TURN_SECONDS = 0.002
 """CPU seconds for large requests and responses in a turn of the loop."""
+BUSY = 64
+"""Maximum number of messages that wait for the actors when a pipelined request begins: some milliseconds of work."""
 GRAIN = 0.5
 """Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
@@ -92,6 +100,11 @@ class ListenerGateway:
         """The connections by id, in the order of their last activity."""
         self._grain = min(GRAIN, settings.connections_max_idle_ms / 20_000)
         self._accepted = 0
+        self._waiting: deque[Connection] = deque()
+        """Connections with pipelined requests, in the order of their turns (rule 6)."""
+        self._busy = BUSY
+        """Number of waiting messages from which on the actors are busy."""
+        self._giving_turns = self._gives_turn = False
         self._serving = False
         self.faults: RequestFaults | None = None
         """The faults that may be injected into requests; None if fault injection is disabled."""
@@ -229,7 +242,7 @@ class ListenerGateway:
     def _accept(self, listener: str, bound: socket.socket) -> None:
         """Accept waiting connections, up to the limit."""
         loop = asyncio.get_running_loop()
-        for _ in range(BACKLOG):
+        for _ in range(ACCEPTED_AT_ONCE):
             if not self._count.has_capacity(listener):
                 loop.remove_reader(bound)
                 self._full.add(listener)
@@ -315,6 +328,29 @@ class ListenerGateway:
                 self._timers["idle"] = loop.call_later(left, self._watch_idle)
                 return
             connection.abort()
+
+    def has_turn(self, connection: Connection) -> bool:
+        """Return whether a connection with pipelined requests may begin one now (rule 6); if not, it waits."""
+        if self._gives_turn or (self._base.queued < self._busy and (self._giving_turns or not self._waiting)):
+            self._gives_turn = False
+            return True
+        self._waiting.append(connection)
+        if len(self._waiting) == 1 and not self._giving_turns:
+            asyncio.get_running_loop().call_soon(self._give_turns)
+        return False
+
+    def _give_turns(self) -> None:
+        """Let waiting connections begin requests, until the actors are busy or the time of this turn is used up."""
+        began = self.bench.cpu()
+        self._busy = max(self._busy // 2, 1) if self._base.queued else min(2 * self._busy, BUSY)
+        self._giving_turns = self._gives_turn = True
+        while self._waiting and (self._gives_turn or self._base.queued < self._busy):
+            self._waiting.popleft().take_turn()
+            if self.bench.cpu() - began >= TURN_SECONDS:
+                break
+        self._giving_turns = self._gives_turn = False
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._give_turns)
 
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""

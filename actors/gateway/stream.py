@@ -89,6 +89,11 @@ class FrameBuffer:
         return self._need() > USUAL
 
     @property
+    def are_pipelined(self) -> bool:
+        """Whether bytes of a further frame follow the next frame."""
+        return 0 < self._need() < self._end - self._start
+
+    @property
     def is_refused(self) -> bool:
         """Whether the next frame has an invalid size: negative, or above the maximum."""
         return self._end - self._start >= _SIZE.size and not self._need()

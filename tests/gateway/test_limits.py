@@ -422,6 +422,32 @@ def test_a_frame_that_is_too_large_takes_no_memory_while_it_waits() -> None:
     run_with_gateway(scenario, queued_max_request_bytes=100_000)
 
 
+def test_clients_that_pipeline_do_not_hold_up_one_that_waits_for_its_responses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(listening, "BUSY", 5)
+    peers, pipelined = 60, b"".join(encode_request(ApiVersionsRequest(0), id, "x") for id in range(4))
+    modest = MetadataRequest(8, ("t",), False)
+
+    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
+        serve(gateway, base, seen)
+        clients = [await Client.of(gateway) for _ in range(peers + 1)]
+        await eventually(lambda: len(gateway._connections) == peers + 1)
+        gateway.pause()
+        for client in clients[:peers]:
+            client.writer.write(pipelined)
+        clients[peers].writer.write(encode_request(modest, 1, "x"))
+        await turns()
+        gateway.resume()
+        for client in clients[:peers]:
+            for id in range(4):
+                assert int.from_bytes((await client.frame())[:4], "big") == id
+        assert seen.index(modest) <= 5, "the requests that were begun before"
+        assert len(seen) == 4 * peers + 1 and not gateway._waiting
+
+    run_with_gateway(scenario)
+
+
 BAD = {
     "a size that cannot be": struct.pack(">ihh", 2**31 - 1, 0, 8),
     "a negative size": struct.pack(">ihh", -7, 0, 8),
