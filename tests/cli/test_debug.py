@@ -91,10 +91,8 @@ def test_causes_effects_and_explanations(folder: Path, cache: Path) -> None:
     change = next(each for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange")
     result = debugged(folder, cache, f"goto {change.seq}", "causes", "effects", "why partition pair-0", "help")
     assert result.exit_code == 0, result.output
-    assert (
-        f"node 2 {change.time:%H:%M:%S.%f} {change.seq} ZkBridgeActor.2 -> ControllerActor.17: BrokerChange"
-        in result.output
-    )
+    line = rf"node 2 {change.time:%H:%M:%S.%f} {change.seq} ZkBridgeActor\.\d+ -> ControllerActor\.\d+: BrokerChange"
+    assert re.search(line, result.output)
     assert f"... more: kafka-actors trace show --effects-of {change.seq}\n" in result.output
     assert "Which broker leads it, and why?\n" in result.output
     assert all(f"  {each.form} " in result.output for each in debug.COMMANDS.values())
@@ -126,10 +124,12 @@ def test_one_run_is_needed(folder: Path, cache: Path) -> None:
 
 
 def test_differences_between_two_moments(folder: Path) -> None:
-    result = replayed(folder, "--node", 2, "--diff", 1390, 1400)
+    event = next(each.seq for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange")
+    moments = ("--diff", event - 1, event + 1)
+    result = replayed(folder, "--node", 2, *moments)
     assert result.exit_code == 0, result.output
-    assert re.search(r"(?m)^ControllerActor\.17:_asked: \d+ -> \d+$", result.output)
-    one = replayed(folder, "--node", 2, "--diff", 1390, 1400, "--state", "ControllerActor")
+    assert re.search(r"(?m)^ControllerActor\.\d+:_asked: \d+ -> \d+$", result.output)
+    one = replayed(folder, "--node", 2, *moments, "--state", "ControllerActor")
     assert one.output and set(one.output.splitlines()) < set(result.output.splitlines())
     assert replayed(folder, "--node", 2, "--diff", 60, 60).output == ""
 
