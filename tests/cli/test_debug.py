@@ -124,8 +124,8 @@ def test_one_run_is_needed(folder: Path, cache: Path) -> None:
 
 
 def test_differences_between_two_moments(folder: Path) -> None:
-    event = next(each.seq for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange")
-    moments = ("--diff", event - 1, event + 1)
+    changes = [each.seq for each in open_trace(folder).select(node=2).deliveries() if each.message == "BrokerChange"]
+    moments = ("--diff", changes[-1] - 1, changes[-1] + 20)
     result = replayed(folder, "--node", 2, *moments)
     assert result.exit_code == 0, result.output
     assert re.search(r"(?m)^ControllerActor\.\d+:_asked: \d+ -> \d+$", result.output)
