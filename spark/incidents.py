@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from messages.trace.schema import STOPPED
 from spark.formatting import counted, duration, moment
+from spark.questions import INTERNAL
 from spark.results import Summary
 
 CLOSING_SECONDS = 60.0
@@ -340,7 +341,8 @@ def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> Iterator
 
 def _named(count: int, rows: Iterable[SimpleNamespace]) -> str:
     """Return the names of some partitions of these rows, and the number of the others."""
-    names = sorted({name for row in rows for name in row.examples.split(", ")})[:MOST_NAMES]
+    every = {name for row in rows for name in row.examples.split(", ")}
+    names = sorted(every, key=lambda name: (name.startswith(INTERNAL), name))[:MOST_NAMES]
     more = count - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
 

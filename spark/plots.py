@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 from spark.drawing import Area, Axis, Box, Chart, Lane, number_axis, time_axis
 from spark.formatting import counted, duration, moment
+from spark.questions import INTERNAL
 from spark.results import Summary
 from spark.timeline import COLOURS, colour
 
@@ -97,7 +98,7 @@ def leaders(summary: Summary) -> Chart:
     partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
     for change in summary["leadership"]:
         partitions.setdefault((change.topic, change.partition), []).append(change)
-    chosen = sorted(partitions, key=lambda key: (-len(partitions[key]), key))[:MOST]
+    chosen = sorted(partitions, key=lambda key: (key[0].startswith(INTERNAL), -len(partitions[key]), key))[:MOST]
     end, rows, legend = _end(summary), [], []
     for topic, partition in chosen:
         of = partitions[topic, partition]
@@ -113,26 +114,21 @@ def leaders(summary: Summary) -> Chart:
 
 
 def unavailable(summary: Summary) -> Chart:
-    """Draw the longest time (s) without a leader for each partition.
-
-    If more than MOST partitions lacked a leader, draw this time for each topic.
-    """
-    end, seconds = _end(summary), {}
+    """Draw the longest time (s) without a leader for each topic."""
+    end = _end(summary)
+    topics: dict[str, list[tuple[float, bool]]] = {}
     for row in summary["unavailable"]:
         longest, still = row.longest_s, row.since_at is not None
-        seconds[row.topic, row.partition] = max(longest, end - row.since_at) if still else longest, still
-    names: dict[str, list[tuple[float, bool]]] = {}
-    for (topic, partition), each in seconds.items():
-        names.setdefault(f"{topic}-{partition}" if len(seconds) <= MOST else topic, []).append(each)
-    ranked = sorted(names.items(), key=lambda item: (-max(item[1])[0], -len(item[1])))[:MOST]
+        seconds = max(longest, end - row.since_at) if still else longest
+        topics.setdefault(row.topic, []).append((seconds, still))
+    ranked = sorted(topics.items(), key=lambda item: (item[0].startswith(INTERNAL), -max(item[1])[0], -len(item[1])))
     rows = []
-    for name, of in ranked:
+    for topic, of in ranked[:MOST]:
         open_count, longest = sum(still for _, still in of), max(of)[0]
-        open_ = "" if not open_count else " (not over)" if len(of) == 1 else f" ({open_count:,} not over)"
-        words = f"{name}: {counted(len(of), 'partition')}, at most {duration(longest)}{open_}"
-        rows.append((words if len(seconds) > MOST else f"{name}{open_}", [(longest, "bad", words)]))
-    by = "topic" if len(seconds) > MOST else "partition"
-    return _bars(f"Longest time without a leader by {by}", rows, "seconds")
+        open_ = f" ({open_count:,} not over)" if open_count else ""
+        words = f"{topic}: {counted(len(of), 'partition')}, at most {duration(longest)}{open_}"
+        rows.append((words, [(longest, "bad", words)]))
+    return _bars("Longest time without a leader by topic", rows, "seconds")
 
 
 def queues(summary: Summary) -> Chart:

@@ -25,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import address_of, cluster_options, zookeeper
 from actors.core.controller.gauges import FAILED_EVENTS
+from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages.ask import Question
 from messages.cluster import NO_LEADER, Broker, TopicPartition
 from messages.zookeeper import (
@@ -238,8 +239,12 @@ def _partitions(
             online += 1
             if len(state.isr) < len(assigned[partition]):
                 under_replicated.append(partition)
-    found = PartitionStateCounts(online, tuple(offline), tuple(new), tuple(under_replicated))
-    return found, assignments.unreadable
+    named = (tuple(sorted(each, key=_user_topics_first)) for each in (offline, new, under_replicated))
+    return PartitionStateCounts(online, *named), assignments.unreadable
+
+
+def _user_topics_first(partition: TopicPartition) -> tuple[bool, TopicPartition]:
+    return partition.topic in INTERNAL_TOPICS, partition
 
 
 # ------------------------------------------------------------------------------------------------ metrics

@@ -20,6 +20,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
+from spark.questions import INTERNAL
 from spark.questions.controller import CONTROLLER, sent
 
 BEING_DELETED = -2
@@ -280,9 +281,15 @@ def out_of_isr(states: DataFrame, changes: DataFrame, delivered: DataFrame) -> D
 
 
 def examples() -> Column:
-    """Return the names of a group's first EXAMPLES partitions."""
-    names = f.sort_array(f.collect_set(f.concat_ws("-", "topic", "partition")))
-    return f.array_join(f.slice(names, 1, EXAMPLES), ", ").alias("examples")
+    """Return the names of a group's first EXAMPLES partitions; internal topics are last."""
+    name = f.concat_ws("-", "topic", "partition").alias("name")
+    named = f.slice(f.sort_array(f.collect_set(f.struct(is_internal().alias("internal"), name))), 1, EXAMPLES)
+    return f.array_join(named.getField("name"), ", ").alias("examples")
+
+
+def is_internal() -> Column:
+    """Return whether the topic is one of Kafka's own."""
+    return f.col("topic").startswith(INTERNAL)
 
 
 def _moment(column: str) -> Column:
@@ -348,7 +355,8 @@ def leadership(changes: DataFrame) -> DataFrame:
 def unavailability(outages: DataFrame) -> DataFrame:
     """List the partitions that had no leader at some time.
 
-    Partitions that still have no leader come first. Within both groups, the order is `seconds`, descending.
+    Internal topics come last. Of the others, partitions that still have no leader come first. Within each group, the
+    order is `seconds`, descending.
 
     Args:
         outages: As `outages` returns them.
@@ -368,5 +376,5 @@ def unavailability(outages: DataFrame) -> DataFrame:
             f.max(f.col("over_at").isNull()).alias("still_leaderless"),
             f.min(f.when(f.col("over_at").isNull(), f.col("died_at"))).alias("since_at"),
         )
-        .orderBy(f.desc("still_leaderless"), f.desc("seconds"), "topic", "partition")
+        .orderBy(is_internal(), f.desc("still_leaderless"), f.desc("seconds"), "topic", "partition")
     )

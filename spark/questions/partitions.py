@@ -7,6 +7,7 @@ from pyspark.sql import functions as f
 
 from spark.questions.chains import given
 from spark.questions.controller import sent
+from spark.questions.failovers import is_internal
 
 
 def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
@@ -19,7 +20,7 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
 
     Returns:
         topic, partition, shrunk, grown, shrunk_by_controller (because a broker died or left, or a reassignment removed
-        a replica), first_at, last_at; most changes first.
+        a replica), first_at, last_at; internal topics last, most changes first.
     """
     led = delivered.where(f.col("type") == "ChangeIsr")
     by_leader = led.select("at", "items", f.explode("states").alias("state")).select(
@@ -47,7 +48,7 @@ def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
             f.max("at").alias("last_at"),
         )
     )
-    return grouped.orderBy(f.desc("shrunk"), f.desc("grown"), "topic", "partition")
+    return grouped.orderBy(is_internal(), f.desc("shrunk"), f.desc("grown"), "topic", "partition")
 
 
 def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:

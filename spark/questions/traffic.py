@@ -7,6 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
+from spark.questions.failovers import is_internal
 from spark.questions.handling import percentile
 
 ASKED = ("StoreRead", "StoreWrite", "StoreArm")
@@ -86,8 +87,8 @@ def records(delivered: DataFrame) -> DataFrame:
 
     Returns:
         topic, partition, node, batches, records, bytes (produced), read_bytes (to consumers and followers), share (of
-        all bytes produced), seconds (from the first batch to the last), records_per_s; most bytes first, so that hot
-        partitions and brokers come first.
+        all bytes produced), seconds (from the first batch to the last), records_per_s; internal topics last, most bytes
+        first, so that hot partitions and brokers come first.
     """
     moved = delivered.where(f.col("type").isin("AppendBatches", "LogRead"))
     state = f.element_at("states", 1)
@@ -106,4 +107,6 @@ def records(delivered: DataFrame) -> DataFrame:
     rate = f.when(f.col("seconds") > 0, f.col("records") / f.col("seconds"))
     shown = busy.withColumn("share", share).withColumn("records_per_s", rate)
     columns = ("topic", "partition", "node", "batches", "records", "bytes", "read_bytes", "share", "seconds")
-    return shown.select(*columns, "records_per_s").orderBy(f.desc("bytes"), f.desc("read_bytes"), "topic", "partition")
+    return shown.select(*columns, "records_per_s").orderBy(
+        is_internal(), f.desc("bytes"), f.desc("read_bytes"), "topic", "partition"
+    )

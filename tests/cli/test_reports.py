@@ -270,12 +270,16 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         register(ask, 1, 1)
         replicas = ReplicaAssignment((0, 1))
         ask(CreateTopic(TopicAssignment("t", tuple(PartitionAssignment(n, replicas) for n in range(5)))))
+        internal = (PartitionAssignment(0, replicas),)
+        ask(CreateTopic(TopicAssignment("__consumer_offsets", internal)))
         elected = ask(Elect(1, 0))
         led = {0: (0, (0, 1)), 1: (0, (0,)), 2: (-1, (1,)), 3: (7, (7,))}
         states = tuple(
             Leadership(TopicPartition("t", n), LeaderIsrAndControllerEpoch(leader, 0, isr, 1))
             for n, (leader, isr) in led.items()
         )
+        lost = LeaderIsrAndControllerEpoch(-1, 0, (1,), 1)
+        states += (Leadership(TopicPartition("__consumer_offsets", 0), lost),)
         ask(CreatePartitionStates(states, elected.epoch_zk_version))
         ask(RequestTopicDeletion("t"))
         assert run(["status", "--zookeeper", "memory", "--json"]) == 1
@@ -284,11 +288,11 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         out = capsys.readouterr().out
         said = shown(capsys)
     assert out.startswith(
-        "Health: bad: offline partitions: 2; not yet led: 1; under-replicated: 1; node 0: the disk is full; "
+        "Health: bad: offline partitions: 3; not yet led: 1; under-replicated: 1; node 0: the disk is full; "
         "node 0 cannot handle TopicChange (raised 3x)\n"
-        "Controller: node 1, controller epoch 1\nTopics: 1, 1 to delete\n"
-        "Partitions: online 2, offline 2, under-replicated 1, not yet led 1\n"
-        "Offline: t-2, t-3\nUnder-replicated: t-1\n"
+        "Controller: node 1, controller epoch 1\nTopics: 2, 1 to delete\n"
+        "Partitions: online 2, offline 3, under-replicated 1, not yet led 1\n"
+        "Offline: t-2, t-3, __consumer_offsets-0\nUnder-replicated: t-1\n"
     )
     assert "PLAINTEXT://127.0.0.1:9093 │ rack-1" in out
     assert "broker epoch" in out
@@ -298,7 +302,7 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     assert (said["health"], said["controller"], said["epoch"]) == ("bad", 1, 1)
     assert said["partitions"] == {
         "online": 2,
-        "offline": ["t-2", "t-3"],
+        "offline": ["t-2", "t-3", "__consumer_offsets-0"],
         "new": ["t-4"],
         "under_replicated": ["t-1"],
     }

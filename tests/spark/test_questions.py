@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.questions import traffic
+from spark.questions import failovers, traffic
 from spark.results import Summary
 from spark.section_names import TITLES
 from spark.source import SCHEMA
@@ -50,6 +50,14 @@ def test_records(day: Summary) -> None:
     columns = ("topic", "partition", "batches", "records", "bytes", "read_bytes", "records_per_s")
     assert rows(day, "records", *columns) == [("t", 0, 2, 30, 3000, 500, 30), ("t", 1, 1, 1, 1000, 0, None)]
     assert [row.share for row in day["records"]] == [0.75, 0.25]
+
+
+def test_users_topics_come_before_internal_topics(session: SparkSession) -> None:
+    outages = [(None, topic, n, 0.0, over) for topic, over in (("__x", 9.0), ("t", 1.0), ("u", 2.0)) for n in range(2)]
+    lost = session.createDataFrame(outages, "broker int, topic string, partition int, died_at double, over_at double")
+    assert [row.topic for row in failovers.unavailability(lost).collect()] == ["u", "u", "t", "t", "__x", "__x"]
+    [group] = failovers.leaderless(lost.withColumn("over_at", lost.died_at)).collect()
+    assert group.examples == "t-0, t-1, u-0, u-1, __x-0"
 
 
 def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None:

@@ -166,10 +166,15 @@ def test_a_chain_is_drawn_in_its_steps_to_the_last_order() -> None:
     assert ends == [0.5, 20.5, 20.75, 23.75, 32.75]
 
 
-def test_many_partitions_without_a_leader_are_shown_by_topic() -> None:
-    assert [lane.label for lane in FIGURES["unavailable"](incident(2, still=1)).lanes] == [
-        "<b>t-1 (not over)",
-        "<b>t-0",
+def test_each_topic_without_a_leader_has_one_bar_and_users_topics_come_first() -> None:
+    columns = "topic partition windows seconds longest_s still_leaderless since_at"
+    rows = [("__consumer_offsets", n, 1, 9.0, 9.0, False, None) for n in range(3)]
+    rows += [(topic, n, 1, 2.0 + n, 2.0 + n, False, None) for topic in ("a", "b") for n in range(2)]
+    summary = Summary({"unavailable": results(columns, *rows)}, 0, ())
+    assert [lane.label for lane in FIGURES["unavailable"](summary).lanes] == [
+        "a: 2 partitions, at most 3 s",
+        "b: 2 partitions, at most 3 s",
+        "__consumer_offsets: 3 partitions, at most 9 s",
     ]
     (lane,) = FIGURES["unavailable"](incident(1000, still=12)).lanes
     assert lane.label == "<b>t: 1,000 partitions, at most 51 s (12 not over)"
