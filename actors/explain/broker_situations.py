@@ -126,7 +126,11 @@ def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
+    """Find the end of the last term. The end of a killed process counts only if another node noticed it."""
     end = end_of_term(facts, facts.elected[-1]) if facts.elected else None
+    if end is not None and "killed" in end.why:
+        noticed = [each for each in facts.deleted_controllers if each.place.node != end.broker]
+        end = end if noticed and noticed[-1].place > end.place else None
     return None if end is None else Seen(end, {"broker": end.broker}, end.place.at)
 
 

@@ -238,6 +238,14 @@ def test_a_broker_that_runs_again_is_not_to_be_started(tmp_path: Path) -> None:
         assert f"broker {follower}" in verdict and not START.search(verdict), verdict
 
 
+def test_a_recording_that_ends_with_all_processes_has_a_controller(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        running.run(5.0)
+        controller = running.controller_id
+    verdict = why(tmp_path, "controller").verdict
+    assert f"broker {controller}" in verdict and "no controller" not in verdict, verdict
+
+
 def test_a_killed_broker_is_to_be_started(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
