@@ -29,6 +29,9 @@ KINDS = (ERROR, DELAY, DISCONNECT, LOSE_RESPONSE, BLACKHOLE, THROTTLE)
 
 FILTERS = ("topic", "partition", "broker", "client_id")
 
+OBSERVER = "kafka_actors.observer"
+"""The client id of the requests by which a report reads the cluster. No fault affects them."""
+
 APIS = {api.name for api in API_BY_REQUEST.values()}
 
 
@@ -71,6 +74,8 @@ class RequestFault:
 
     def fires(self, broker: int, client_id: str, request: Message) -> bool:
         """Return whether to inject the fault into this request. Counts the request."""
+        if client_id == OBSERVER:
+            return False
         if API_BY_REQUEST[type(request)].name != self.api or self.broker not in (None, broker):
             return False
         if self.client_id not in (None, client_id) or not self._names(request):
@@ -79,6 +84,11 @@ class RequestFault:
         hit = self.first <= self.calls <= self.last and self._random.random() < self.probability
         self.hits += hit
         return hit
+
+    @property
+    def over(self) -> bool:
+        """Whether the fault can affect no more requests."""
+        return self.calls >= self.last
 
     def __str__(self) -> str:
         filters = [f"{name}={getattr(self, name)}" for name in FILTERS if getattr(self, name) is not None]

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
-from actors.gateway.request_faults import FaultError, RequestFault, RequestFaults
+from actors.gateway.request_faults import OBSERVER, FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
 from actors.node.free_ports import HOST, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
@@ -40,8 +40,15 @@ from messages.admin_requests import (
     DeleteTopicsResponse,
 )
 from messages.cluster import Endpoint, TopicPartition
+from messages.data_requests import LATEST, NO_REPLICA, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.error_names import name_of
+from messages.group_requests import (
+    ListGroupsRequest,
+    ListGroupsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
 from messages.requests import MetadataRequest, MetadataResponse
@@ -53,10 +60,13 @@ from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 _log = logging.getLogger("kafka_actors.process")
 
 PATIENCE = 30.0
+OBSERVATION = 2.0
+"""Seconds in which a broker must respond to a request of a report."""
 GLANCE = 0.002
 """Initial seconds between two checks. They grow to a tenth of a second."""
 CLIENT = "kafka_actors.kafka_cluster"
 METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
+LIST_OFFSETS_VERSION, LIST_GROUPS_VERSION, OFFSET_FETCH_VERSION = 5, 3, 5
 
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -562,6 +572,22 @@ class MemoryCluster(ZooKeeperView):
         for fault in self._faults.values():
             await self._remove(fault)
 
+    @property
+    def in_effect(self) -> list[str]:
+        """What is broken now: injected faults, cut connections, and brokers that do not run."""
+        faults: list[RequestFault | NodeFault] = [fault for fault in self._request_faults.active if not fault.over]
+        faults += [fault for fault in self._node_faults.active if fault.kind not in (PAUSE, SESSION_EXPIRY)]
+        return [
+            *(f"{fault}, {fault.hits} affected" for fault in faults),
+            *(f"no network between brokers {a} and {b}" for a, b in sorted(sorted(pair) for pair in self._cut)),
+            *(f"broker {id} is paused" for id in sorted(self._paused)),
+            *(
+                f"broker {id} is not running" + (f": {self._failed[id]}" if id in self._failed else "")
+                for id in range(len(self._places))
+                if id not in self._members
+            ),
+        ]
+
     def faults_never_met(self) -> list[str]:
         """Return the descriptions of faults without hits."""
         return [str(fault) for fault in self._faults.values() if not fault.hits]
@@ -592,18 +618,55 @@ class MemoryCluster(ZooKeeperView):
         return [id for id in self.live_brokers if id not in self._paused]
 
     def sight(self) -> dict[str, Any]:
-        """Return the controller, the running nodes, all topics, and the partitions that no running node leads."""
+        """Return the controller, the running nodes, all topics, the partitions without a leader, and what is broken."""
         return {
             "controller_id": self.controller_id,
             "live_brokers": self.live_brokers,
             "topics": self.all_topics,
             "offline_partitions": [
-                f"{topic}-{number}"
-                for topic in self.all_topics
-                for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
-                if not self.has_leader(topic, int(number), self._members)
+                str(each) for each in self._partitions() if not self.has_leader(*each, self._members)
             ],
+            "in_effect": self.in_effect,
         }
+
+    def _partitions(self) -> list[TopicPartition]:
+        """Return all partitions in ZooKeeper; those of internal topics are last."""
+        return [
+            TopicPartition(topic, int(number))
+            for topic in sorted(self.all_topics, key=lambda topic: (topic not in self.topics, topic))
+            for number in json.loads(self._zookeeper.read(paths.topic(topic)).data or "{}").get("partitions", ())
+        ]
+
+    async def offsets(self) -> dict[str, Any]:
+        """Return the offsets of the partitions of users' topics, as leaders and groups' coordinators report them.
+
+        Each has `end`, its high watermark (None if unknown), and `committed`, the committed offset of each group. A
+        broker that does not respond within OBSERVATION seconds is left out.
+        """
+        mine = [each for each in self._partitions() if each.topic in self.topics]
+        found: dict[str, Any] = {str(partition): {"end": None, "committed": {}} for partition in mine}
+        leaders = {each: self.leader_of(*each) for each in mine if self.has_leader(*each, self._members)}
+
+        async def read(id: int) -> None:
+            async def ask(request: Message) -> Message:
+                return await self._response_to(id, request, OBSERVER, OBSERVATION)
+
+            led = tuple(OffsetQuery(partition, LATEST) for partition, leader in leaders.items() if leader == id)
+            listed = await ask(ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, led))
+            if not isinstance(listed, ListOffsetsResponse):
+                return
+            for end in listed.partitions:
+                if end.error_code == NONE:
+                    found[str(end.partition)]["end"] = end.offset
+            groups = await ask(ListGroupsRequest(LIST_GROUPS_VERSION))
+            for group in groups.groups if isinstance(groups, ListGroupsResponse) else ():
+                fetched = await ask(OffsetFetchRequest(OFFSET_FETCH_VERSION, group.group_id, None))
+                for each in fetched.partitions if isinstance(fetched, OffsetFetchResponse) else ():
+                    if each.partition in mine:
+                        found[str(each.partition)]["committed"][group.group_id] = each.committed_offset
+
+        await asyncio.gather(*map(read, self._responsive))
+        return found
 
     def _check_exists(self, id: int) -> None:
         """Raise ClusterError if no node has this id."""
@@ -655,12 +718,12 @@ class MemoryCluster(ZooKeeperView):
         response = await self._response_to(id, MetadataRequest(METADATA_VERSION, topics, False))
         return response if isinstance(response, MetadataResponse) else None
 
-    async def _response_to(self, id: int, request: Message) -> Message:
+    async def _response_to(self, id: int, request: Message, client: str = CLIENT, seconds: float = PATIENCE) -> Message:
         """Return a node's response to a client's request."""
         node = self._member(id).node
         endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)
-        transmit = Transmit(CLIENT, endpoint, 1, CLIENT, request, PATIENCE)
-        outcome = await node.base.request(node.network.address, transmit, PATIENCE)
+        transmit = Transmit(client, endpoint, 1, client, request, seconds)
+        outcome = await node.base.request(node.network.address, transmit, seconds)
         return outcome.response if isinstance(outcome, Received) else outcome
 
     async def _until(self, good: Callable[[], object], otherwise: str, nodes: Iterable[int] = ()) -> None:

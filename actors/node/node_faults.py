@@ -114,7 +114,7 @@ class NodeFaults:
     def __init__(self, hold_up: Callable[[int, float], None], report: Callable[[NodeFault, str], None]) -> None:
         self._hold_up = hold_up
         self._report = report
-        self._active: list[NodeFault] = []
+        self.active: list[NodeFault] = []
         self._machines: dict[int, tuple[_Disks, _WallClock]] = {}
 
     def clock(self, id: int, log_dirs: tuple[str, ...]) -> TimeAdapter:
@@ -136,14 +136,14 @@ class NodeFaults:
 
     def inject(self, fault: NodeFault) -> None:
         """Inject a fault."""
-        self._active.append(fault)
+        self.active.append(fault)
         self._report(fault, INJECTED)
         self._set(fault.broker)
 
     def remove(self, fault: NodeFault) -> None:
         """Remove a fault, if it is active."""
-        if fault in self._active:
-            self._active.remove(fault)
+        if fault in self.active:
+            self.active.remove(fault)
             self._set(fault.broker)
             fault.removed.set()
             self._report(fault, REMOVED)
@@ -153,7 +153,7 @@ class NodeFaults:
         return next(
             (
                 fault
-                for fault in self._active
+                for fault in self.active
                 if fault.kind == MUTE and fault.broker == sender != receiver and fault.to in (None, receiver)
             ),
             None,
@@ -172,12 +172,12 @@ class NodeFaults:
             self._report(fault, MET)
 
     def _meet(self, id: int, kind: str) -> None:
-        for fault in self._active:
+        for fault in self.active:
             if fault.broker == id and fault.kind == kind:
                 self.hit(fault)
 
     def _set(self, id: int) -> None:
         """Apply the active faults of a node to its disks and clock."""
-        faults = [fault for fault in self._active if fault.broker == id]
+        faults = [fault for fault in self.active if fault.broker == id]
         for part in self._machines.get(id, ()):
             part.set(faults)

@@ -11,8 +11,7 @@ import operator
 import subprocess
 import time
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -38,9 +37,11 @@ __all__ = ["ClusterError", "KafkaCluster", "NetworkPartition", "UnknownPartition
 ANY_ADDRESS = ("", "0.0.0.0", "::")
 LOOK_SECONDS = 0.01
 LOG_LINES = 20
-"""Lines of the brokers' log in a diagnosis."""
+"""Lines of the brokers' log in a diagnosis; equal lines count as one."""
 ERROR_LINES = 10
 """Maximum number of earlier ERROR lines in a diagnosis."""
+OFFSET_LINES = 20
+"""Maximum number of partitions whose offsets a diagnosis shows."""
 EXPLAINED = 3
 """Maximum number of partitions that a diagnosis explains."""
 EXPLAIN_SECONDS = 20.0
@@ -233,30 +234,54 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         """Describe what happened in the cluster, for a test's report.
 
         Returns:
-            The last lines of the brokers' log and the last errors before them; the output of `kafka-actors why
-            cluster`, such as elections and rejected requests; while the cluster runs, the output of `kafka-actors why
-            partition` for partitions without a running leader; and the paths of trace and log.
+            While the cluster runs, what is broken: injected faults, cut connections, and brokers that do not run; the
+            output of `kafka-actors why cluster`, such as elections and rejected requests; while the cluster runs, the
+            output of `kafka-actors why partition` for partitions without a running leader, and the end offsets and
+            committed offsets; the last lines of the brokers' log and the last errors before them; and the paths of
+            trace and log.
         """
+        parts, running = [], self._process is not None
         try:
-            lines = self.log_file.read_text(errors="replace").splitlines()
-        except OSError:
-            lines = []
-        errors = [line for line in lines[:-LOG_LINES] if " ERROR " in line]
-        parts = [f"earlier errors in {self.log_file} ({len(errors)} lines):", *errors[-ERROR_LINES:]] if errors else []
-        parts += [f"the last lines of {self.log_file}:", *(lines[-LOG_LINES:] or ["(it is empty)"])]
-        with suppress(ClusterError):  # raised if the cluster or its process has ended: then the traces are complete
-            self._ask("flush_traces")
-        parts += self._explained("cluster")
-        if self._process is not None:
-            parts += self._offline()
-        return "\n".join([*parts, self.whereabouts])
+            if running:
+                sight = self._ask("sight")
+                parts += [f"in effect: {fault}" for fault in sight["in_effect"]]
+                self._ask("flush_traces")
+            parts += self._explained("cluster")
+            if running:
+                parts += [*self._offline(sight["offline_partitions"]), *self._offsets()]
+        except ClusterError as error:  # the process has ended, so the traces are complete
+            parts += [f"the cluster's state cannot be read: {error}", *self._explained("cluster")]
+        return "\n".join([*parts, *self._log_lines(), self.whereabouts])
 
-    def _offline(self) -> list[str]:
-        """The output of `kafka-actors why partition` for partitions that no running broker leads."""
+    def _log_lines(self) -> list[str]:
+        """The last lines of the brokers' log, and the last errors before them. Equal lines are printed once."""
         try:
-            offline = self._ask("sight")["offline_partitions"]
-        except ClusterError as error:
-            return [f"the cluster's state cannot be read: {error}"]
+            text = self.log_file.read_text(errors="replace")
+        except OSError:
+            text = ""
+        counts: dict[str, tuple[str, int]] = {}
+        for line in text.splitlines():
+            words = line.partition("] ")[2] if line.startswith("[") else line
+            _, count = counts.pop(words, ("", 0))
+            counts[words] = line, count + 1
+        lines = [f"{line} (x {count})" if count > 1 else line for line, count in counts.values()]
+        errors = [line for line in lines[:-LOG_LINES] if " ERROR " in line]
+        earlier = [f"earlier errors in {self.log_file} ({len(errors)} different):", *errors[-ERROR_LINES:]]
+        last = [f"the last lines of {self.log_file}:", *(lines[-LOG_LINES:] or ["(it is empty)"])]
+        return [*(earlier if errors else []), *last]
+
+    def _offsets(self) -> list[str]:
+        """The end offsets of partitions, and the offsets that groups committed."""
+        lines = []
+        for partition, found in self._ask("offsets").items():
+            committed = [f"group {group} committed {offset}" for group, offset in found["committed"].items()]
+            end = "the end offset is unknown" if found["end"] is None else f"end offset {found['end']}"
+            lines.append(f"  {partition}: {', '.join([end, *committed])}")
+        more = [f"  and {len(lines) - OFFSET_LINES} more"] if len(lines) > OFFSET_LINES else []
+        return ["offsets:", *lines[:OFFSET_LINES], *more] if lines else []
+
+    def _offline(self, offline: Sequence[str]) -> list[str]:
+        """The output of `kafka-actors why partition` for partitions that no running broker leads."""
         lines: list[str] = []
         for partition in offline[:EXPLAINED]:
             lines += [f"no running broker leads {partition}:", *self._explained("partition", partition)]

@@ -390,7 +390,7 @@ class ClusterOperations(SharedOperations):
 
 
 OPERATIONS = (
-    *("start", "stop", "sight", "state_of", "partition_network", "heal_network", "flush_traces"),
+    *("start", "stop", "sight", "offsets", "state_of", "partition_network", "heal_network", "flush_traces"),
     *("inject_fault", "fault", "remove_fault", "clear_faults", "faults_never_met"),
     *(name for kind in (SharedOperations, ClusterOperations) for name in vars(kind) if not name.startswith("_")),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
@@ -341,6 +341,40 @@ def test_a_diagnosis_has_all_that_the_brokers_handled_before_it(monkeypatch: pyt
             cluster.create_topic(f"t{n}")
             recorded.append(cluster.diagnosis().split().count("TopicChange"))
     assert recorded == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.filterwarnings("ignore:these injected faults were never met")
+def test_a_diagnosis_begins_with_what_is_broken_and_ends_with_the_log() -> None:
+    """Faults of the requests that a report needs do not stop the report. Internal topics come last."""
+    with KafkaCluster(2, session_timeout=0.3) as cluster:
+        cluster.create_topic("orders", replication_factor=1)
+        cluster.create_topic("unread")
+        send(cluster, "orders", ["a", "b", "c"])
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers"})
+        consumer.commit(offsets=[TopicPartition("orders", 0, 2)], asynchronous=False)
+        consumer.close()
+        for api in ("ListOffsets", "ListGroups", "OffsetFetch"):
+            cluster.faults.blackhole(api).every_time()
+        with cluster.partition_network(0, 1):
+            cluster.faults.error("Produce", 6, topic="orders").once()
+            sound = cluster.diagnosis()
+        cluster.pause(1 - cluster.controller_id)
+        with cluster.log_file.open("a") as log:
+            log.writelines(f"[2026-11-29 04:00:{second},000] ERROR the same (kafka)\n" for second in range(10, 40))
+        paused = cluster.diagnosis()
+    begin, _, rest = sound.partition("\n  ")
+    assert [line.partition(" (")[0] for line in begin.splitlines()] == [
+        *(f"in effect: blackhole {api}" for api in ("ListOffsets", "ListGroups", "OffsetFetch")),
+        "in effect: error Produce",
+        "in effect: no network between brokers 0 and 1",
+    ]
+    assert "orders-0: end offset 3, group readers committed 2" in rest
+    assert "unread-0: end offset 0\n" in rest
+    assert "__consumer_offsets" not in rest.partition("offsets:\n")[2].partition("the last lines of")[0]
+    places = [rest.index(words) for words in ("What happened?", "offsets:\n", "the last lines of", cluster.whereabouts)]
+    assert places == sorted(places) and "--until" not in sound.replace(cluster.whereabouts, "")
+    assert "no network" not in paused and "is paused" in paused.splitlines()[4]
+    assert paused.count("ERROR the same") == 1 and "ERROR the same (kafka) (x 30)\n" in paused
 
 
 def test_the_record_is_kept_where_something_failed_and_replays() -> None:
