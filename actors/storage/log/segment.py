@@ -335,12 +335,13 @@ class Segment:
     def _has_end(self, place: BatchPosition) -> bool:
         """Return whether the last offset of a batch is plausible: the log ends after it.
 
-        The checksum is only needed if the records are fewer than the offsets, as they are in a compacted topic.
+        The checksum is only needed if unreadable bytes follow, because the batch's length may be wrong, or if the
+        records are fewer than the offsets, as they are in a compacted topic.
         """
         position, header = place
         if not self.base_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
             return False
-        if header.record_count == header.last_offset_delta + 1:
+        if header.record_count == header.last_offset_delta + 1 and place.end == self.size:
             return True
         return has_valid_crc(self._pread(position, header.size), 0, header)
 
