@@ -480,7 +480,7 @@ MUTANTS = (
         "controller is not notified of a lost log directory",
         "broker.md 2.3",
         "actors.broker.log_dirs:LogDirs.fail",
-        "self._hosted.send(self._hosted.start.bridge, Ask(UNAWAITED, NotifyLogDirFailure(broker_id)))",
+        "self.report()",
         "pass",
         MANAGER_TESTS,
         needs=("seed 20",),
