@@ -25,6 +25,7 @@ from actors.simulation.actions import (
     ABSENT,
     ADMIN,
     FAULTS,
+    FLIPS,
     GROUPS,
     NAMED,
     PRODUCERS,
@@ -66,6 +67,7 @@ PARTS = {
     STALE: "requests with old epochs",
     PRODUCERS: "idempotent producers",
     TRANSACTIONS: "transactional producers",
+    FLIPS: "bits of committed records flip on a disk while its node is down",
 }
 """Value of --faults -> what it adds to the runs."""
 

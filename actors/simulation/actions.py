@@ -78,7 +78,10 @@ PRODUCERS = "producers"
 TRANSACTIONS = "transactions"
 """Transactional producers and a worker, in runs with records; included if requested by name or with `all`."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS)
+FLIPS = "flips"
+"""Bits that flip on a disk while its node is down; included if requested by name or with `all`."""
+
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS)
 """The groups of actions beside the faults; `all` includes them."""
 
 Replicas = tuple[tuple[int, ...], ...]
@@ -784,6 +787,23 @@ def _crash(cluster: Cluster, node: str) -> None:
     cluster.kill(int(node), power=True)
 
 
+def _flip(cluster: Cluster, node: str) -> None:
+    """Kill a node, and flip a bit of a committed record on its disks. `_start` starts the node again."""
+    cluster.kill(int(node))
+    cluster.flip(int(node))
+
+
+def _flip_after_stop(cluster: Cluster, node: str) -> None:
+    """Stop a node with a controlled shutdown. `_flip_and_start` flips a bit, and starts the node again."""
+    cluster.leave(int(node))
+
+
+def _flip_and_start(cluster: Cluster, node: str) -> None:
+    """Flip a bit of a committed record on the disks of a node that has stopped, and start the node."""
+    cluster.flip(int(node))
+    cluster.start(int(node))
+
+
 def _lose(cluster: Cluster, node: str) -> None:
     """Keep a node stopped or suspended for the rest of the run."""
     cluster.machines[int(node)].is_lost = True
@@ -1094,6 +1114,8 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("break", "disk", 2, _choose_disk, _break, _repair, SHORT, _never_repair),
     ActionKind("clog", "disk", 2, _choose_disk, _clog, _clear, SHORT),
     ActionKind("crash", "disk", 2, _one, _crash, _start, SHORT),
+    ActionKind("flip", FLIPS, 4, _one, _flip, _start, SHORT),
+    ActionKind("flip-after-stop", FLIPS, 4, _one, _flip_after_stop, _flip_and_start, (5.0, 20.0)),
     ActionKind("slow", "slow", 6, _choose_delay, _delay, _hurry, SHORT),
     ActionKind("lag", "slow", 4, _choose_lag, _lag, _catch_up, SHORT),
     ActionKind("starve", "slow", 3, _choose_pace, _starve, _feed, SHORT),

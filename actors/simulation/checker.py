@@ -21,6 +21,7 @@ from actors.coordinator.group import GroupActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, AdapterCall, Delivery
 from actors.simulation.exchanges import Exchanges, ResponseSent
+from actors.simulation.log_invariants import leads_without_records
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.recorded_changes import StateChanged, StateChanges
 from actors.simulation.replicas import HighWatermarkRaised, LogCalled, Replicas
@@ -340,6 +341,10 @@ class Checker:
         """Whether a machine has lost unflushed data."""
         self.power_failed_at: dict[int, float] = {}
         """When each machine last lost unflushed data."""
+        self.damaged: dict[TopicPartition, None] = {}
+        """Partitions of which a replica had a flipped bit."""
+        self.lost: dict[TopicPartition, None] = {}
+        """Partitions of which the only replica in sync had a flipped bit."""
         self.resumed: dict[TopicPartition, None] = {}
         """Partitions that continued in the same leader epoch after a power failure of their leader."""
         self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
@@ -405,6 +410,14 @@ class Checker:
         led = {partition: state.leader_epoch for partition, state in self.states.items() if state.leader == node}
         self._led_at_power_failure.setdefault(host_of(node), {}).update(led)
 
+    def log_damaged(self, node: int, partition: TopicPartition) -> None:
+        """Process a flipped bit in a log, whose committed records are then missing on this node until it fetches them.
+
+        The node's other logs are whole, but the invariants that allow for a power failure of the node also apply here.
+        """
+        self.damaged[partition] = None
+        self.power_failed_at[node] = self.cluster.now
+
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """Process a request that arrives at a host."""
         node = node_of(host)
@@ -415,7 +428,14 @@ class Checker:
         """Process a response that leaves a host."""
         change = self.exchanges.responded(connection, request, response, self.cluster.now)
         if change is not None:
+            self._note_losses(change)
             self._check(change)
+
+    def _note_losses(self, change: ResponseSent) -> None:
+        """Note the partitions that a replica without committed records leads, because it is alone in the ISR."""
+        for partition, isr in leads_without_records(self, change):
+            if set(isr) == {change.node}:
+                self.lost[partition] = None
 
     def tick(self) -> None:
         """Process the passing of time."""
@@ -573,8 +593,15 @@ class Checker:
         return self._allows_unclean(topic) or self._unclean_until.get(topic, -LATELY) > self.cluster.now - LATELY
 
     def is_lossy(self, partition: TopicPartition) -> bool:
-        """Return whether the partition may lose committed records, by a power failure or an unclean election."""
-        return self.power_failed or partition in self.led_uncleanly
+        """Return whether the partition may lose committed records.
+
+        The cause is a power failure, an unclean election, or flipped bits in the only replica that is in sync.
+        """
+        return self.power_failed or partition in self.led_uncleanly or partition in self.lost
+
+    def may_lack(self, partition: TopicPartition) -> bool:
+        """Return whether a replica of the partition may lack committed records, although others have them."""
+        return partition in self.damaged or self.is_lossy(partition)
 
     @property
     def _settings(self) -> NodeSettings:

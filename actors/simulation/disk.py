@@ -3,22 +3,33 @@
 Rule 1: a node sees "/data-0/..."; the files are in `<root>/data-0/...`, so that traces do not depend on the folder.
 Rule 2: a power failure loses unflushed data: a random part at the end of each log. A killed process loses nothing,
         because its writes are in the page cache.
+Rule 3: while a node is down, a bit of a committed batch can flip. The bit is one that the broker can notice at its next
+        start: after a clean shutdown it is in the length of the log's last batch, otherwise in any field that the
+        checksum covers, in the checksum, the format or the length. It is in the log's last segment, because earlier
+        ones are not recovered.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from actors.storage.directory_checkpoints import RECOVERY_POINTS
+from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, RECOVERY_POINTS
 from actors.storage.disk import DiskAdapter
 from actors.storage.disk_faults import SLOW, DiskFaults, FaultyAdapter
-from actors.storage.log_directories import unlock_directories
+from actors.storage.log.checkpoint import Checkpoint
+from actors.storage.log_directories import log_name, unlock_directories
 from actors.storage.log_manager import LogManager
-from messages.wire.record_batch import whole_batches
+from messages.records import BatchHeader
+from messages.wire import MalformedFrame
+from messages.wire.record_batch import STAMP, whole_batches
+
+_BASE_OFFSET, _LENGTH_END = 8, 12
+"""The length of a batch is in these bytes. The base offset before it, and the epoch after it, have no checksum."""
 
 
 class Disks(DiskFaults):
@@ -103,6 +114,26 @@ class Disks(DiskFaults):
                     if segments:
                         size = segments[-1].stat().st_size
                         os.truncate(segments[-1], chance.randint(0, size))
+
+    def flip(self, chance: random.Random) -> str | None:
+        """Flip a bit of a committed batch (rule 3); return the name of the log, or None if there is no such batch."""
+        found: list[tuple[Path, int, BatchHeader]] = []
+        for home in (Path(self.path(name)) for name in self.names):
+            for topic, number, offset in Checkpoint(f"{home}/{HIGH_WATERMARKS}", 1, 2).read() if home.is_dir() else ():
+                segments, batches = sorted((home / log_name(str(topic), int(number))).glob("*.log")), []
+                with contextlib.suppress(MalformedFrame):  # the log is already damaged
+                    batches = list(whole_batches(segments[-1].read_bytes())) if segments else []
+                if (home / CLEAN_MARKER).exists():
+                    batches = [(position, header._replace(length=0)) for position, header in batches[-1:]]
+                found += [(segments[-1], *each) for each in batches if each[1].next_offset <= int(offset)]
+        if not found:
+            return None
+        file, position, header = chance.choice(found)
+        data = bytearray(file.read_bytes())
+        places = [at for at in range(_BASE_OFFSET, header.size) if not _LENGTH_END <= at < STAMP.size]
+        data[position + chance.choice(places)] ^= 1 << chance.randrange(8)
+        file.write_bytes(data)
+        return file.parent.name
 
 
 class _PathAdapter:

@@ -43,6 +43,7 @@ from actors.simulation.group_invariants import (
     silent_members_leave_the_group,
 )
 from actors.simulation.log_invariants import (
+    damaged_replicas_do_not_lead,
     in_sync_replicas_keep_committed_records,
     log_start_offsets_survive_restarts,
     readers_receive_aborted_transactions,
@@ -655,7 +656,7 @@ def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Itera
     """
     up = set(controlled(law))
     for partition, state in _remaining(law).items():
-        if not law.is_written(partition) or state.leader not in up or partition in law.resumed:
+        if not law.is_written(partition) or state.leader not in up or partition in law.resumed or partition in law.lost:
             continue
         nodes = [node for node in state.isr if node in up and linked(law, state.leader, node)]
         logs = {node: law.replicas.log(node, partition) or LogView() for node in nodes}
@@ -847,6 +848,7 @@ INVARIANTS: tuple[Invariant, ...] = (
         LogCalled,
         in_sync_replicas_keep_committed_records,
     ),
+    Invariant("damaged replicas do not lead", "broker.md 5.6.7", ResponseSent, damaged_replicas_do_not_lead),
     Invariant(
         "log start offsets survive restarts", "broker.md 5.1, KIP-107", LogCalled, log_start_offsets_survive_restarts
     ),

@@ -13,6 +13,7 @@ from actors.storage.log.checkpoint import Checkpoint
 from messages.cluster import TopicPartition
 from messages.data_requests import READ_COMMITTED, FetchRequest
 from messages.error_codes import NONE
+from messages.requests import LeaderAndIsrRequest
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
@@ -85,6 +86,30 @@ def in_sync_replicas_keep_committed_records(law: Checker, change: LogCalled) -> 
             f"{change.partition}: {change.node} of the ISR {state.isr} truncated its log to {change.view.end};"
             f" the records before {committed} are committed"
         )
+
+
+def leads_without_records(law: Checker, change: ResponseSent) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+    """Yield the partitions that a node has just accepted to lead without committed records, and their ISRs."""
+    request = change.request
+    if not isinstance(request, LeaderAndIsrRequest) or change.response.error_code != NONE:
+        return
+    codes = {each.partition: each.error_code for each in change.response.partition_errors}
+    for state in request.partition_states:
+        view = law.replicas.log(change.node, state.partition)
+        accepted = state.leader == change.node and codes.get(state.partition) == NONE
+        if accepted and view is not None and view.end < view.lost_before:
+            yield state.partition, state.isr
+
+
+def damaged_replicas_do_not_lead(law: Checker, change: ResponseSent) -> Iterator[str]:
+    """A replica whose log lost committed records does not lead while the ISR has another member with a good copy."""
+    for partition, isr in leads_without_records(law, change):
+        view = law.replicas.log(change.node, partition)
+        if set(isr) != {change.node} and view is not None and not law.is_lossy(partition):
+            yield (
+                f"{partition}: node {change.node} leads with log end offset {view.end}, although its records before"
+                f" {view.lost_before} were committed; the ISR is {isr}"
+            )
 
 
 def log_start_offsets_survive_restarts(law: Checker, change: LogCalled) -> Iterator[str]:

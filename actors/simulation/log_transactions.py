@@ -95,6 +95,8 @@ class LogTransactions:
             self._take(header, data[position : position + header.size])
             self._position += header.size
             self._end = header.next_offset
+            if self._end >= end:
+                break  # the bytes after it may be unreadable
         return True
 
     def _take(self, header: BatchHeader, batch: bytes) -> None:

@@ -48,6 +48,8 @@ class LogView:
     """Changes of what consumers can read: (time, high watermark, last stable offset)."""
     transactions: LogTransactions | None = None
     folder: Path = Path()
+    lost_before: int = 0
+    """The checkpointed high watermark that was above the log's end when it was opened; 0 if none was."""
     starts: int = 0
     """The start of the process that opened the log (`Machine.starts`)."""
     durable_end: int = 0
@@ -168,6 +170,7 @@ class Replicas:
             view.ends.append((now, end))
             view.folder = Path(cluster.machines[node].disks.path(effect.args[0]))
             view.starts = cluster.machines[node].starts
+            view.lost_before = high_watermark if high_watermark > end else 0
         elif view is None:
             return
         elif method == "close":

@@ -139,7 +139,7 @@ def high_watermarks_need_min_insync_replicas(law: Checker, change: HighWatermark
     """
     partition = change.partition
     required = law.least_insync(partition)
-    if required < 2 or law.is_lossy(partition):
+    if required < 2 or law.may_lack(partition):
         return
     holders = law.replicas.holders(partition, change.after)
     if len(holders) < required and partition.topic not in law.deleting:
@@ -175,7 +175,7 @@ def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_wat
     written to ZooKeeper; it then no longer waits for the other replicas.
     """
     state = law.states.get(partition)
-    if state is None or state.leader != node or not law.led_for(node, partition) or law.is_lossy(partition):
+    if state is None or state.leader != node or not law.led_for(node, partition) or law.may_lack(partition):
         return
     if law.was_led_before(node, partition) or partition.topic in law.deleting:
         return
@@ -239,7 +239,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
                 f"{result.partition}: leader {change.node} appended records with acks=all, which timed out; its ISR was"
                 f" {state.isr} all the time, and min.insync.replicas is {required}"
             )
-        if result.error_code == NONE and not gone and not law.is_lossy(result.partition):
+        if result.error_code == NONE and not gone and not law.may_lack(result.partition):
             holders = law.replicas.holders(result.partition, result.base_offset + 1)
             if len(holders) < required:
                 yield (

@@ -163,6 +163,7 @@ class _Run:
         if self.coverage is not None:
             self.cluster.network.answered = self.coverage.answered
         self.cluster.members.tell = checker.dealt
+        self.cluster.damaged = checker.log_damaged
         self.cluster.zookeeper.observers.append(checker.transaction)
         if self.transcript is not None:
             self.cluster.zookeeper.observers.append(self.transcript.transaction)

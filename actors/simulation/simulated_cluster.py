@@ -152,6 +152,8 @@ class Cluster:
         self.start_transactions: Callable[[str], None] = lambda id: None
         self.end_transactions: Callable[[str], None] = lambda id: None
         """Start and end a producer with a transactional id; the producers of a run set both."""
+        self.damaged: Callable[[int, TopicPartition], None] = lambda node_id, partition: None
+        """Called after a bit of a log has flipped; the run sets it."""
         self.newest_producers: dict[str, tuple[int, int]] = {}
         """The newest (producer id, epoch) that a producer of each transactional id has received."""
         self.elects_uncleanly = False
@@ -239,6 +241,14 @@ class Cluster:
         machine.disks.release()
         if power:
             machine.disks.tear(self.chance)
+
+    def flip(self, node_id: int) -> None:
+        """Flip a bit on a disk of a node that is down."""
+        machine = self.machines[node_id]
+        log = machine.disks.flip(self.chance) if machine.state == DOWN else None
+        partition = None if log is None else partition_named(log)
+        if partition is not None:
+            self.damaged(node_id, partition)
 
     def leave(self, node_id: int) -> None:
         """Begin a controlled shutdown of a node."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
+
+from actors.core.broker.partition import Partition
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 
@@ -58,3 +61,22 @@ def test_a_node_responds_about_the_logs_of_a_broken_disk() -> None:
     assert found["DescribeProducers NONE"]
     found = reached("duration 14\n2 create a 0,1,2 1,2,0\n2 create b 0,1,2 1,2,0 2,0,1\n8 break 1 0 for 5")
     assert found["DescribeLogDirs KAFKA_STORAGE_ERROR"] and found["DescribeProducers KAFKA_STORAGE_ERROR"]
+
+
+FLIPS = (
+    "seed 1\nrecords yes\nduration 45\n2 create a 0,1 1,0 0,1\n2 create b 0,1,2 1,2,0\n20 flip 0 for 6\n"
+    "20 kill 1 for 6\n20 kill 2 for 9\n34 flip-after-stop 1 for 6"
+)
+
+
+def test_a_flipped_bit_costs_no_committed_record_while_another_replica_has_it() -> None:
+    found = reached(FLIPS)
+    assert found["a replica without committed records refuses to lead"]
+    assert found["flip of a follower"] and found["flip-after-stop of a follower"]
+
+
+def test_a_damaged_replica_that_leads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Partition, "_verdict_on_loss", lambda partition, role, order: partition.log.accept_loss() or 0)
+    outcome = run(parse(f"brokers 3\n{FLIPS}"))
+    assert outcome.violation is not None
+    assert outcome.violation.invariant == "damaged replicas do not lead"
