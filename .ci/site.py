@@ -17,58 +17,83 @@ import tempfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-MERMAID = "11.17.2"
-INTEGRITY = "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg=="
-"""SHA-512 of the package, as the npm registry publishes it."""
-SCRIPT = "javascripts/mermaid.min.js"
-CACHED = ROOT / ".cache" / f"mermaid-{MERMAID}.min.js"
+
+
+class Script(NamedTuple):
+    """A script of the npm registry that the site contains; `integrity` is the SHA-512 of its package."""
+
+    package: str
+    version: str
+    integrity: str
+    member: str
+
+    @property
+    def place(self) -> str:
+        """The place in the site."""
+        return f"javascripts/{self.package}.min.js"
+
+
+SCRIPTS = (
+    Script(
+        *("mermaid", "11.17.2"),
+        "V6K3C8EBdEsPFZXSKMJe6ppQOENxuHARr9GvHX4hh47lAbhMRD9qf4oEK7LoaRQxULMa80/qt5gHO73aCleBBg==",
+        "package/dist/mermaid.min.js",
+    ),
+    Script(  # the search runs in a worker, and browsers start none from the disk
+        *("iframe-worker", "1.0.4"),
+        "roeaaI+Lg1LJNfgpCjoRe/+WzEjy9+Z08LoEvu85MCPbBjwm+qXz8Ag5U05lHa6V1CysZyGzE0SOkAtSUA5q7Q==",
+        "package/shim/index.js",
+    ),
+)
 PROJECT_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages at the root of the repository, which the site has below `project/`."""
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
-class MermaidUnavailable(Exception):
+class ScriptUnavailable(Exception):
     """npm is missing, does not reach its registry, or returned another package."""
 
 
-def fetch_mermaid() -> Path:
-    """Return the file of Mermaid; fetch it from the npm registry if it is not cached.
+def fetch(script: Script) -> Path:
+    """Return the file of a script; fetch it from the npm registry if it is not cached.
 
     Raises:
-        MermaidUnavailable: npm failed, or the package has another checksum.
+        ScriptUnavailable: npm failed, or the package has another checksum.
     """
-    if CACHED.exists():
-        return CACHED
-    CACHED.parent.mkdir(exist_ok=True)
+    name = f"{script.package}-{script.version}"
+    cached = ROOT / ".cache" / f"{name}.min.js"
+    if cached.exists():
+        return cached
+    cached.parent.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        command = ["npm", "pack", "--silent", f"mermaid@{MERMAID}"]
+        command = ["npm", "pack", "--silent", f"{script.package}@{script.version}"]
         try:
             subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=120)
         except (OSError, subprocess.SubprocessError) as error:
-            raise MermaidUnavailable(
+            raise ScriptUnavailable(
                 f"{' '.join(command)} failed: {error}. Install npm, or allow its registry."
             ) from error
-        package = Path(folder, f"mermaid-{MERMAID}.tgz")
-        if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != INTEGRITY:
-            raise MermaidUnavailable(f"mermaid {MERMAID} has another checksum than .ci/site.py expects.")
+        package = Path(folder, f"{name}.tgz")
+        if base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode() != script.integrity:
+            raise ScriptUnavailable(f"{name} has another checksum than .ci/site.py expects.")
         with tarfile.open(package) as archive:
-            content = archive.extractfile("package/dist/mermaid.min.js")
+            content = archive.extractfile(script.member)
             assert content is not None
-            part = CACHED.with_suffix(f".{os.getpid()}")
+            part = cached.with_suffix(f".{os.getpid()}")
             part.write_bytes(content.read())
-    part.replace(CACHED)
-    return CACHED
+    part.replace(cached)
+    return cached
 
 
 # ------------------------------------------------------------------------------------------------------ hooks of MkDocs
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add Mermaid, the pages at the root of the repository, and the files outside `docs/` that pages link to."""
+    """Add the scripts, the pages at the root of the repository, and the files outside `docs/` that pages link to."""
     from mkdocs.structure.files import File
 
     pages = {f"docs/{file.src_uri}": file.content_string for file in files.documentation_pages()}
@@ -80,7 +105,8 @@ def on_files(files: Any, config: Any) -> Any:
     for target in sorted(linked - pages.keys()):
         if not target.startswith("docs/") and (ROOT / target).is_file():
             files.append(File.generated(config, in_site(target), content=(ROOT / target).read_bytes()))
-    files.append(File.generated(config, SCRIPT, abs_src_path=str(fetch_mermaid())))
+    for script in SCRIPTS:
+        files.append(File.generated(config, script.place, abs_src_path=str(fetch(script))))
     return files
 
 
@@ -163,9 +189,10 @@ def main() -> None:
     """Build the site, and fail for requests to other hosts."""
     folder = Path(sys.argv[1]).absolute()
     try:
-        fetch_mermaid()
+        for script in SCRIPTS:
+            fetch(script)
         build(folder)
-    except MermaidUnavailable as error:
+    except ScriptUnavailable as error:
         sys.exit(str(error))
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)

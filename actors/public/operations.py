@@ -416,6 +416,8 @@ class PartitionOperations(Blocking):
     def partition_network(self, a: int, b: int) -> NetworkPartition:
         """Cut the connection between two brokers; clients and ZooKeeper still reach both.
 
+        A follower leaves the ISR only if its leader has records that it lacks: without new records, it stays.
+
         Args:
             a: Id of a broker.
             b: Id of another broker.

@@ -38,8 +38,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site; needs the extra `docs` and npm, which `make site` installs or asks for."""
     pytest.importorskip("material", reason="`make site` installs MkDocs")
     try:
-        SITE.fetch_mermaid()
-    except SITE.MermaidUnavailable as error:
+        for script in SITE.SCRIPTS:
+            SITE.fetch(script)
+    except SITE.ScriptUnavailable as error:
         pytest.skip(str(error))
     folder = tmp_path_factory.mktemp("site")
     SITE.build(folder)
@@ -47,7 +48,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_site_requests_nothing_from_other_hosts(built: Path) -> None:
-    assert (built / SITE.SCRIPT).stat().st_size > 1_000_000
+    assert (built / SITE.SCRIPTS[0].place).stat().st_size > 1_000_000
+    assert (built / "search" / "search_index.js").exists(), "the search works from the disk"
     assert list(SITE.foreign_requests(built)) == []
 
 
@@ -86,7 +88,7 @@ def test_a_browser_draws_the_diagrams_and_requests_nothing_from_other_hosts(
     shown = subprocess.run([*command, f"{served}/{page}"], capture_output=True, text=True, check=True, timeout=120)
     events = [event.get("params", {}) for event in json.loads(log.read_text("utf-8"))["events"]]
     requested = {event["url"] for event in events if str(event.get("initiator")).startswith(served) and "url" in event}
-    assert f"{served}/{SITE.SCRIPT}" in requested
+    assert {f"{served}/{script.place}" for script in SITE.SCRIPTS} <= requested
     assert [url for url in requested if not url.startswith(served)] == []
     diagrams = (built / page).read_text("utf-8").count('<pre class="mermaid">')
     assert shown.stdout.count('<div class="mermaid"') == diagrams
@@ -127,5 +129,5 @@ def test_links_out_of_the_pages_lead_to_copies() -> None:
 
 def test_the_pinned_script_is_that_of_the_configuration() -> None:
     text = (ROOT / "mkdocs.yml").read_text("utf-8")
-    assert f"- {SITE.SCRIPT}" in text and "font: false" in text
-    assert len(SITE.INTEGRITY) == 88
+    assert all(f"- {script.place}" in text and len(script.integrity) == 88 for script in SITE.SCRIPTS)
+    assert "font: false" in text

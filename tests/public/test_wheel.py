@@ -147,6 +147,7 @@ def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
     assert not re.search(r"(?m)^ +(async )?def |^ {4}from kafka_actors", without_code(text, "python"))
     programs = [each for each in snippets(ROOT / page) if "kafka_actors.simulated" in each]
     module = "".join(each for each in snippets(ROOT / page) if each not in programs)
+    assert not re.search(r"(?m)^from (actors|messages|spark)\b", module), "only the example project has these"
     for old in (project / "tests").iterdir():
         old.unlink()
     (project / "tests" / "test_page.py").write_text(module)
