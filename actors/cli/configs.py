@@ -1,4 +1,4 @@
-"""`kafka-actors configs`: set topic and broker configs in ZooKeeper, with the options of Kafka's kafka-configs.
+"""`kafka-actors configs`: set topic and broker configs, with the options of Kafka's kafka-configs.
 
 Nodes are notified of a change and apply it without a restart.
 """
@@ -6,15 +6,17 @@ Nodes are notified of a change and apply it without a restart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import click
 
 from actors.cli import overrides
 from actors.cli.app import CommandFailed
+from actors.cli.broker_answers import cluster_questions
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
-from actors.cli.zookeeper import address_of, cluster_options, zookeeper
+from actors.cli.zookeeper import cluster_options
 from actors.core.admin.config_admin import (
     BROKERS,
     TOPICS,
@@ -50,7 +52,7 @@ class Entity(NamedTuple):
 
 
 @click.command("configs", epilog=exit_codes())
-@cluster_options
+@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
 @click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
 @click.option("--entity-type", help="Type of the entity: topics or brokers.")
@@ -79,8 +81,7 @@ def command(**parameters: Any) -> int:
             raise wrong_use(f"an entity name must be specified with --alter of {entity.kind}")
         if all(options[name] is None for name in changes):
             raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
-    address = address_of(options["address"], options["directory"], options["bootstrap-server"])
-    with zookeeper(address) as ask:
+    with cluster_questions(options) as ask:
         try:
             if action == "describe":
                 _describe(ask, entity)

@@ -1,4 +1,4 @@
-"""`kafka-actors topics`, which has the options and usage errors of kafka-topics 3.9.1 but uses ZooKeeper.
+"""`kafka-actors topics`, which has the options and usage errors of kafka-topics 3.9.1; it also works on ZooKeeper.
 
 The table of valid combinations of options and actions was found by trying every option with every action of Apache's
 TopicCommand.
@@ -7,16 +7,18 @@ TopicCommand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import click
 
 from actors.cli.app import FAILED
+from actors.cli.broker_answers import cluster_questions
 from actors.cli.display import printable
 from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
 from actors.cli.usage_errors import exit_codes, given_options, wrong_use
-from actors.cli.zookeeper import address_of, cluster_options, zookeeper
+from actors.cli.zookeeper import address_of, cluster_options
 
 ACTIONS = ("list", "describe", "create", "alter", "delete")
 
@@ -69,8 +71,8 @@ class _Number(click.ParamType):
             raise click.UsageError(f"Cannot parse argument '{value}' of option {option}", ctx) from None
 
 
-def check_use(options: dict[str, Any]) -> tuple[str, str]:
-    """Return the requested action and the ZooKeeper address of these options, which have Kafka's names.
+def check_use(options: dict[str, Any]) -> str:
+    """Return the requested action of these options, which have Kafka's names.
 
     Raises:
         click.UsageError: The combination is invalid; the text is Kafka's.
@@ -80,7 +82,8 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
         raise wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     action = actions[0]
     given = given_options(options)
-    address = address_of(options["address"], options["directory"], options["bootstrap-server"])
+    if not given & {"address", "directory", "bootstrap-server"}:
+        address_of(None, None, None)
     if action == "describe" and "if-exists" in given and "topic" not in given:
         raise wrong_use("--topic is required to describe a topic")
     if action not in ("list", "describe") and "topic" not in given:
@@ -98,11 +101,11 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
     for option, other, under in EXCLUDES:
         if action == under and {option, other} <= given:
             raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
-    return action, address
+    return action
 
 
 @click.command("topics", epilog=exit_codes())
-@cluster_options
+@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")
 @click.option("--describe", is_flag=True, help="Describe topics: partitions, leaders, replicas and ISR.")
@@ -141,8 +144,8 @@ def check_use(options: dict[str, Any]) -> tuple[str, str]:
 def command(**parameters: Any) -> int:
     """Create, list, describe, alter and delete topics, as kafka-topics does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
-    action, address = check_use(options)
-    with zookeeper(address) as ask:
+    action = check_use(options)
+    with cluster_questions(options) as ask:
         try:
             _act(TopicAdmin(ask, lambda line: click.echo(printable(line))), action, options)
         except (TopicCommandFailed, ValueError) as failure:

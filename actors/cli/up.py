@@ -215,8 +215,9 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     broker, folder = f"{first['host']}:{first['port']}", f"export CLUSTER={shlex.quote(str(place))}"
     if in_memory:
         actions = f"""{path}{folder}
-  kafka-python admin -b {broker} topics create -t first \\
-    --num-partitions 6 --replication-factor {factor}
+  {us} topics --bootstrap-server {broker} --create --topic first \\
+    --partitions 6 --replication-factor {factor}
+  {us} topics --bootstrap-server {broker} --describe
   kcat -b {broker} -L"""
     else:
         actions = f"""{path}export ZK={shlex.quote(description["zookeeper"])}

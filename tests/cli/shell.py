@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from actors.cli import broker_answers
 from messages.cluster import Broker, Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.zookeeper import CreatePartitionStates, Elect, EnsurePaths, RegisterBroker
 from zk_bridge.client import Client
@@ -32,7 +33,9 @@ class Shell:
         def zookeeper(address: str) -> Iterator[Any]:
             yield self.client.ask
 
-        monkeypatch.setattr(module, "zookeeper", zookeeper)
+        monkeypatch.setattr(broker_answers, "zookeeper", zookeeper)
+        if hasattr(module, "zookeeper"):
+            monkeypatch.setattr(module, "zookeeper", zookeeper)
 
     def run(self, line: str) -> tuple[int, str]:
         """Return the command's exit code and standard output."""

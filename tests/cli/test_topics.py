@@ -171,7 +171,6 @@ def test_conditions_make_it_no_error(shell: TopicShell, line: str) -> None:
         ("--create --list", "Command must include exactly one action: --list, --describe, --create, --alter or --delete"),
         ("--list", "--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)"),
         ("--zookeeper h --dir d --list", "--zookeeper and --dir exclude each other"),
-        ("--bootstrap-server h:1 --list", "--bootstrap-server is not supported: this command works on ZooKeeper. Use --zookeeper HOST:PORT or --dir"),
         ("--zookeeper h --create", 'Missing required argument "[topic]"'),
         ("--zookeeper h --delete", 'Missing required argument "[topic]"'),
         ("--zookeeper h --alter --topic t", 'Missing required argument "[partitions]"'),
