@@ -11,7 +11,6 @@ from actors.cli.admin_client import AdminClient, bootstrap_options, brokers
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.java_errors import message_of
-from actors.cli.java_regex import java_regex
 from actors.cli.usage_errors import exit_codes
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
@@ -145,6 +144,6 @@ def _rule(text: str) -> Filter:
 def _pattern(text: str) -> re.Pattern[str]:
     """Return a topic pattern as Kafka's tools read it: a comma means "or", blanks and quotes are ignored."""
     try:
-        return java_regex(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
+        return re.compile(text.strip().replace(",", "|").replace(" ", "").strip("\"'"))
     except re.error as error:
         raise click.UsageError(f"{text} is an invalid regex: {error}") from error

@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from actors.cli.java_regex import java_regex
 from actors.core.config.topic_config import check_config
 from actors.core.topic.topic_admin import check_new_name, further_replicas, new_replicas, numbered
 from actors.core.topic.topic_name import INTERNAL_TOPICS, can_collide
@@ -218,7 +217,7 @@ class TopicAdmin:
     def _matching(self, pattern: str | None, exclude_internal: bool) -> list[str]:
         """Return the topics that fully match the pattern (a regular expression, or several separated by commas)."""
         try:
-            wanted = java_regex(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
+            wanted = re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
         except re.error as error:
             raise TopicCommandFailed(f"{pattern} is an invalid regex: {error}") from None
         return sorted(
