@@ -21,7 +21,6 @@ from actors.coordinator.group import GroupActor
 from actors.node.assembly import Node
 from actors.runtime import DEAD_LETTER, AdapterCall, Delivery
 from actors.simulation.exchanges import Exchanges, ResponseSent
-from actors.simulation.log_invariants import leads_without_records
 from actors.simulation.members import AssignmentReceived
 from actors.simulation.recorded_changes import StateChanged, StateChanges
 from actors.simulation.replicas import HighWatermarkRaised, LogCalled, Replicas
@@ -433,7 +432,7 @@ class Checker:
 
     def _note_losses(self, change: ResponseSent) -> None:
         """Note the partitions that a replica without committed records leads, because it is alone in the ISR."""
-        for partition, isr in leads_without_records(self, change):
+        for partition, isr in self.replicas.leads_without_records(change.node, change.request, change.response):
             if set(isr) == {change.node}:
                 self.lost[partition] = None
 

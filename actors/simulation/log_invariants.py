@@ -13,7 +13,6 @@ from actors.storage.log.checkpoint import Checkpoint
 from messages.cluster import TopicPartition
 from messages.data_requests import READ_COMMITTED, FetchRequest
 from messages.error_codes import NONE
-from messages.requests import LeaderAndIsrRequest
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
@@ -88,22 +87,9 @@ def in_sync_replicas_keep_committed_records(law: Checker, change: LogCalled) -> 
         )
 
 
-def leads_without_records(law: Checker, change: ResponseSent) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
-    """Yield the partitions that a node has just accepted to lead without committed records, and their ISRs."""
-    request = change.request
-    if not isinstance(request, LeaderAndIsrRequest) or change.response.error_code != NONE:
-        return
-    codes = {each.partition: each.error_code for each in change.response.partition_errors}
-    for state in request.partition_states:
-        view = law.replicas.log(change.node, state.partition)
-        accepted = state.leader == change.node and codes.get(state.partition) == NONE
-        if accepted and view is not None and view.end < view.lost_before:
-            yield state.partition, state.isr
-
-
 def damaged_replicas_do_not_lead(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A replica whose log lost committed records does not lead while the ISR has another member with a good copy."""
-    for partition, isr in leads_without_records(law, change):
+    for partition, isr in law.replicas.leads_without_records(change.node, change.request, change.response):
         view = law.replicas.log(change.node, partition)
         if set(isr) != {change.node} and view is not None and not law.is_lossy(partition):
             yield (

@@ -21,7 +21,10 @@ from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages.cluster import TopicPartition, partition_of_log
+from messages.error_codes import NONE
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
+from messages.requests import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.vocabulary import Message
 
 MEMORY = 60.0
 """Seconds for which earlier log end offsets are kept: more than twice any replica.lag.time.max.ms."""
@@ -139,6 +142,19 @@ class Replicas:
     def logs_of(self, partition: TopicPartition) -> Mapping[int, LogView]:
         """Return the logs of a partition's replicas, by node."""
         return self.logs.get(str(partition), {})
+
+    def leads_without_records(
+        self, node: int, request: Message, response: Message
+    ) -> Iterator[tuple[TopicPartition, tuple[int, ...]]]:
+        """Yield the partitions that a node accepts to lead without committed records, and their ISRs."""
+        if not isinstance(request, LeaderAndIsrRequest) or not isinstance(response, LeaderAndIsrResponse):
+            return
+        codes = {each.partition: each.error_code for each in response.partition_errors}
+        for state in request.partition_states:
+            view = self.log(node, state.partition)
+            accepted = state.leader == node and response.error_code == codes.get(state.partition) == NONE
+            if accepted and view is not None and view.end < view.lost_before:
+                yield state.partition, state.isr
 
     def holders(self, partition: TopicPartition, offset: int) -> list[int]:
         """Return the nodes whose logs reach this offset."""
