@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
 EVENT_TIME = "kafka_actors_controller_event_ms"
@@ -30,6 +31,17 @@ class Gauges(Message):
     """A message to the metrics gateway: new values of gauges."""
 
     values: tuple[Gauge, ...]
+
+
+@message
+class ReplicasCounts(Message):
+    """A message to the metrics gateway: changed values of Kafka's gauge ReplicasCount of hosted partitions.
+
+    An item is (partition, number of replicas): 0 if this broker does not lead the partition, None if this broker no
+    longer hosts it or its log directory has failed.
+    """
+
+    counts: tuple[tuple[TopicPartition, int | None], ...]
 
 
 class Sample(NamedTuple):

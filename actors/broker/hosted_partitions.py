@@ -24,7 +24,8 @@ from actors.core.broker.validation import replica_disagreements
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages.broker import InternalTopicLeadership, LedPartition, RoleTaken
 from messages.cluster import TopicPartition
-from messages.metrics import Gauge, Gauges
+from messages.flow.conversation import SLICE
+from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.node import StartReplicaManager
 from messages.partition import Hosting, PartitionsHosted, Unfollow
 from messages.requests import LeaderAndIsrPartitionState
@@ -52,6 +53,7 @@ class HostedPartitions:
         self.counts = PartitionCounts()
         self._offline = 0
         self._published: tuple[Gauge, ...] = ()
+        self._replicas: list[tuple[TopicPartition, int | None]] = []
         self._news: list[Hosting] = []
         self._led: dict[TopicPartition, LedPartition] = {}
         self._no_longer_led: dict[TopicPartition, None] = {}
@@ -87,10 +89,22 @@ class HostedPartitions:
     def _dismiss(self, partition: TopicPartition, gone: bool = False) -> None:
         self.send(self.actors[partition], ActorExitRequest())
         self.counts.remove(partition)
+        self.count_replicas(partition, None)
         self._news.append(Hosting(partition, None, gone))
         if partition.topic in INTERNAL_TOPICS:
             self._led.pop(partition, None)
             self._no_longer_led[partition] = None
+
+    def count_replicas(self, partition: TopicPartition, replicas: int | None) -> None:
+        """Publish the number of replicas of a led partition, 0 for other partitions, None to drop the metric."""
+        self._replicas.append((partition, replicas))
+        if len(self._replicas) == SLICE:
+            self._publish_replicas()
+
+    def _publish_replicas(self) -> None:
+        counts, self._replicas = tuple(self._replicas), []
+        if counts:
+            self.send(self.start.metrics, ReplicasCounts(counts))
 
     def note_leaderships(self, taken: Iterable[Taken]) -> None:
         """Record which partitions of internal topics have changed their role, for the coordinators (rule 2)."""
@@ -123,6 +137,7 @@ class HostedPartitions:
 
     def publish(self, offline_directories: int) -> None:
         """Send changed metrics."""
+        self._publish_replicas()
         gauges = self.counts.gauges(len(self.actors), self._offline, offline_directories)
         changed = tuple(gauge for gauge in gauges if gauge not in self._published)
         if changed:

@@ -204,6 +204,10 @@ class LeaderAndIsrRequests:
                 else:
                     if result.error_code == NONE:
                         taken.append((actor, order, result))
+                        if not result.leads:
+                            hosted.count_replicas(partition, 0)
+                        elif result.leader_epoch == order.leader_epoch:  # else the order was older than the role
+                            hosted.count_replicas(partition, len(order.replicas))
                     hosted.counts.count(partition, result.leads, result.health_flags)
             for at, leaders in looks.items():
                 hosted.send(hosted.start.isr_keeper, ScheduleFollowerCheck(at, tuple(leaders)))

@@ -66,6 +66,10 @@ gauge kafka_server_
     followerreplication_byte_rate: Bytes per second from leaders for throttled replicas.
 gauge kafka_server_kafkarequesthandlerpool_
     requesthandleravgidle_percent: Share of the last minute in which the node's loop was idle, from 0 to 1.
+gauge kafka_network_socketserver_
+    networkprocessoravgidle_percent: Share of the last minute in which the node's loop was idle, from 0 to 1.
+gauge kafka_server_kafkaserver_
+    brokerstate: 1 starting, 2 loading logs, 3 running, 6 waiting for its controlled shutdown, 7 shutting down.
 gauge kafka_server_transaction_coordinator_metrics_partition_
     load_time_avg: Average time of loading a partition of __transaction_state, in ms.
     load_time_max: Longest time of loading a partition of __transaction_state, in ms.
@@ -102,6 +106,7 @@ gauge kafka_log_log_ topic partition
     numlogsegments: Number of segments of a log.
 gauge kafka_cluster_partition_ topic partition
     laststableoffsetlag: Number of records between the last stable offset and the high watermark of a partition.
+    replicascount: Number of replicas of a partition that this broker leads; 0 if it follows.
 gauge kafka_cluster_partition_
     underminisr: Number of led partitions with fewer in-sync replicas than min.insync.replicas.
     atminisr: Number of led partitions with as many in-sync replicas as min.insync.replicas.

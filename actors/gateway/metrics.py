@@ -22,7 +22,8 @@ from actors.gateway.counters import Counters
 from actors.gateway.metric_table import help_of
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
-from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
+from messages.cluster import TopicPartition
+from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, ReplicasCounts, Sample, Samples
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
@@ -127,6 +128,7 @@ class MetricsGateway:
         self._registry.register(self._counters)
         self._gauges: dict[str, PrometheusGauge] = {}
         self._summaries: dict[str, _Summary] = {}
+        self._replicas: dict[TopicPartition, int] = {}
         self._server: MetricsServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 if it is not served."""
@@ -169,6 +171,12 @@ class MetricsGateway:
             case Counts(counts):
                 for count in counts:
                     self._counters.count(count)
+            case ReplicasCounts(counts):
+                for partition, replicas in counts:
+                    if replicas is None:
+                        self._replicas.pop(partition, None)
+                    else:
+                        self._replicas[partition] = replicas
             case DropMetrics(names, dropped):
                 self._counters.drop(names, dropped)
             case DropMetric(name, labels):
@@ -201,6 +209,11 @@ class MetricsGateway:
             summary = self._summaries[name] = _Summary(name)
             self._registry.register(summary)
         summary.observe(labels, value)
+
+    def replicas_counts(self) -> Iterator[Row]:
+        """Yield the rows of the number of replicas by partition."""
+        for (topic, partition), replicas in self._replicas.copy().items():  # the loop may change the table meanwhile
+            yield (topic, str(partition)), (replicas,)
 
     @staticmethod
     def _check_new(name: str, others: Collection[str]) -> None:

@@ -52,6 +52,9 @@ LATE_TRANSACTION_MS = 5 * 60_000
 """Milliseconds after `transaction.max.timeout.ms` in which a coordinator aborts an open transaction."""
 
 HANDLER_IDLE = "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent"
+NETWORK_IDLE = "kafka_network_socketserver_networkprocessoravgidle_percent"
+"""This and HANDLER_IDLE have the same value, because one loop does the work of both pools of Kafka's threads."""
+REPLICAS_COUNT = ("kafka_cluster_partition_replicascount",)
 CONNECTIONS = ("kafka_server_socket_server_metrics_connection_count",)
 
 _log = logging.getLogger("kafka_actors.node")
@@ -291,11 +294,13 @@ class Node:
         metrics.watch("kafka_actors_turns_over_20ms", lambda: loop.turns.over)
         metrics.watch("kafka_actors_turns", lambda: loop.turns.count)
         metrics.watch("kafka_actors_between_turns_seconds_max", lambda: loop.between.longest(now()))
-        metrics.watch(HANDLER_IDLE, lambda: max(0.0, 1 - (loop.turns.busy(now()) + loop.between.busy(now())) / MINUTE))
+        for name in (HANDLER_IDLE, NETWORK_IDLE):
+            metrics.watch(name, lambda: max(0.0, 1 - (loop.turns.busy(now()) + loop.between.busy(now())) / MINUTE))
         metrics.watch_table(CONNECTIONS, ("listener",), self.listener.connection_counts)
         metrics.watch_process()
         metrics.begin(COUNTERS)
         metrics.watch_table(LOG_GAUGES, ("topic", "partition"), self._log_metrics)
+        metrics.watch_table(REPLICAS_COUNT, ("topic", "partition"), metrics.replicas_counts)
         metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         metrics.watch(DAMAGED_LOGS, self._logs.damaged_logs)
         metrics.watch(UNREADABLE_BATCHES, lambda: self._logs.unreadable_batches)

@@ -37,12 +37,13 @@ from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.illegal_transition import enter
 from actors.core.refusal import Refused
-from actors.node.node_states import PREVIOUS, TABLES, NodeAction, NodeState
+from actors.node.node_states import BROKER_STATES, PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.flow.conversation import Flow, ask
+from messages.metrics import Gauge, Gauges
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import (
     BrokerEpoch,
@@ -96,6 +97,7 @@ _log = logging.getLogger("kafka_actors.node")
 
 CONTROLLED_SHUTDOWN_VERSION = 3
 CONTROLLED_SHUTDOWN_CHANNEL = "controlled-shutdown"
+BROKER_STATE = "kafka_server_kafkaserver_brokerstate"
 NEXT_TRY = "next try at controlled shutdown"
 LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
@@ -133,6 +135,7 @@ class NodeActor(FlowActor):
     def receiveMsg_StartNode(self, message: StartNode, sender: ActorAddress) -> None:
         """Create ZkBridgeActor, the bridge to ZooKeeper. Its message SessionEstablished starts the other actors."""
         self._start = message
+        self._publish_state()
         self._advertised = message.settings.advertised_listeners
         bridge = self.createActor(ZkBridgeActor)
         self.peers = {"bridge": bridge, "network": message.network}
@@ -185,6 +188,10 @@ class NodeActor(FlowActor):
 
     def _enter(self, state: NodeState) -> None:
         self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
+        self._publish_state()
+
+    def _publish_state(self) -> None:
+        self.send(self._start.metrics, Gauges((Gauge(BROKER_STATE, BROKER_STATES[self._state]),)))
 
     def preempts(self, message: Message) -> bool:
         """Return whether this event aborts the handling of the event in progress and drops all waiting events.

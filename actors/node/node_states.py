@@ -40,6 +40,18 @@ PREVIOUS: Mapping[NodeState, tuple[NodeState, ...]] = {
 """State -> states from which it can be entered."""
 
 
+BROKER_STATES: Mapping[NodeState, int] = {
+    STARTING: 1,
+    LOADING: 2,
+    REGISTERING: 2,
+    RUNNING: 3,
+    LEAVING: 6,
+    RETRYING: 6,
+    STOPPING: 7,
+}
+"""State -> value of Kafka's gauge BrokerState, which is 2 from the loading of the logs to the registration."""
+
+
 class NodeAction(enum.Enum):
     """An action of a node after an event; the value of each enum member describes the action."""
 

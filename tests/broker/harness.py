@@ -31,7 +31,7 @@ from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
-from messages.metrics import Counts, DropMetrics, Gauge, Gauges
+from messages.metrics import Counts, DropMetrics, Gauge, Gauges, ReplicasCounts
 from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, FetchSessionWoken
 from messages.node import (
     BrokerEpoch,
@@ -204,6 +204,8 @@ class Broker:
         self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
         self.gauges: dict[str, float] = {}
+        self.replicas: dict[TopicPartition, int | None] = {}
+        """The last published number of replicas of each partition."""
         self.counts: dict[tuple[str, str], int] = {}
         """(what was counted, of which topic or "") -> how often."""
         self.dropped: list[DropMetrics] = []
@@ -262,7 +264,10 @@ class Broker:
         self.base.ports["logs"].close_all()
         unlock_directories(self.base.ports["disk"], self.settings.log_dirs)
 
-    def _metered(self, message: Gauges | Counts | DropMetrics, sender: object) -> None:
+    def _metered(self, message: Gauges | Counts | DropMetrics | ReplicasCounts, sender: object) -> None:
+        if isinstance(message, ReplicasCounts):
+            self.replicas |= dict(message.counts)
+            return
         if isinstance(message, DropMetrics):
             self.dropped.append(message)
             return

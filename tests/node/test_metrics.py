@@ -17,9 +17,12 @@ from actors.node.assembly import HANDLER_IDLE
 from actors.runtime.kernel.turns import Turns
 from messages.cluster import TopicPartition
 from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.zookeeper import RequestTopicDeletion
 from tests.broker.harness import Broker, known, order
 from tests.broker.test_records import batch, produce
-from tests.node.test_assembly import World, controller, create_topic, leaders
+from tests.node.test_assembly import ASSIGNMENT, World, controller, create_topic, leaders
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore
 
 
 def families(world: World, node: int) -> dict[str, Any]:
@@ -51,12 +54,48 @@ def test_every_metric_has_a_help_text_and_counters_begin_at_0(tmp_path: Path) ->
     world.stop(0, 1, 2)
 
 
+def test_dashboards_find_the_metrics_that_fill_their_variables(tmp_path: Path) -> None:
+    world = World.of(tmp_path)
+
+    def values(name: str) -> list[list[tuple[dict[str, str], float]]]:
+        found = [families(world, node)[name].samples for node in range(3)]
+        return [[(sample.labels, sample.value) for sample in samples] for samples in found]
+
+    def states() -> set[float]:
+        return {value for [(_, value)] in values("kafka_server_kafkaserver_brokerstate")}
+
+    def replicas(node: int) -> list[tuple[dict[str, str], float]]:
+        return [
+            ({"topic": "t", "partition": str(number)}, 3.0 if assigned[0] == node else 0.0)
+            for number, assigned in ASSIGNMENT.items()
+        ]
+
+    world.until(lambda: all(node.ready for node in world.nodes))
+    assert states() == {3.0}
+    create_topic(world.zookeeper)
+    hosted = [replicas(node) for node in range(3)]
+    name = "kafka_cluster_partition_replicascount"
+    world.until(lambda: [sorted(rows, key=str) for rows in values(name)] == hosted)
+    for node in world.nodes:
+        node.base.loop.turns.add(15.0, node.base.clock.now())
+    for idle in ("kafka_network_socketserver_networkprocessoravgidle_percent", HANDLER_IDLE):
+        assert all(0.5 < value <= 0.75 for [(_, value)] in values(idle)), "15 of 60 seconds were busy"
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        admin.ask(RequestTopicDeletion("t"))
+    world.until(lambda: values(name) == [[], [], []])
+    world.stop(0, 1, 2)
+    assert states() == {7.0}
+
+
 def test_logs_in_a_failed_directory_have_no_gauges(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     broker = Broker(one, other)
     broker.run()
     broker.update(known("t"), known("t", 1))
     broker.lead(order("t"), order("t", 1))
+    assert broker.replicas == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
+    broker.lead(order("t", epoch=1, replicas=(0, 1)), order("t", 1, epoch=1, zk_version=-1, replicas=(0, 1)))
+    assert broker.replicas == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 1}, "the second order is older"
     for number in (0, 1):
         assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == NONE
     assert {labels for labels, _ in broker.logs.log_metrics()} == {("t", "0"), ("t", "1")}
@@ -65,6 +104,7 @@ def test_logs_in_a_failed_directory_have_no_gauges(tmp_path: Path) -> None:
     assert sorted(codes) == [NONE, KAFKA_STORAGE_ERROR]
     alive = ("t", str(codes.index(NONE)))
     assert [labels for labels, _ in broker.logs.log_metrics()] == [alive]
+    assert broker.replicas[TopicPartition("t", codes.index(KAFKA_STORAGE_ERROR))] is None
     broker.end()
 
 

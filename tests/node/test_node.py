@@ -13,12 +13,13 @@ import pytest
 from thespian.actors import ActorAddress
 
 from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
-from actors.node.node import NodeActor
+from actors.node.node import BROKER_STATE, NodeActor
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_manager import LogManager
 from messages.ask import Answer, Ask
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
+from messages.metrics import Gauges
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, ServeClients, StartNode, StopNode
 from messages.requests import (
@@ -73,11 +74,17 @@ class Node:
         self.network = self.base.external_endpoint("network", self._transmit)
         gateway = self.base.external_endpoint("store", self._store)
         listener = self.base.external_endpoint("listener", lambda message, _: self.reported.append(message))
-        metrics = self.base.external_endpoint("metrics", lambda *_: None)
+        self.states: list[float] = []
+        """The published values of brokerstate."""
+        metrics = self.base.external_endpoint("metrics", self._metered)
         settings = NodeSettings(node_id, (where,), (where,), (str(log_dir),), "memory", **options)
         self.address = local_system(self.base).createActor(NodeActor)
         start = StartNode(settings, gateway, self.network, listener, metrics, self.outside)
         self.base.inject(self.address, start, self.outside)
+
+    def _metered(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, Gauges):
+            self.states += [gauge.value for gauge in message.values if gauge.name == BROKER_STATE]
 
     def delivered(self, delivery: Delivery) -> None:
         """Record a handler that failed. The base calls this method after each delivery."""
@@ -156,6 +163,11 @@ def test_a_node_registers_before_it_serves(node: Node, zookeeper: MemoryZooKeepe
     assert znode.version == 1
     assert int(data["timestamp"]) == START.replace(tzinfo=UTC).timestamp() * 1000
     assert json.loads(zookeeper.read("/controller").data)["brokerid"] == 0
+
+
+def test_a_node_publishes_its_state_by_kafkas_numbers(node: Node) -> None:
+    node.stop()
+    assert [state for state, _ in itertools.groupby(node.states)] == [1, 2, 3, 6, 7]
 
 
 def test_a_controller_alone_registers_no_broker(frozen: FrozenTime, tmp_path: Path, zookeeper: MemoryZooKeeper) -> None:
