@@ -88,9 +88,9 @@ class SessionLost(AskFailed):
 
 
 class ControllerMoved(AskFailed):
-    """Another controller has been elected, so ZooKeeper rejected the write.
+    """The controller's term has ended in ZooKeeper, which therefore rejected the write.
 
-    The version of /controller_epoch is not the one that the write expected.
+    /controller is absent, or the version of /controller_epoch is not the one that the write expected.
     """
 
 

@@ -29,7 +29,7 @@ from messages.zookeeper import (
     ResignController,
 )
 from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, GetSessionIds, SessionIds, Starter, data_of, fence, transact
+from zk_bridge.conversations import Arm, Conversation, GetSessionIds, SessionIds, Starter, data_of, transact
 
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
@@ -111,14 +111,15 @@ def elect(question: Elect) -> Conversation:
 def resign_controller(question: ResignController) -> Conversation:
     """Delete /controller if this session created it, so that all candidates start an election.
 
-    The transaction is fenced by the epoch that is read together with /controller. If another controller is elected
-    meanwhile, nothing is deleted. The epoch of this controller's own election is not used as the fence: if another
-    client has raised /controller_epoch since the election, such a fence would fail, and /controller would stay.
+    The transaction checks the epoch that is read together with /controller. If another controller is elected meanwhile,
+    nothing is deleted. The epoch of this controller's own election is not checked: if another client has raised
+    /controller_epoch since the election, such a check would fail, and /controller would stay.
     """
     session: SessionIds = yield GetSessionIds()
     controller, epoch = yield from data_of(_BOTH)
     if controller.code == OK and controller.owner == session.current:
-        yield from transact((*fence(epoch.version), WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
+        check = WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch.version)
+        yield from transact((check, WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
     return Done()
 
 

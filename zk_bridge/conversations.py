@@ -7,8 +7,10 @@ Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `Drop
 Rule 2: if the connection is lost during a Read or an Arm, the bridge sends this operation again after the reconnect.
         The generator receives only the final reply. If the connection is lost during a Write, the generator receives
         code CONNECTION_LOSS after the reconnect, because the write may have been applied.
-Rule 3: the first operation of every transaction of a controller is the fence: a check of the version of
-        /controller_epoch (actors.md 3 row 2).
+Rule 3: every transaction of a controller begins with the fence (actors.md 3 row 2). It checks the version of
+        /controller_epoch, and that /controller exists. So the term's own /controller exists, because the next one would
+        raise the epoch. Without the second check, a request that the bridge or the client receives after the session
+        has expired would be executed in the next session. Kafka begins that session only after its Expire event.
 Rule 4: an unexpected code of ZooKeeper is raised as ZooKeeperRefused with the code and the path.
 """
 
@@ -127,10 +129,10 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
 
 
 def fence(epoch_zk_version: int | None) -> tuple[WriteOp, ...]:
-    """Return the check that begins a controller's transaction, or no operation if `epoch_zk_version` is None."""
+    """Return the checks that begin a controller's transaction, or no operation if `epoch_zk_version` is None."""
     if epoch_zk_version is None:
         return ()
-    return (WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version),)
+    return WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version), WriteOp(CHECK, paths.CONTROLLER)
 
 
 def refused(code: int, path: str) -> ZooKeeperRefused:
@@ -140,10 +142,11 @@ def refused(code: int, path: str) -> ZooKeeperRefused:
 
 def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
     """Raise ControllerMoved if the transaction `ops` failed because of its fence."""
-    if reply.code == BAD_VERSION and 0 <= reply.culprit < len(ops):
+    if reply.code in (BAD_VERSION, NO_NODE) and 0 <= reply.culprit < len(ops):
         op = ops[reply.culprit]
-        if op.kind == CHECK and op.path == paths.CONTROLLER_EPOCH:
-            raise ControllerMoved(f"the version of /controller_epoch is no longer {op.version}")
+        if op.kind == CHECK:
+            expected = f"no longer has version {op.version}" if reply.code == BAD_VERSION else "no longer exists"
+            raise ControllerMoved(f"{op.path} {expected}")
 
 
 def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:

@@ -463,7 +463,7 @@ class Checker:
                 self.epoch_session = session
                 if op.kind == SET:
                     self._check(ControllerEpochWritten(before, self.epoch, session))
-            elif path == paths.CONTROLLER:
+            elif path == paths.CONTROLLER and op.kind in (CREATE_EPHEMERAL, DELETE):
                 owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
                 self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
                 self._controlled_at = self.cluster.now
