@@ -187,8 +187,9 @@ class NodeActor(FlowActor):
         return None
 
     def _enter(self, state: NodeState) -> None:
-        self._state = enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
-        self._publish_state()
+        before, self._state = self._state, enter(f"node {self._settings.node_id}", self._state, state, PREVIOUS)
+        if BROKER_STATES[state] != BROKER_STATES[before]:
+            self._publish_state()
 
     def _publish_state(self) -> None:
         self.send(self._start.metrics, Gauges((Gauge(BROKER_STATE, BROKER_STATES[self._state]),)))

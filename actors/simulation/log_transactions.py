@@ -16,7 +16,7 @@ import attrs
 
 from messages.records import NO_PRODUCER_ID
 from messages.wire.batch_records import records
-from messages.wire.record_batch import BatchHeader, whole_batches
+from messages.wire.record_batch import BatchHeader, has_valid_crc, whole_batches
 
 NO_OFFSET = -1
 
@@ -100,8 +100,8 @@ class LogTransactions:
         return True
 
     def _take(self, header: BatchHeader, batch: bytes) -> None:
-        if header.producer_id == NO_PRODUCER_ID:
-            return
+        if header.producer_id == NO_PRODUCER_ID or not has_valid_crc(batch, 0, header):
+            return  # a flipped bit may have made it another transaction's
         if header.is_control:
             first = self._open.pop(header.producer_id, None)
             if first is None:

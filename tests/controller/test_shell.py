@@ -47,6 +47,7 @@ from messages.requests import (
     PartitionError,
     UpdateMetadataResponse,
 )
+from messages.security_requests import UpdateFeaturesRequest
 from messages.store import CREATE_SEQUENTIAL, DELETE, WriteOp
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World, good_answer
@@ -107,6 +108,7 @@ REFUSED = {
     CreateTopicsRequest: CreateTopicsRequest(5, (CreatableTopic("u", 1, 1),), 1000),
     DeleteTopicsRequest: DeleteTopicsRequest(4, ("t",), 1000),
     CreatePartitionsRequest: CreatePartitionsRequest(2, (GrowingTopic("t", 2),), 1000),
+    UpdateFeaturesRequest: UpdateFeaturesRequest(1),
 }
 """One request of each kind that clients send to the controller."""
 

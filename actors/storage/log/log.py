@@ -213,7 +213,7 @@ class Log:
         self.epochs.truncate_from_start(self.start)
         self.producers.remove_snapshots(0, self.end)
         if clean:
-            self._load_producers(self.end, missing_is_none=True)
+            self._load_producers(self.end, missing_is_none=not self.damaged)
         self.has_aborted = any(len(segment.aborted) for segment in self._segments)
 
     def close(self) -> None:
