@@ -1,6 +1,6 @@
-"""Answer the ZooKeeper requests of `topics` and `configs` through the brokers, for --bootstrap-server.
+"""Answer the ZooKeeper requests of `topics`, `configs` and `status` through the brokers, for --bootstrap-server.
 
-With it, the two commands also work where ZooKeeper is in memory or cannot be reached.
+With it, the commands also work where ZooKeeper is in memory or cannot be reached.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from messages.admin_requests import (
 from messages.cluster import (
     Broker,
     ConfigEntry,
+    Endpoint,
     LeaderIsrAndControllerEpoch,
     PartitionAssignment,
     ReplicaAssignment,
@@ -45,14 +46,18 @@ from messages.zookeeper import (
     BrokerConfig,
     BrokerConfigs,
     Brokers,
+    ControllerRead,
     CreateTopic,
     GetAssignments,
     GetBrokerConfigs,
     GetBrokers,
+    GetController,
+    GetNodes,
     GetPartitionStates,
     GetTopicConfigs,
     GetTopicDeletions,
     GetTopics,
+    Nodes,
     PartitionStateRead,
     PartitionStates,
     RequestTopicDeletion,
@@ -67,6 +72,9 @@ from messages.zookeeper import (
 )
 
 TIMEOUT_MS = 30_000
+PLAINTEXT = "PLAINTEXT"
+UNKNOWN_EPOCH = -1
+"""The controller epoch, which no broker returns to a client."""
 OVERRIDES = {configs.TOPIC: configs.DYNAMIC_TOPIC_CONFIG, configs.BROKER: configs.DYNAMIC_BROKER_CONFIG}
 """Type of a resource -> the source of its own overrides in DescribeConfigs."""
 
@@ -95,7 +103,7 @@ def cluster_questions(options: dict[str, Any]) -> Iterator[Callable[[Any], Any]]
 
 
 class BrokerAnswers:
-    """A cluster's answers to the questions of `topics` and `configs`, from its brokers."""
+    """A cluster's answers to the questions of `topics`, `configs` and `status`, from its brokers."""
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
@@ -107,7 +115,14 @@ class BrokerAnswers:
                 return TopicNames(tuple(sorted(topic.name for topic in self._topics())))
             case GetBrokers():
                 found = self._client.metadata().brokers
-                return Brokers(tuple(Broker(each.id, (), rack=each.rack) for each in found))
+                endpoints = [(Endpoint(PLAINTEXT, each.host, each.port),) for each in found]
+                return Brokers(
+                    tuple(Broker(each.id, at, rack=each.rack) for each, at in zip(found, endpoints, strict=True))
+                )
+            case GetController():
+                return ControllerRead(self._client.metadata().controller_id, UNKNOWN_EPOCH)
+            case GetNodes():
+                return Nodes(())  # only ZooKeeper has the addresses of the nodes' metrics
             case GetAssignments(topics):
                 return Assignments(tuple(self._assignments(set(topics))))
             case GetPartitionStates(partitions):

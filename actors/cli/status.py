@@ -16,14 +16,16 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
+from actors.cli.broker_answers import UNKNOWN_EPOCH, cluster_questions
 from actors.cli.display import console, printable, table
-from actors.cli.zookeeper import address_of, cluster_options, zookeeper
+from actors.cli.zookeeper import cluster_options
 from actors.core.controller.gauges import FAILED_EVENTS
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages.ask import Question
@@ -120,7 +122,7 @@ class Status(NamedTuple):
             "health": "bad" if self.problems else "good",
             "problems": self.problems,
             "controller": self.controller if self.controller >= 0 else None,
-            "epoch": self.epoch,
+            "epoch": None if self.epoch == UNKNOWN_EPOCH else self.epoch,
             "topics": self.topics,
             "topics_to_delete": self.topics_to_delete,
             "partitions": {
@@ -147,7 +149,7 @@ class Status(NamedTuple):
 
 
 @click.command("status")
-@cluster_options
+@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
 @click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if the cluster is unhealthy.")
 @click.option(
@@ -171,7 +173,7 @@ def command(
     If the cluster is unhealthy, the line that begins with Health names the problem, and the exit code is 1 (0 with
     --exit-zero).
     """
-    with zookeeper(address_of(address, directory, bootstrap_server)) as ask:
+    with cluster_questions({"address": address, "directory": directory, "bootstrap-server": bootstrap_server}) as ask:
         while True:
             status = read_status(ask)
             if as_json:
@@ -186,7 +188,7 @@ def command(
 
 
 def read_status(ask: Callable[[Question[Any]], Any]) -> Status:
-    """Read the state from ZooKeeper, and the metrics from the nodes.
+    """Read the state from ZooKeeper or the brokers, and the metrics from the nodes that ZooKeeper has.
 
     The result can be inconsistent if the cluster changes between the reads.
     """
@@ -308,7 +310,8 @@ def _show(status: Status) -> None:
     problems = printable("; ".join(status.problems))
     out.print(f"Health: {f'bad: {problems}' if problems else 'good'}")
     controller = "none" if status.controller < 0 else f"node {status.controller}"
-    out.print(f"Controller: {controller}, controller epoch {status.epoch}")
+    epoch = "" if status.epoch == UNKNOWN_EPOCH else f", controller epoch {status.epoch}"
+    out.print(f"Controller: {controller}{epoch}")
     to_delete = f", {status.topics_to_delete} to delete" if status.topics_to_delete else ""
     out.print(f"Topics: {status.topics}{to_delete}")
     partitions = status.partitions

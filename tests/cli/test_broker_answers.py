@@ -1,4 +1,4 @@
-"""`topics` and `configs` with --bootstrap-server, and with the folder of a cluster whose ZooKeeper is in memory."""
+"""Commands with --bootstrap-server, and with the folder of a cluster whose ZooKeeper is in memory."""
 
 from __future__ import annotations
 
@@ -35,6 +35,16 @@ def tool(cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> Tool:
 def fields(line: str) -> dict[str, str]:
     """Return the fields of a line of --describe."""
     return dict(part.split(": ", 1) if ": " in part else (part.rstrip(":"), "") for part in line.strip().split("\t"))
+
+
+def test_the_status_is_that_of_the_brokers_metadata(cluster: KafkaCluster, tool: Tool) -> None:
+    cluster.create_topic("shown", partitions=3, replication_factor=2)
+    [line] = tool("status", "--json")
+    status = json.loads(line)
+    assert (status["health"], status["controller"], status["epoch"]) == ("good", cluster.controller_id, None)
+    assert [broker["id"] for broker in status["brokers"]] == [0, 1] and status["nodes"] == []
+    assert status["topics"] >= 1 and status["partitions"]["online"] >= 3
+    cluster.delete_topic("shown")
 
 
 def test_a_topic_is_created_grown_described_and_deleted(cluster: KafkaCluster, tool: Tool) -> None:

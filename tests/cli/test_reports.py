@@ -19,7 +19,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from rich.console import Console
 
-from actors.cli import display, status, summary
+from actors.cli import broker_answers, display, status, summary
 from actors.cli.app import run
 from actors.core.controller.gauges import FAILED_EVENTS
 from messages.cluster import (
@@ -219,7 +219,7 @@ def ask(tree: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Any:
     def zookeeper(address: str) -> Iterator[Any]:
         yield client.ask
 
-    monkeypatch.setattr(status, "zookeeper", zookeeper)
+    monkeypatch.setattr(broker_answers, "zookeeper", zookeeper)
     return client.ask
 
 
