@@ -433,7 +433,7 @@ class Checker:
     def _note_losses(self, change: ResponseSent) -> None:
         """Note the partitions that a replica without committed records leads, because it is alone in the ISR."""
         for partition, isr in self.replicas.leads_without_records(change.node, change.request, change.response):
-            if set(isr) == {change.node}:
+            if set(isr) == {change.node} and partition in self.damaged:
                 self.lost[partition] = None
 
     def tick(self) -> None:

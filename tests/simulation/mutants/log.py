@@ -191,9 +191,9 @@ MUTANTS = (
     mutant(
         "truncated log keeps a later start in its checkpoint",
         "broker.md 5.1",
-        f"{LOGS}:LogManager._lower_start",
-        "if directory.log_starts.get(partition) > offset:",
-        "if False:",
+        f"{LOGS}:LogManager._lower_points",
+        "for points in (directory.log_starts, directory.high_watermarks):",
+        "for points in (directory.high_watermarks,):",
         LOGS_TESTS,
     ),
 )
