@@ -550,7 +550,7 @@ class MemoryCluster(ZooKeeperView):
     def _report_fault(self, fault: NodeFault, change: str) -> None:
         """Notify the node of a change of its fault."""
         if fault.broker in self._members:
-            notice = NodeFaultInjected(fault.kind, float(fault.value), change, fault.hits)
+            notice = NodeFaultInjected(fault.kind, fault.value, change, fault.hits)
             self._members[fault.broker].node.notify(notice)
 
     def _block(self, id: int, seconds: float) -> None:

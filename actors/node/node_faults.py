@@ -42,7 +42,7 @@ class NodeFault:
 
     kind: str
     broker: int
-    value: float = 0.0
+    value: float = attrs.field(default=0.0, converter=float)
     to: int | None = None
     hits: int = 0
     """Number of affected operations (rule 3)."""
