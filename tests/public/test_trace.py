@@ -45,8 +45,9 @@ def test_a_delivery_has_its_values(folder: Path) -> None:
     assert first.has_payload and first.payload_bytes > 1000 and first.error is None
     assert first.waited_ms == first.took_ms == 0.0
     assert first.time == recorded.runs[0].started
-    second = recorded.runs[0].delivery(2)
-    assert (second.cause, repr(second)) == (1, "<delivery 2 of node 2: StartBridge to ZkBridgeActor.2>")
+    started = next(delivery for delivery in recorded.deliveries() if delivery.message == "StartBridge")
+    assert started.cause == 1
+    assert repr(started) == f"<delivery {started.seq} of node 2: StartBridge to ZkBridgeActor.2>"
 
 
 def test_runs_have_their_header_and_their_end(folder: Path) -> None:
