@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from messages import error_codes
+from messages import errors
 
-NAMES: dict[int, str] = {value: name for name, value in vars(error_codes).items() if name.isupper()}
+NAMES: dict[int, str] = {value: name for name, value in vars(errors).items() if name.isupper()}
 
 _OTHERS = """
 4 INVALID_FETCH_SIZE 17 INVALID_TOPIC_EXCEPTION 30 GROUP_AUTHORIZATION_FAILED 33 UNSUPPORTED_SASL_MECHANISM

@@ -10,21 +10,9 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages import data_requests
 from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    READ_UNCOMMITTED,
-    DeletedRecords,
-    EpochEnd,
-    EpochQuery,
-    FetchedPartition,
-    FetchPartition,
-    ListedOffset,
-    OffsetQuery,
-    ProducedPartition,
-    ProducePartition,
-)
 from messages.records import PRODUCER, Body
 from messages.transaction_requests import DescribedProducers
 from messages.vocabulary import Message, maker, message
@@ -117,7 +105,7 @@ class AppendBatch(NamedTuple):
 
     request: int
     place: int
-    part: ProducePartition
+    part: data_requests.ProducePartition
     acks: int
     version: int
     timeout: float
@@ -150,7 +138,7 @@ class AppendMarker(NamedTuple):
     @property
     def acks(self) -> int:
         """Return ACKS_ALL (-1), because a marker's result waits until the high watermark passes the marker."""
-        return ACKS_ALL
+        return data_requests.ACKS_ALL
 
 
 @message
@@ -168,7 +156,7 @@ class BatchAppended(NamedTuple):
 
     request: int
     place: int
-    result: ProducedPartition
+    result: data_requests.ProducedPartition
 
 
 @message
@@ -229,7 +217,7 @@ class ReadLog(Message):
     """
 
     request: int
-    part: FetchPartition
+    part: data_requests.FetchPartition
     replica_id: int
     version: int
     isolation_level: int
@@ -251,7 +239,7 @@ class LogRead(Message):
     """
 
     request: int
-    result: FetchedPartition
+    result: data_requests.FetchedPartition
     state: LogState
     in_sync: bool = True
     adding: bool = False
@@ -295,10 +283,10 @@ class FindOffset(Message):
 
     request: int
     index: int
-    query: OffsetQuery
+    query: data_requests.OffsetQuery
     replica_id: int
     version: int
-    isolation_level: int = READ_UNCOMMITTED
+    isolation_level: int = data_requests.READ_UNCOMMITTED
 
 
 @message
@@ -316,7 +304,7 @@ class OffsetFound(Message):
 
     request: int
     index: int
-    result: ListedOffset
+    result: data_requests.ListedOffset
 
 
 @message
@@ -325,7 +313,7 @@ class FindEpochEnd(Message):
 
     request: int
     index: int
-    query: EpochQuery
+    query: data_requests.EpochQuery
 
 
 @message
@@ -334,7 +322,7 @@ class EpochEndFound(Message):
 
     request: int
     index: int
-    result: EpochEnd
+    result: data_requests.EpochEnd
 
 
 @message
@@ -374,7 +362,7 @@ class LogTrimmed(Message):
 
     request: int
     index: int
-    result: DeletedRecords
+    result: data_requests.DeletedRecords
 
 
 # ---------------------------------------------------------------------------------------------------- ISR

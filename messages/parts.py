@@ -21,21 +21,9 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import attrs
 
+from messages import requests
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, Flow, Pause, slices
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    MetadataResponse,
-    MetadataTopic,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 from messages.vocabulary import AnyMessage, Message, message
 
 E = TypeVar("E")
@@ -48,28 +36,28 @@ MAX_ENTRIES = 250_000
 class LeaderAndIsrPart(Encoded):
     """A part of a LeaderAndIsr request: the states of some partitions."""
 
-    entries: tuple[LeaderAndIsrPartitionState, ...]
+    entries: tuple[requests.LeaderAndIsrPartitionState, ...]
 
 
 @message
 class StopReplicaPart(Encoded):
     """A part of a StopReplica request: the states of some partitions."""
 
-    entries: tuple[StopReplicaPartitionState, ...]
+    entries: tuple[requests.StopReplicaPartitionState, ...]
 
 
 @message
 class UpdateMetadataPart(Encoded):
     """A part of an UpdateMetadata request: the states of some partitions."""
 
-    entries: tuple[UpdateMetadataPartitionState, ...]
+    entries: tuple[requests.UpdateMetadataPartitionState, ...]
 
 
 @message
 class PartitionErrorsPart(Encoded):
     """A part of a LeaderAndIsr or StopReplica response: the errors of some partitions."""
 
-    entries: tuple[PartitionError, ...]
+    entries: tuple[requests.PartitionError, ...]
 
 
 @message
@@ -79,7 +67,7 @@ class NoErrorsPart(Message):
     It replaces the PartitionErrorsParts of a large response if all codes in them are NONE.
     """
 
-    entries: ClassVar[tuple[PartitionError, ...]] = ()
+    entries: ClassVar[tuple[requests.PartitionError, ...]] = ()
     """Always empty."""
     count: int
 
@@ -88,7 +76,7 @@ class NoErrorsPart(Message):
 class MetadataPart(Message):
     """A part of a Metadata response: some topics."""
 
-    entries: tuple[MetadataTopic, ...]
+    entries: tuple[requests.MetadataTopic, ...]
 
 
 Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | NoErrorsPart | MetadataPart
@@ -102,12 +90,12 @@ class PartLayout(NamedTuple):
 
 
 PARTED: dict[type, PartLayout] = {
-    LeaderAndIsrRequest: PartLayout("partition_states", LeaderAndIsrPart),
-    StopReplicaRequest: PartLayout("partition_states", StopReplicaPart),
-    UpdateMetadataRequest: PartLayout("partition_states", UpdateMetadataPart),
-    LeaderAndIsrResponse: PartLayout("partition_errors", PartitionErrorsPart),
-    StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
-    MetadataResponse: PartLayout("topics", MetadataPart),
+    requests.LeaderAndIsrRequest: PartLayout("partition_states", LeaderAndIsrPart),
+    requests.StopReplicaRequest: PartLayout("partition_states", StopReplicaPart),
+    requests.UpdateMetadataRequest: PartLayout("partition_states", UpdateMetadataPart),
+    requests.LeaderAndIsrResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    requests.StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    requests.MetadataResponse: PartLayout("topics", MetadataPart),
 }
 """Message classes that are split if they are large. All other messages are sent whole."""
 
@@ -125,10 +113,10 @@ class PartEncoding(NamedTuple):
 
 
 KEEP_ROWS: dict[type, PartEncoding] = {
-    LeaderAndIsrPart: PartEncoding(LeaderAndIsrRequest, 4),
-    StopReplicaPart: PartEncoding(StopReplicaRequest, 3),
-    UpdateMetadataPart: PartEncoding(UpdateMetadataRequest, 6),
-    PartitionErrorsPart: PartEncoding(LeaderAndIsrResponse, None),
+    LeaderAndIsrPart: PartEncoding(requests.LeaderAndIsrRequest, 4),
+    StopReplicaPart: PartEncoding(requests.StopReplicaRequest, 3),
+    UpdateMetadataPart: PartEncoding(requests.UpdateMetadataRequest, 6),
+    PartitionErrorsPart: PartEncoding(requests.LeaderAndIsrResponse, None),
 }
 
 

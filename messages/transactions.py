@@ -9,10 +9,10 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages import errors
 from messages.ask import Question
 from messages.broker import METADATA_CACHE, Forwarded
 from messages.cluster import Endpoint, TopicPartition
-from messages.error_codes import NONE
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
 from messages.vocabulary import Message, message
 
@@ -32,7 +32,7 @@ class ProducerIdTaken(Message):
 
     request: int
     producer_id: int
-    error_code: int = NONE
+    error_code: int = errors.NONE
 
 
 # ---------------------------------------------------------------------------------------------------- a partition

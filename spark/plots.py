@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 from types import SimpleNamespace
 
-from spark.drawing import Area, Axis, Box, Chart, Lane, number_axis, time_axis
+from spark import drawing
 from spark.formatting import counted, duration, moment
 from spark.questions import INTERNAL
 from spark.results import Summary
@@ -24,7 +24,7 @@ Span = tuple[str, float, float, str, str]
 """A lane, begin, end, colour and words."""
 
 
-def figures(summary: Summary) -> dict[str, Chart]:
+def figures(summary: Summary) -> dict[str, drawing.Chart]:
     """Return the figures that have data, by the name of their section."""
     drawn = {name: draw(summary) for name, draw in FIGURES.items() if len(summary[name])}
     return {name: chart for name, chart in drawn.items() if chart.lanes}
@@ -38,14 +38,16 @@ def _end(summary: Summary) -> float:
     return max((run.last_at for run in summary["runs"]), default=0.0)
 
 
-def _spans(words: str, rows: Sequence[Span], legend: Iterable[tuple[str, str]]) -> Chart:
+def _spans(words: str, rows: Sequence[Span], legend: Iterable[tuple[str, str]]) -> drawing.Chart:
     """Draw a lane for each name, with its spans."""
-    lanes: dict[str, list[Box]] = {}
+    lanes: dict[str, list[drawing.Box]] = {}
     for name, begin, end, kind, label in rows:
-        lanes.setdefault(name, []).append(Box(begin, end, kind, label, 0.1, 0.9))
+        lanes.setdefault(name, []).append(drawing.Box(begin, end, kind, label, 0.1, 0.9))
     begin, end = min((row[1] for row in rows), default=0.0), max((row[2] for row in rows), default=0.0)
-    drawn = [Lane(name, boxes) for name, boxes in lanes.items()]
-    return Chart(words, drawn, time_axis(begin, end, UTC), list(dict.fromkeys(legend)), long_labels=True)
+    drawn = [drawing.Lane(name, boxes) for name, boxes in lanes.items()]
+    return drawing.Chart(
+        words, drawn, drawing.time_axis(begin, end, UTC), list(dict.fromkeys(legend)), long_labels=True
+    )
 
 
 def _bars(
@@ -53,17 +55,17 @@ def _bars(
     rows: Sequence[tuple[str, Sequence[tuple[float, str, str]]]],
     unit: str,
     legend: Iterable[tuple[str, str]] = (),
-) -> Chart:
+) -> drawing.Chart:
     """Draw a lane for each name, with its parts (size, colour, words) one after the other."""
     lanes = []
     for name, parts in rows:
         boxes, at = [], 0.0
         for size, kind, label in parts:
-            boxes.append(Box(at, at + size, kind, label, 0.1, 0.9))
+            boxes.append(drawing.Box(at, at + size, kind, label, 0.1, 0.9))
             at += size
-        lanes.append(Lane(name, boxes))
+        lanes.append(drawing.Lane(name, boxes))
     most = max((sum(size for size, *_ in parts) for _, parts in rows), default=0.0)
-    return Chart(words, lanes, number_axis(most), list(dict.fromkeys(legend)), unit, long_labels=True)
+    return drawing.Chart(words, lanes, drawing.number_axis(most), list(dict.fromkeys(legend)), unit, long_labels=True)
 
 
 def _by(rows: Iterable[SimpleNamespace], column: str) -> dict[str, list[SimpleNamespace]]:
@@ -76,7 +78,7 @@ def _by(rows: Iterable[SimpleNamespace], column: str) -> dict[str, list[SimpleNa
 # ---------------------------------------------------------------------------------------------------- the figures
 
 
-def handled(summary: Summary) -> Chart:
+def handled(summary: Summary) -> drawing.Chart:
     """Draw the controllers' events, each from its start to its end."""
     events = sorted(summary["handled"], key=lambda event: -event.ms)[:MOST_EVENTS]
     events.sort(key=lambda event: event.at)
@@ -93,7 +95,7 @@ def handled(summary: Summary) -> Chart:
     return _spans("Controller events over time", rows, _controllers(event.node for event in events))
 
 
-def leaders(summary: Summary) -> Chart:
+def leaders(summary: Summary) -> drawing.Chart:
     """Draw the leaders of partitions over time; the partitions with the most changes come first."""
     partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
     for change in summary["leadership"]:
@@ -113,7 +115,7 @@ def leaders(summary: Summary) -> Chart:
     return _spans("Leaders of partitions over time", rows, sorted(legend, key=lambda each: each[1]))
 
 
-def unavailable(summary: Summary) -> Chart:
+def unavailable(summary: Summary) -> drawing.Chart:
     """Draw the longest time (s) without a leader for each topic."""
     end = _end(summary)
     topics: dict[str, list[tuple[float, bool]]] = {}
@@ -131,10 +133,10 @@ def unavailable(summary: Summary) -> Chart:
     return _bars("Longest time without a leader by topic", rows, "seconds")
 
 
-def queues(summary: Summary) -> Chart:
+def queues(summary: Summary) -> drawing.Chart:
     """Draw the number of waiting messages in each node's queue, on a logarithmic scale."""
     rows = list(summary["queue"])
-    axis = time_axis(min(row.at for row in rows), max(row.at for row in rows), UTC)
+    axis = drawing.time_axis(min(row.at for row in rows), max(row.at for row in rows), UTC)
     most = max(row.depth for row in rows)
     lanes = []
     for node, of in sorted(_by(rows, "node").items()):
@@ -142,12 +144,14 @@ def queues(summary: Summary) -> Chart:
         deepest = max(row.depth for row in of)
         words = f"node {node}: at most {deepest:,} messages waited"
         lanes.append(
-            Lane(f"node {node}", [Area(points, math.log1p(most), colour(int(node)), words)], 30, f"≤ {deepest:,}")
+            drawing.Lane(
+                f"node {node}", [drawing.Area(points, math.log1p(most), colour(int(node)), words)], 30, f"≤ {deepest:,}"
+            )
         )
-    return Chart("Messages waiting in queues over time", lanes, axis)
+    return drawing.Chart("Messages waiting in queues over time", lanes, axis)
 
 
-def latencies(summary: Summary) -> Chart:
+def latencies(summary: Summary) -> drawing.Chart:
     """Draw a histogram of durations for each kind. Column limits are powers of two; heights are logarithmic."""
     rows = list(summary["latencies"])
     uptos = sorted({row.upto_ms for row in rows})
@@ -155,7 +159,7 @@ def latencies(summary: Summary) -> Chart:
     lanes = []
     for number, (kind, of) in enumerate(sorted(_by(rows, "kind").items())):
         boxes = [
-            Box(
+            drawing.Box(
                 uptos.index(row.upto_ms) + 0.05,
                 uptos.index(row.upto_ms) + 0.95,
                 f"c{number % COLOURS}",
@@ -164,10 +168,12 @@ def latencies(summary: Summary) -> Chart:
             )
             for row in of
         ]
-        lanes.append(Lane(kind, boxes, 40, f"{sum(row.count for row in of):,}"))
+        lanes.append(drawing.Lane(kind, boxes, 40, f"{sum(row.count for row in of):,}"))
     every = math.ceil(len(uptos) / 6)
     ticks = [(place + 1.0, f"{upto:g}") for place, upto in enumerate(uptos) if place % every == 0]
-    return Chart("Latencies by kind", lanes, Axis(0.0, float(len(uptos)), ticks), unit="up to (ms)", long_labels=True)
+    return drawing.Chart(
+        "Latencies by kind", lanes, drawing.Axis(0.0, float(len(uptos)), ticks), unit="up to (ms)", long_labels=True
+    )
 
 
 STEPS = {
@@ -180,7 +186,7 @@ STEPS = {
 """The steps of a LeaderAndIsr request, in order."""
 
 
-def critical(summary: Summary) -> Chart:
+def critical(summary: Summary) -> drawing.Chart:
     """For each controller event, draw the steps of the request that ended last. The slowest events come first."""
     last = sorted((row for row in summary["chains"] if row.last), key=lambda row: -row.total_ms)[:MOST]
     rows = [
@@ -197,7 +203,7 @@ def critical(summary: Summary) -> Chart:
     return _bars("Time from an event to its last LeaderAndIsr", rows, "ms", legend)
 
 
-def network(summary: Summary) -> Chart:
+def network(summary: Summary) -> drawing.Chart:
     """Draw the numbers of messages between actors, for the pairs with the largest numbers."""
     rows = [
         (f"{_actor(edge.sender)} → {_actor(edge.receiver)}", [(edge.count, "c0", f"{edge.count:,} messages")])
@@ -206,7 +212,7 @@ def network(summary: Summary) -> Chart:
     return _bars("Messages between actors", rows, "messages")
 
 
-def deletions(summary: Summary) -> Chart:
+def deletions(summary: Summary) -> drawing.Chart:
     """Draw each topic deletion: the time until the last order to stop a replica, then until the znode's removal."""
     end, rows = _end(summary), []
     for row in list(summary["deletions"])[:MOST]:
@@ -220,7 +226,7 @@ def deletions(summary: Summary) -> Chart:
     return _spans("Deletions of topics over time", rows, legend)
 
 
-def reassignments(summary: Summary) -> Chart:
+def reassignments(summary: Summary) -> drawing.Chart:
     """Draw reassignments of partitions."""
     end, rows = _end(summary), []
     for row in list(summary["reassignments"])[:MOST]:
@@ -230,7 +236,7 @@ def reassignments(summary: Summary) -> Chart:
     return _spans("Reassignments over time", rows, (("c0", "complete"), ("bad", "not complete")))
 
 
-def skew(summary: Summary) -> Chart:
+def skew(summary: Summary) -> drawing.Chart:
     """Draw the bytes produced to the largest partitions, by leader."""
     chosen = list(summary["records"])[:MOST]
     rows = [
@@ -253,7 +259,7 @@ def _actor(name: str) -> str:
     return name.removesuffix("Actor")
 
 
-FIGURES: dict[str, Callable[[Summary], Chart]] = {
+FIGURES: dict[str, Callable[[Summary], drawing.Chart]] = {
     "handled": handled,
     "leadership": leaders,
     "unavailable": unavailable,

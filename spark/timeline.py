@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from types import SimpleNamespace
 
-from spark.drawing import Area, Box, Chart, Lane, stepped, time_axis
+from spark import drawing
 from spark.formatting import counted, duration, moment
 from spark.incidents import Incident
 from spark.results import Summary
@@ -63,7 +63,7 @@ class Timeline:
         self._brokers = sorted(sorted(known, key=lambda broker: (weight[broker], -broker), reverse=True)[:MOST_BROKERS])
         self._left_out = len(known) - len(self._brokers)
 
-    def chart(self, begin: float | None = None, end: float | None = None) -> Chart:
+    def chart(self, begin: float | None = None, end: float | None = None) -> drawing.Chart:
         """Draw the lanes between two times (seconds since 1970); None: the start or the end of the traces."""
         begin = self.begin if begin is None else max(begin, self.begin)
         end = self.end if end is None else min(end, self.end)
@@ -77,18 +77,18 @@ class Timeline:
         lanes += self._faults()
         legend = [*LEGEND, ("none", f"not shown: {counted(self._left_out, 'broker')}")] if self._left_out else LEGEND
         shown = f"from {self._clock(begin)} to {self._clock(end)}"
-        return Chart(
+        return drawing.Chart(
             f"Timeline of the cluster {shown}",
             [_within(lane, begin, end) for lane in lanes],
-            time_axis(begin, end, self._zone),
+            drawing.time_axis(begin, end, self._zone),
             legend,
         )
 
     # ------------------------------------------------------------------------------------------------------- lanes
 
-    def _incident_lane(self) -> Lane:
+    def _incident_lane(self) -> drawing.Lane:
         boxes = [
-            Box(
+            drawing.Box(
                 each.at,
                 self.end if each.until is None else each.until,
                 "bad" if each.until is None else "warn",
@@ -98,54 +98,70 @@ class Timeline:
             )
             for number, each in enumerate(self._incidents, 1)
         ]
-        return Lane("incidents", boxes, 18)
+        return drawing.Lane("incidents", boxes, 18)
 
-    def _controllers(self) -> Lane:
+    def _controllers(self) -> drawing.Lane:
         elections = list(self._summary["elections"])
         boxes = []
         for row, after in zip(elections, [*elections[1:], None], strict=True):
             until = self.end if after is None else after.at
             died = [gone.died_at for gone in self._gone.get(row.node, ()) if row.at < gone.died_at < until]
             words = f"Broker {row.node} became the controller (epoch {row.epoch}) at {self._clock(row.at)}"
-            boxes.append(Box(row.at, min([until, *died]), f"{colour(row.node)} soft", words, label=str(row.node)))
-        return Lane("controller", boxes, 18)
+            boxes.append(
+                drawing.Box(row.at, min([until, *died]), f"{colour(row.node)} soft", words, label=str(row.node))
+            )
+        return drawing.Lane("controller", boxes, 18)
 
-    def _without_leader(self, begin: float, end: float) -> Lane:
+    def _without_leader(self, begin: float, end: float) -> drawing.Lane:
         most = _most(self._unled)
-        area = Area(
-            stepped(self._unled, begin, end), most, "bad", f"at most {counted(most, 'partition')} without a leader"
+        area = drawing.Area(
+            drawing.stepped(self._unled, begin, end),
+            most,
+            "bad",
+            f"at most {counted(most, 'partition')} without a leader",
         )
-        return Lane("no leader", [area] if most else [], 24, f"≤ {most:,}")
+        return drawing.Lane("no leader", [area] if most else [], 24, f"≤ {most:,}")
 
-    def _broker(self, broker: int, most: int, begin: float, end: float) -> Lane:
+    def _broker(self, broker: int, most: int, begin: float, end: float) -> drawing.Lane:
         led = self._led.get(broker, [])
-        marks: list[Box | Area] = []
+        marks: list[drawing.Box | drawing.Area] = []
         if led:
             words = f"Broker {broker} leads at most {counted(_most(led), 'partition')}"
-            marks.append(Area(stepped(led, begin, end), most, f"{colour(broker)} area", words, 0.0, 0.58))
+            marks.append(
+                drawing.Area(drawing.stepped(led, begin, end), most, f"{colour(broker)} area", words, 0.0, 0.58)
+            )
         for run in self._runs.get(broker, ()):
             words = f"Process of broker {broker}: {self._clock(run.first_at)} to {self._clock(run.last_at)}"
-            marks.append(Box(run.first_at, run.last_at, "alive", words, 0.62, 0.8))
+            marks.append(drawing.Box(run.first_at, run.last_at, "alive", words, 0.62, 0.8))
         for row in self._gone.get(broker, ()):
             seen, back = row.died_at + row.seen_s, self.end if row.back_at is None else row.back_at
             if row.seen_s > 0:
                 words = f"Broker {broker} was dead and its session had not expired: {duration(row.seen_s)}"
-                marks.append(Box(row.died_at, seen, "held", words, 0.62, 0.8))
-            marks.append(Box(seen, back, "bad", f"Broker {broker} was gone: {duration(back - seen)}", 0.62, 0.8))
+                marks.append(drawing.Box(row.died_at, seen, "held", words, 0.62, 0.8))
+            marks.append(
+                drawing.Box(seen, back, "bad", f"Broker {broker} was gone: {duration(back - seen)}", 0.62, 0.8)
+            )
         out = self._out.get(broker, [])
         if out:
             words = f"Broker {broker} was out of the ISR of at most {counted(_most(out), 'partition')}"
             marks.append(
-                Area([(at, min(1.0, value)) for at, value in stepped(out, begin, end)], 1.0, "warn", words, 0.84, 1.0)
+                drawing.Area(
+                    [(at, min(1.0, value)) for at, value in drawing.stepped(out, begin, end)],
+                    1.0,
+                    "warn",
+                    words,
+                    0.84,
+                    1.0,
+                )
             )
         note = f"≤ {_most(led):,}" if led else ""
-        return Lane(f"broker {broker}", marks, 34, note)
+        return drawing.Lane(f"broker {broker}", marks, 34, note)
 
-    def _faults(self) -> Iterator[Lane]:
+    def _faults(self) -> Iterator[drawing.Lane]:
         rows = list(self._summary["faults"])
         if rows:
             boxes = [
-                Box(
+                drawing.Box(
                     row.first_at,
                     row.last_at,
                     "fault",
@@ -153,7 +169,7 @@ class Timeline:
                 )
                 for row in rows
             ]
-            yield Lane("faults", boxes, 14)
+            yield drawing.Lane("faults", boxes, 14)
 
     # ------------------------------------------------------------------------------------------------------ counts
 
@@ -192,7 +208,7 @@ def _most(changes: Sequence[Change]) -> int:
     return int(most)
 
 
-def _within(lane: Lane, begin: float, end: float) -> Lane:
+def _within(lane: drawing.Lane, begin: float, end: float) -> drawing.Lane:
     """Return the lane with all its areas, and with the boxes that overlap the time from `begin` to `end`."""
-    marks = [mark for mark in lane.marks if isinstance(mark, Area) or (mark.begin <= end and mark.end >= begin)]
-    return Lane(lane.label, marks, lane.height, lane.note)
+    marks = [mark for mark in lane.marks if isinstance(mark, drawing.Area) or (mark.begin <= end and mark.end >= begin)]
+    return drawing.Lane(lane.label, marks, lane.height, lane.note)

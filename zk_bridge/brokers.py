@@ -5,37 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from messages import store, zookeeper
 from messages.ask import BadZnode, Done
 from messages.cluster import Broker
-from messages.store import (
-    BAD_VERSION,
-    CONNECTION_LOSS,
-    CREATE_EPHEMERAL,
-    DELETE,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
-    SET,
-    WriteOp,
-    Znode,
-)
-from messages.zookeeper import (
-    BrokerRegistered,
-    Brokers,
-    GetBroker,
-    GetBrokers,
-    RegisterBroker,
-    RegistrationRefused,
-    UpdateBroker,
-    WatchBrokers,
-)
-from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, GetSessionIds, Starter, children_of, data_of, transact
+from zk_bridge import conversations, paths, znodes
 
 logger = logging.getLogger(__name__)
 
 
-def register_broker(question: RegisterBroker) -> Conversation:
+def register_broker(question: zookeeper.RegisterBroker) -> conversations.Conversation:
     """Create the registration and set its data in one transaction.
 
     The stat that the set operation returns contains the czxid, which is the broker epoch. If the znode exists, its
@@ -51,60 +29,62 @@ def register_broker(question: RegisterBroker) -> Conversation:
     """
     path = paths.broker(question.broker.id)
     create = (
-        WriteOp(CREATE_EPHEMERAL, path),
-        WriteOp(SET, path, znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp), 0),
+        store.WriteOp(store.CREATE_EPHEMERAL, path),
+        store.WriteOp(store.SET, path, znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp), 0),
     )
-    ops: tuple[WriteOp, ...] = create
+    ops: tuple[store.WriteOp, ...] = create
     while True:
-        reply = yield from transact(ops, CONNECTION_LOSS, NODE_EXISTS, NO_NODE)
-        if reply.code == OK:
-            return BrokerRegistered(reply.results[-1].czxid)
-        session = yield GetSessionIds()
-        (node,) = yield from data_of((path,))
+        reply = yield from conversations.transact(ops, store.CONNECTION_LOSS, store.NODE_EXISTS, store.NO_NODE)
+        if reply.code == store.OK:
+            return zookeeper.BrokerRegistered(reply.results[-1].czxid)
+        session = yield conversations.GetSessionIds()
+        (node,) = yield from conversations.data_of((path,))
         ops = create
-        if node.code == OK:
+        if node.code == store.OK:
             if node.owner == session.current:
-                return BrokerRegistered(node.czxid)
+                return zookeeper.BrokerRegistered(node.czxid)
             if node.owner not in session.earlier:
-                return RegistrationRefused(node.owner)
-            ops = (WriteOp(DELETE, path), *create)
+                return zookeeper.RegistrationRefused(node.owner)
+            ops = (store.WriteOp(store.DELETE, path), *create)
 
 
-def update_broker(question: UpdateBroker) -> Conversation:
+def update_broker(question: zookeeper.UpdateBroker) -> conversations.Conversation:
     """Set the registration's data. The znode is not created again, so the broker epoch stays the same."""
     path = paths.broker(question.broker.id)
     data = znodes.encode_broker(question.broker, question.timestamp_ms, question.ibp)
     while True:
-        session = yield GetSessionIds()
-        (node,) = yield from data_of((path,))
-        if node.code != OK or node.owner != session.current:
+        session = yield conversations.GetSessionIds()
+        (node,) = yield from conversations.data_of((path,))
+        if node.code != store.OK or node.owner != session.current:
             return Done()
-        reply = yield from transact((WriteOp(SET, path, data, node.version),), BAD_VERSION, NO_NODE)
-        if reply.code == OK:
+        reply = yield from conversations.transact(
+            (store.WriteOp(store.SET, path, data, node.version),), store.BAD_VERSION, store.NO_NODE
+        )
+        if reply.code == store.OK:
             return Done()
 
 
-def get_brokers(question: GetBrokers) -> Conversation:
+def get_brokers(question: zookeeper.GetBrokers) -> conversations.Conversation:
     """Return all live brokers, sorted by id."""
     if question.watch:
-        yield Arm(children=(paths.BROKER_IDS,))
-    (names,) = yield from children_of((paths.BROKER_IDS,))
+        yield conversations.Arm(children=(paths.BROKER_IDS,))
+    (names,) = yield from conversations.children_of((paths.BROKER_IDS,))
     ids = _ids(names or ())
-    return _read(ids, (yield from data_of(tuple(paths.broker(broker_id) for broker_id in ids))))
+    return _read(ids, (yield from conversations.data_of(tuple(paths.broker(broker_id) for broker_id in ids))))
 
 
-def watch_brokers(question: WatchBrokers) -> Conversation:
+def watch_brokers(question: zookeeper.WatchBrokers) -> conversations.Conversation:
     """Set a watch on each broker's registration, even if it is absent, as in Kafka. No registration is read."""
     if question.broker_ids:
-        yield Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
+        yield conversations.Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
     return Done()
 
 
-def get_broker(question: GetBroker) -> Conversation:
+def get_broker(question: zookeeper.GetBroker) -> conversations.Conversation:
     """Return one broker, or an empty result if it is not registered."""
     path = paths.broker(question.broker_id)
-    yield Arm(exists=(path,))
-    return _read((question.broker_id,), (yield from data_of((path,))))
+    yield conversations.Arm(exists=(path,))
+    return _read((question.broker_id,), (yield from conversations.data_of((path,))))
 
 
 def _ids(names: Iterable[str]) -> tuple[int, ...]:
@@ -115,25 +95,25 @@ def _ids(names: Iterable[str]) -> tuple[int, ...]:
     return tuple(sorted(int(name) for name in names if name not in foreign))
 
 
-def _read(ids: tuple[int, ...], nodes: tuple[Znode, ...]) -> Brokers:
+def _read(ids: tuple[int, ...], nodes: tuple[store.Znode, ...]) -> zookeeper.Brokers:
     """Decode the registrations. An unreadable registration is logged, and its id is in `unreadable`."""
     found: list[Broker] = []
     unreadable: list[int] = []
     for broker_id, node in zip(ids, nodes, strict=True):
-        if node.code == NO_NODE:
+        if node.code == store.NO_NODE:
             continue
         try:
             found.append(znodes.decode_broker(paths.broker(broker_id), node.data, node.czxid))
         except BadZnode as error:
             logger.error("Ignoring broker %d until its registration in /brokers/ids can be read: %s", broker_id, error)
             unreadable.append(broker_id)
-    return Brokers(tuple(found), tuple(unreadable))
+    return zookeeper.Brokers(tuple(found), tuple(unreadable))
 
 
-ANSWERS: dict[type, Starter] = {
-    RegisterBroker: register_broker,
-    UpdateBroker: update_broker,
-    GetBrokers: get_brokers,
-    WatchBrokers: watch_brokers,
-    GetBroker: get_broker,
+ANSWERS: dict[type, conversations.Starter] = {
+    zookeeper.RegisterBroker: register_broker,
+    zookeeper.UpdateBroker: update_broker,
+    zookeeper.GetBrokers: get_brokers,
+    zookeeper.WatchBrokers: watch_brokers,
+    zookeeper.GetBroker: get_broker,
 }

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from messages import store, zookeeper
 from messages.ask import BadZnode, Done
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Pause
-from messages.store import CREATE, CREATE_SEQUENTIAL, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
-from messages.zookeeper import (
-    BrokerConfig,
-    BrokerConfigs,
-    GetBrokerConfigs,
-    GetTopicConfigs,
-    SetBrokerConfig,
-    SetTopicConfig,
-    TopicConfig,
-    TopicConfigs,
-)
 from zk_bridge import paths, znodes
 from zk_bridge.conversations import (
     Conversation,
@@ -33,24 +23,24 @@ DECODED_AT_ONCE = 200
 """Number of configurations decoded between two pauses."""
 
 
-def get_topic_configs(question: GetTopicConfigs) -> Conversation:
+def get_topic_configs(question: zookeeper.GetTopicConfigs) -> Conversation:
     """Return overrides of topics, in the order requested."""
     found = yield from _overrides(question.topics, tuple(map(paths.topic_config, question.topics)))
-    return TopicConfigs(tuple(TopicConfig(*each) for each in found))
+    return zookeeper.TopicConfigs(tuple(zookeeper.TopicConfig(*each) for each in found))
 
 
-def get_broker_configs(question: GetBrokerConfigs) -> Conversation:
+def get_broker_configs(question: zookeeper.GetBrokerConfigs) -> Conversation:
     """Return overrides of brokers, in the order requested."""
     found = yield from _overrides(question.brokers, tuple(map(paths.broker_config, question.brokers)))
-    return BrokerConfigs(tuple(BrokerConfig(*each) for each in found))
+    return zookeeper.BrokerConfigs(tuple(zookeeper.BrokerConfig(*each) for each in found))
 
 
-def set_topic_config(question: SetTopicConfig) -> Conversation:
+def set_topic_config(question: zookeeper.SetTopicConfig) -> Conversation:
     """Write a topic's overrides."""
     return (yield from _write(paths.topic_config(question.topic), f"topics/{question.topic}", question.config))
 
 
-def set_broker_config(question: SetBrokerConfig) -> Conversation:
+def set_broker_config(question: zookeeper.SetBrokerConfig) -> Conversation:
     """Write a broker's overrides."""
     return (yield from _write(paths.broker_config(question.broker), f"brokers/{question.broker}", question.config))
 
@@ -72,20 +62,20 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
 
 def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversation:
     """Write overrides, and a change notification for all brokers, in one transaction."""
-    config = WriteOp(CREATE, path, znodes.encode_config(entries))
-    notify = WriteOp(CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity))
+    config = store.WriteOp(store.CREATE, path, znodes.encode_config(entries))
+    notify = store.WriteOp(store.CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity))
     while True:
         (old,) = yield from data_of((path,))
-        write_config = config if old.code == NO_NODE else config._replace(kind=SET)
-        reply = yield from transact((write_config, notify), NODE_EXISTS, NO_NODE)
-        if reply.code == OK:
+        write_config = config if old.code == store.NO_NODE else config._replace(kind=store.SET)
+        reply = yield from transact((write_config, notify), store.NODE_EXISTS, store.NO_NODE)
+        if reply.code == store.OK:
             return Done()
         yield from create_missing((paths.CONFIG_CHANGES, *paths.ancestors(path)))
 
 
 ANSWERS: dict[type, Starter] = {
-    GetTopicConfigs: get_topic_configs,
-    SetTopicConfig: set_topic_config,
-    GetBrokerConfigs: get_broker_configs,
-    SetBrokerConfig: set_broker_config,
+    zookeeper.GetTopicConfigs: get_topic_configs,
+    zookeeper.SetTopicConfig: set_topic_config,
+    zookeeper.GetBrokerConfigs: get_broker_configs,
+    zookeeper.SetBrokerConfig: set_broker_config,
 }

@@ -2,53 +2,29 @@
 
 from __future__ import annotations
 
+from messages import store, zookeeper
 from messages.ask import ConnectionLoss, Done
 from messages.cluster import NO_CONTROLLER
-from messages.store import (
-    ANY_VERSION,
-    BAD_VERSION,
-    CHECK,
-    CONNECTION_LOSS,
-    CREATE,
-    CREATE_EPHEMERAL,
-    DELETE,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
-    SET,
-    WriteOp,
-)
-from messages.zookeeper import (
-    ControllerEpochRead,
-    ControllerRead,
-    Elect,
-    Elected,
-    GetController,
-    GetControllerEpoch,
-    NotElected,
-    ResignController,
-)
-from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, GetSessionIds, SessionIds, Starter, data_of, transact
+from zk_bridge import conversations, paths, znodes
 
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
 
-def get_controller(question: GetController) -> Conversation:
+def get_controller(question: zookeeper.GetController) -> conversations.Conversation:
     """Read /controller and /controller_epoch together."""
     if question.watch:
-        yield Arm(exists=(paths.CONTROLLER,))
-    controller, epoch = yield from data_of(_BOTH)
-    session: SessionIds = yield GetSessionIds()
-    there = controller.code == OK
-    return ControllerRead(
+        yield conversations.Arm(exists=(paths.CONTROLLER,))
+    controller, epoch = yield from conversations.data_of(_BOTH)
+    session: conversations.SessionIds = yield conversations.GetSessionIds()
+    there = controller.code == store.OK
+    return zookeeper.ControllerRead(
         broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if there else NO_CONTROLLER,
-        epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == OK else 0,
+        epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == store.OK else 0,
         ours=there and controller.owner == session.current,
     )
 
 
-def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
+def get_controller_epoch(question: zookeeper.GetControllerEpoch) -> conversations.Conversation:
     """Send a transaction that changes nothing, then read /controller_epoch.
 
     The value is therefore at least as new as that transaction.
@@ -56,15 +32,15 @@ def get_controller_epoch(question: GetControllerEpoch) -> Conversation:
     Raises:
         ConnectionLoss: ZooKeeper is disconnected.
     """
-    session: SessionIds = yield GetSessionIds()
+    session: conversations.SessionIds = yield conversations.GetSessionIds()
     if not session.connected:
         raise ConnectionLoss("ZooKeeper is disconnected")
-    yield from transact((WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, ANY_VERSION),))
-    (epoch,) = yield from data_of((paths.CONTROLLER_EPOCH,))
-    return ControllerEpochRead(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
+    yield from conversations.transact((store.WriteOp(store.CHECK, paths.CONTROLLER_EPOCH, None, store.ANY_VERSION),))
+    (epoch,) = yield from conversations.data_of((paths.CONTROLLER_EPOCH,))
+    return zookeeper.ControllerEpochRead(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
 
 
-def elect(question: Elect) -> Conversation:
+def elect(question: zookeeper.Elect) -> conversations.Conversation:
     """Create /controller and increment /controller_epoch in one transaction, if /controller is absent.
 
     If the transaction fails, both znodes are read again:
@@ -80,52 +56,54 @@ def elect(question: Elect) -> Conversation:
         Elected with the epoch and the version of /controller_epoch, or NotElected with the controller's id
         (NO_CONTROLLER if absent).
     """
-    controller, epoch_node = yield from data_of(_BOTH)
-    if controller.code == OK:
-        return NotElected(znodes.decode_controller(paths.CONTROLLER, controller.data))
-    while epoch_node.code == NO_NODE:
-        first = WriteOp(CREATE, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
-        yield from transact((first,), CONNECTION_LOSS, NODE_EXISTS)
-        (epoch_node,) = yield from data_of((paths.CONTROLLER_EPOCH,))
+    controller, epoch_node = yield from conversations.data_of(_BOTH)
+    if controller.code == store.OK:
+        return zookeeper.NotElected(znodes.decode_controller(paths.CONTROLLER, controller.data))
+    while epoch_node.code == store.NO_NODE:
+        first = store.WriteOp(store.CREATE, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+        yield from conversations.transact((first,), store.CONNECTION_LOSS, store.NODE_EXISTS)
+        (epoch_node,) = yield from conversations.data_of((paths.CONTROLLER_EPOCH,))
     epoch = znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch_node.data) + 1
     ops = (
-        WriteOp(
-            CREATE_EPHEMERAL, paths.CONTROLLER, znodes.encode_controller(question.broker_id, question.timestamp_ms)
+        store.WriteOp(
+            store.CREATE_EPHEMERAL,
+            paths.CONTROLLER,
+            znodes.encode_controller(question.broker_id, question.timestamp_ms),
         ),
-        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), epoch_node.version),
+        store.WriteOp(store.SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), epoch_node.version),
     )
     while True:
-        reply = yield from transact(ops, CONNECTION_LOSS, NODE_EXISTS, BAD_VERSION)
-        if reply.code == OK:
-            return Elected(epoch, reply.results[1].version)
-        controller, now = yield from data_of(_BOTH)
-        if controller.code == OK:
+        reply = yield from conversations.transact(ops, store.CONNECTION_LOSS, store.NODE_EXISTS, store.BAD_VERSION)
+        if reply.code == store.OK:
+            return zookeeper.Elected(epoch, reply.results[1].version)
+        controller, now = yield from conversations.data_of(_BOTH)
+        if controller.code == store.OK:
             winner = znodes.decode_controller(paths.CONTROLLER, controller.data)
             if winner == question.broker_id and now.data == ops[1].data:
-                return Elected(epoch, now.version)
-            return NotElected(winner)
-        if reply.code != CONNECTION_LOSS or now.version != epoch_node.version:
-            return NotElected(NO_CONTROLLER)
+                return zookeeper.Elected(epoch, now.version)
+            return zookeeper.NotElected(winner)
+        if reply.code != store.CONNECTION_LOSS or now.version != epoch_node.version:
+            return zookeeper.NotElected(NO_CONTROLLER)
 
 
-def resign_controller(question: ResignController) -> Conversation:
+def resign_controller(question: zookeeper.ResignController) -> conversations.Conversation:
     """Delete /controller if this session created it, so that all candidates start an election.
 
     The transaction checks the epoch that is read together with /controller. If another controller is elected meanwhile,
     nothing is deleted. The epoch of this controller's own election is not checked: if another client has raised
     /controller_epoch since the election, such a check would fail, and /controller would stay.
     """
-    session: SessionIds = yield GetSessionIds()
-    controller, epoch = yield from data_of(_BOTH)
-    if controller.code == OK and controller.owner == session.current:
-        check = WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch.version)
-        yield from transact((check, WriteOp(DELETE, paths.CONTROLLER)), NO_NODE)
+    session: conversations.SessionIds = yield conversations.GetSessionIds()
+    controller, epoch = yield from conversations.data_of(_BOTH)
+    if controller.code == store.OK and controller.owner == session.current:
+        check = store.WriteOp(store.CHECK, paths.CONTROLLER_EPOCH, None, epoch.version)
+        yield from conversations.transact((check, store.WriteOp(store.DELETE, paths.CONTROLLER)), store.NO_NODE)
     return Done()
 
 
-ANSWERS: dict[type, Starter] = {
-    GetController: get_controller,
-    GetControllerEpoch: get_controller_epoch,
-    Elect: elect,
-    ResignController: resign_controller,
+ANSWERS: dict[type, conversations.Starter] = {
+    zookeeper.GetController: get_controller,
+    zookeeper.GetControllerEpoch: get_controller_epoch,
+    zookeeper.Elect: elect,
+    zookeeper.ResignController: resign_controller,
 }

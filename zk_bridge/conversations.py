@@ -19,23 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from messages import store
 from messages.ask import ControllerMoved, ZooKeeperRefused
 from messages.flow.conversation import SLICE, Pause, slices
-from messages.store import (
-    BAD_VERSION,
-    CHECK,
-    CODE_NAMES,
-    CONNECTION_LOSS,
-    CREATE,
-    DELETE,
-    NO_NODE,
-    NODE_EXISTS,
-    OK,
-    TOO_LARGE,
-    StoreReply,
-    WriteOp,
-    Znode,
-)
 from zk_bridge import paths
 
 T = TypeVar("T")
@@ -51,7 +37,7 @@ class Read(NamedTuple):
 class Write(NamedTuple):
     """Yielded by a request handler of the ZooKeeper bridge to write znodes; the `yield` returns the StoreReply."""
 
-    ops: tuple[WriteOp, ...]
+    ops: tuple[store.WriteOp, ...]
 
 
 class Arm(NamedTuple):
@@ -102,7 +88,9 @@ _OP_BYTES = 32
 """Estimated size of an operation without its path and data: headers, lengths, version, ACL."""
 
 
-def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iterator[list[Sequence[WriteOp]]]:
+def batches(
+    ops: Iterable[Sequence[store.WriteOp]], most_ops: int = WRITE_OPS
+) -> Iterator[list[Sequence[store.WriteOp]]]:
     """Group `ops` into transactions of bounded size.
 
     A transaction has at most `most_ops` operations and at most WRITE_BYTES bytes (a quarter of jute.maxbuffer). Larger
@@ -112,7 +100,7 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
         ops: Groups of operations. The operations of a group stay in one transaction.
         most_ops: Maximum number of operations in a transaction.
     """
-    batch: list[Sequence[WriteOp]] = []
+    batch: list[Sequence[store.WriteOp]] = []
     count = size = 0
     for group in ops:
         weight = 0
@@ -128,33 +116,35 @@ def batches(ops: Iterable[Sequence[WriteOp]], most_ops: int = WRITE_OPS) -> Iter
         yield batch
 
 
-def fence(epoch_zk_version: int | None) -> tuple[WriteOp, ...]:
+def fence(epoch_zk_version: int | None) -> tuple[store.WriteOp, ...]:
     """Return the checks that begin a controller's transaction, or no operation if `epoch_zk_version` is None."""
     if epoch_zk_version is None:
         return ()
-    return WriteOp(CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version), WriteOp(CHECK, paths.CONTROLLER)
+    return store.WriteOp(store.CHECK, paths.CONTROLLER_EPOCH, None, epoch_zk_version), store.WriteOp(
+        store.CHECK, paths.CONTROLLER
+    )
 
 
 def refused(code: int, path: str) -> ZooKeeperRefused:
     """Return the error for an unexpected code."""
-    return ZooKeeperRefused(f"ZooKeeper returned {CODE_NAMES.get(code, code)} for {path}")
+    return ZooKeeperRefused(f"ZooKeeper returned {store.CODE_NAMES.get(code, code)} for {path}")
 
 
-def check_fence(reply: StoreReply, ops: Sequence[WriteOp]) -> None:
+def check_fence(reply: store.StoreReply, ops: Sequence[store.WriteOp]) -> None:
     """Raise ControllerMoved if the transaction `ops` failed because of its fence."""
-    if reply.code in (BAD_VERSION, NO_NODE) and 0 <= reply.culprit < len(ops):
+    if reply.code in (store.BAD_VERSION, store.NO_NODE) and 0 <= reply.culprit < len(ops):
         op = ops[reply.culprit]
-        if op.kind == CHECK:
-            expected = f"no longer has version {op.version}" if reply.code == BAD_VERSION else "no longer exists"
+        if op.kind == store.CHECK:
+            expected = f"no longer has version {op.version}" if reply.code == store.BAD_VERSION else "no longer exists"
             raise ControllerMoved(f"{op.path} {expected}")
 
 
-def culprit(reply: StoreReply, ops: Sequence[WriteOp]) -> str:
+def culprit(reply: store.StoreReply, ops: Sequence[store.WriteOp]) -> str:
     """Return the path of the operation that failed in the transaction `ops`."""
     return ops[reply.culprit].path if 0 <= reply.culprit < len(ops) else f"{len(ops)} operations"
 
 
-def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, StoreReply]:
+def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Generator[Any, Any, store.StoreReply]:
     """Write `ops`, retry after each lost answer, and return the reply if its code is OK or one of `expected`.
 
     Use it only for transactions that may be applied twice without harm. If `expected` has CONNECTION_LOSS, a reply with
@@ -165,20 +155,20 @@ def transact(ops: tuple[WriteOp, ...], *expected: int) -> Generator[Any, Any, St
         ZooKeeperRefused: The transaction is too large, or failed with another code.
     """
     while True:
-        reply: StoreReply = yield Write(ops)
-        if reply.code == CONNECTION_LOSS and CONNECTION_LOSS not in expected:
+        reply: store.StoreReply = yield Write(ops)
+        if reply.code == store.CONNECTION_LOSS and store.CONNECTION_LOSS not in expected:
             continue
         check_fence(reply, ops)
-        if reply.code == TOO_LARGE:
+        if reply.code == store.TOO_LARGE:
             largest = max(ops, key=lambda op: len(op.data or b""))
             size = f"{len(largest.data or b''):,} bytes"
             raise ZooKeeperRefused(f"{largest.path} would have {size}, more than ZooKeeper accepts (jute.maxbuffer)")
-        if reply.code != OK and reply.code not in expected:
+        if reply.code != store.OK and reply.code not in expected:
             raise refused(reply.code, culprit(reply, ops))
         return reply
 
 
-def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[Znode, ...]]:
+def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[store.Znode, ...]]:
     """Read the data of nodes, in requests of at most `at_once` nodes.
 
     Returns:
@@ -187,13 +177,13 @@ def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any,
     Raises:
         ZooKeeperRefused: A node, or the request, failed with another code.
     """
-    found: list[Znode] = []
+    found: list[store.Znode] = []
     for part in slices(node_paths, at_once):
-        reply: StoreReply = yield Read(data=tuple(part))
-        if reply.code != OK:
+        reply: store.StoreReply = yield Read(data=tuple(part))
+        if reply.code != store.OK:
             raise refused(reply.code, part[0])
         for path, node in zip(part, reply.nodes, strict=True):
-            if node.code not in (OK, NO_NODE):
+            if node.code not in (store.OK, store.NO_NODE):
                 raise refused(node.code, path)
         found += reply.nodes
     return tuple(found)
@@ -210,13 +200,13 @@ def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str
     """
     names: list[tuple[str, ...] | None] = []
     for part in slices(parents):
-        reply: StoreReply = yield Read(children=tuple(part))
-        if reply.code != OK:
+        reply: store.StoreReply = yield Read(children=tuple(part))
+        if reply.code != store.OK:
             raise refused(reply.code, part[0])
         for path, found in zip(part, reply.children, strict=True):
-            if found.code not in (OK, NO_NODE):
+            if found.code not in (store.OK, store.NO_NODE):
                 raise refused(found.code, path)
-            names.append(tuple(sorted(found.names)) if found.code == OK else None)
+            names.append(tuple(sorted(found.names)) if found.code == store.OK else None)
     return tuple(names)
 
 
@@ -236,11 +226,15 @@ def create_missing(node_paths: Iterable[str]) -> Conversation:
     wanted = tuple(dict.fromkeys(each for path in node_paths for each in (*paths.ancestors(path), path)))
     while True:
         nodes = yield from data_of(wanted)
-        missing = tuple(WriteOp(CREATE, path) for path, node in zip(wanted, nodes, strict=True) if node.code == NO_NODE)
+        missing = tuple(
+            store.WriteOp(store.CREATE, path)
+            for path, node in zip(wanted, nodes, strict=True)
+            if node.code == store.NO_NODE
+        )
         if not missing:
             return
-        reply = yield from transact(missing, CONNECTION_LOSS, NODE_EXISTS)
-        if reply.code == OK:
+        reply = yield from transact(missing, store.CONNECTION_LOSS, store.NODE_EXISTS)
+        if reply.code == store.OK:
             return
 
 
@@ -250,11 +244,11 @@ def delete_present(node_paths: Sequence[str], epoch_zk_version: int | None) -> C
     Raises the same exceptions as `transact`.
     """
     check = fence(epoch_zk_version)
-    for batch in batches((WriteOp(DELETE, path),) for path in node_paths):
+    for batch in batches((store.WriteOp(store.DELETE, path),) for path in node_paths):
         left = tuple(op for (op,) in batch)
         while left:
-            reply = yield from transact((*check, *left), CONNECTION_LOSS, NO_NODE)
-            if reply.code == OK:
+            reply = yield from transact((*check, *left), store.CONNECTION_LOSS, store.NO_NODE)
+            if reply.code == store.OK:
                 break
             nodes = yield from data_of(tuple(op.path for op in left))
-            left = tuple(op for op, node in zip(left, nodes, strict=True) if node.code == OK)
+            left = tuple(op for op, node in zip(left, nodes, strict=True) if node.code == store.OK)

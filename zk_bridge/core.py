@@ -44,7 +44,7 @@ from messages.store import (
     StoreWrite,
     WatchEvent,
 )
-from zk_bridge.conversations import Arm, Conversation, DropWatches, GetSessionIds, Read, SessionIds, Write
+from zk_bridge import conversations
 from zk_bridge.questions import CONVERSATIONS
 from zk_bridge.watches import Notification, WatchTable
 
@@ -54,9 +54,9 @@ ARMS_PER_REQUEST = 10_000
 """Maximum number of watches in a request that sets them again. The store divides it further by size."""
 
 STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
-    Read: StoreRead,
-    Write: StoreWrite,
-    Arm: StoreArm,
+    conversations.Read: StoreRead,
+    conversations.Write: StoreWrite,
+    conversations.Arm: StoreArm,
 }
 """Operation that a generator yields -> request that is sent to the store with the bridge's id."""
 
@@ -66,7 +66,7 @@ class _RequestInProgress:
 
     __slots__ = ("ask_id", "asker", "conversation", "event_id", "lost", "request", "requests")
 
-    def __init__(self, asker: Any, ask_id: int, event_id: int, conversation: Conversation) -> None:
+    def __init__(self, asker: Any, ask_id: int, event_id: int, conversation: conversations.Conversation) -> None:
         self.asker = asker
         self.ask_id = ask_id
         self.event_id = event_id
@@ -97,7 +97,7 @@ class BridgeCore:
     ) -> None:
         self.generation = 0
         self.connected = False
-        self.session = SessionIds(0, ())
+        self.session = conversations.SessionIds(0, ())
         self._me = me
         self._store = store
         self._subscriber = subscriber
@@ -108,7 +108,7 @@ class BridgeCore:
         self._talks: dict[int, _RequestInProgress] = {}  # by the id of the store request in flight
         self._held: list[_RequestInProgress] = []  # to be resumed once connected
         self._paused: dict[int, _RequestInProgress] = {}  # by the id of its Continue
-        self._rearming: dict[int, Arm] = {}
+        self._rearming: dict[int, conversations.Arm] = {}
         self._seen = 0
         self._watches = WatchTable()
 
@@ -157,7 +157,7 @@ class BridgeCore:
             talk.lost = True
             self._held.append(talk)  # resumed at the next SessionState
             return
-        if isinstance(talk.request, Arm):
+        if isinstance(talk.request, conversations.Arm):
             self._watches.looked(talk.request, reply.present)
         self._advance(talk, reply)
 
@@ -178,7 +178,7 @@ class BridgeCore:
 
     def _connected(self, session_id: int) -> None:
         if self.session.current not in (0, session_id):
-            self.session = SessionIds(session_id, (*self.session.earlier, self.session.current))
+            self.session = conversations.SessionIds(session_id, (*self.session.earlier, self.session.current))
         else:
             self.session = self.session._replace(current=session_id)
         self.connected = True
@@ -189,7 +189,7 @@ class BridgeCore:
         self._rearm()
         held, self._held = self._held, []
         for talk in held:
-            if talk.lost and isinstance(talk.request, Write):
+            if talk.lost and isinstance(talk.request, conversations.Write):
                 self._advance(talk, StoreReply(0, CONNECTION_LOSS))
             else:
                 self._request(talk)
@@ -199,7 +199,7 @@ class BridgeCore:
         for armed, since in ((self._watches.looked_for(), None), (self._watches.armed(), self._seen)):
             for field, node_paths in armed._asdict().items():
                 for start in range(0, len(node_paths), ARMS_PER_REQUEST):
-                    part = Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
+                    part = conversations.Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
                     self._next_id += 1
                     probe("T16 watches are set again after a lost connection")
                     self._rearming[self._next_id] = part
@@ -244,9 +244,9 @@ class BridgeCore:
 
         The bridge answers some steps itself; the others are sent to the store.
         """
-        if isinstance(step, GetSessionIds):
+        if isinstance(step, conversations.GetSessionIds):
             return self.session._replace(connected=self.connected)
-        if isinstance(step, DropWatches):
+        if isinstance(step, conversations.DropWatches):
             self._watches.forget(talk.asker, step.events, step.keys)
             return None
         if isinstance(step, Pause):
@@ -266,7 +266,7 @@ class BridgeCore:
             self._held.append(talk)
             return
         request = talk.request
-        if isinstance(request, Arm):
+        if isinstance(request, conversations.Arm):
             self._watches.arm(talk.asker, request)
         self._next_id += 1
         talk.requests += 1

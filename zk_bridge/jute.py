@@ -14,20 +14,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from messages.store import (
-    CHECK,
-    CREATE,
-    CREATE_EPHEMERAL,
-    CREATE_SEQUENTIAL,
-    DELETE,
-    OK,
-    RUNTIME_INCONSISTENCY,
-    SET,
-    Children,
-    WriteOp,
-    Written,
-    Znode,
-)
+from messages import store
 
 _GET_DATA = 4
 _EXISTS = 3
@@ -50,7 +37,7 @@ _stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner; the oth
 _STAT_BYTES = 68
 _END = struct.pack("!iBi", -1, 1, -1)
 _OPEN_ACL = struct.pack("!ii", 1, 31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
-_FLAGS = {CREATE: _int.pack(0), CREATE_EPHEMERAL: _int.pack(1), CREATE_SEQUENTIAL: _int.pack(2)}
+_FLAGS = {store.CREATE: _int.pack(0), store.CREATE_EPHEMERAL: _int.pack(1), store.CREATE_SEQUENTIAL: _int.pack(2)}
 
 _new: Callable[..., Any] = tuple.__new__
 
@@ -92,28 +79,28 @@ class MultiRead(_ManyNodes):
         parts.append(_END)
         return b"".join(parts)
 
-    def deserialize(self, buffer: bytes, offset: int) -> tuple[list[Znode], list[Children]]:
-        nodes: list[Znode] = []
+    def deserialize(self, buffer: bytes, offset: int) -> tuple[list[store.Znode], list[store.Children]]:
+        nodes: list[store.Znode] = []
         read_start, read_stat = _data_start.unpack_from, _stat.unpack_from
         for _ in self.data:
             kind, _, _, length = read_start(buffer, offset)
             offset += 13
             if kind != _GET_DATA:
-                nodes.append(Znode(_code(kind, length)))  # an error has its code in the length field
+                nodes.append(store.Znode(_code(kind, length)))  # an error has its code in the length field
                 continue
             end = offset + length if length > 0 else offset
             czxid, version, owner = read_stat(buffer, end)
-            nodes.append(_new(Znode, (0, None if length < 0 else buffer[offset:end], version, czxid, owner)))
+            nodes.append(_new(store.Znode, (0, None if length < 0 else buffer[offset:end], version, czxid, owner)))
             offset = end + _STAT_BYTES
-        children: list[Children] = []
+        children: list[store.Children] = []
         for _ in self.children:
             kind, _, _, count = read_start(buffer, offset)
             offset += 13
             if kind != _GET_CHILDREN:
-                children.append(Children(_code(kind, count)))
+                children.append(store.Children(_code(kind, count)))
             else:
                 names, offset = _strings(buffer, offset, count)
-                children.append(Children(OK, names))
+                children.append(store.Children(store.OK, names))
         return nodes, children
 
 
@@ -134,11 +121,11 @@ class SingleData:
         offset += 4
         end = offset + max(length, 0)
         czxid, version, owner = _stat.unpack_from(buffer, end)
-        return [Znode(OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
+        return [store.Znode(store.OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
 
     def refused(self, code: int) -> Any:
         """Return the result of a read that the server refused with the error `code`."""
-        return [Znode(code)], []
+        return [store.Znode(code)], []
 
 
 class SingleChildren(SingleData):
@@ -149,10 +136,10 @@ class SingleChildren(SingleData):
 
     def deserialize(self, buffer: bytes, offset: int) -> Any:
         (count,) = _int.unpack_from(buffer, offset)
-        return [], [Children(OK, _strings(buffer, offset + 4, count)[0])]
+        return [], [store.Children(store.OK, _strings(buffer, offset + 4, count)[0])]
 
     def refused(self, code: int) -> Any:
-        return [], [Children(code)]
+        return [], [store.Children(code)]
 
 
 class WatchExists(SingleData):
@@ -217,18 +204,18 @@ class Multi:
     type = _MULTI
     __slots__ = ("body", "ops", "prefix")
 
-    def __init__(self, ops: tuple[WriteOp, ...], prefix: str) -> None:
+    def __init__(self, ops: tuple[store.WriteOp, ...], prefix: str) -> None:
         self.ops = ops
         self.prefix = prefix
         parts: list[bytes] = []
         for kind, path, data, version in ops:
             name = below(prefix, path).encode()
             length = len(name)
-            if kind == SET:
+            if kind == store.SET:
                 parts += (_op_start.pack(_SET_TYPE, 0, -1, length), name, *_buffer(data), _int.pack(version))
-            elif kind == DELETE:
+            elif kind == store.DELETE:
                 parts += (_op_start.pack(_DELETE_TYPE, 0, -1, length), name, _int.pack(version))
-            elif kind == CHECK:
+            elif kind == store.CHECK:
                 parts += (_op_start.pack(_CHECK_TYPE, 0, -1, length), name, _int.pack(version))
             else:
                 parts += (_op_start.pack(_CREATE_TYPE, 0, -1, length), name, *_buffer(data), _OPEN_ACL, _FLAGS[kind])
@@ -238,32 +225,32 @@ class Multi:
     def serialize(self) -> bytes:
         return self.body
 
-    def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[Written]]:
+    def deserialize(self, buffer: bytes, offset: int) -> tuple[int, int, list[store.Written]]:
         """Return (code, culprit, results).
 
         The culprit is the index of the operation that made the transaction fail; -1 if no operation failed.
         """
-        results: list[Written] = []
+        results: list[store.Written] = []
         for index, op in enumerate(self.ops):
             kind, _, _ = _result_start.unpack_from(buffer, offset)
             offset += 9
             if kind == -1:
                 (code,) = _int.unpack_from(buffer, offset)
                 offset += 4
-                if code not in (OK, RUNTIME_INCONSISTENCY):
+                if code not in (store.OK, store.RUNTIME_INCONSISTENCY):
                     return code, index, []
             elif kind == _SET_TYPE:
                 czxid, version, _ = _stat.unpack_from(buffer, offset)
                 offset += _STAT_BYTES
-                results.append(_new(Written, (version, czxid, op.path)))
+                results.append(_new(store.Written, (version, czxid, op.path)))
             elif kind == _CREATE_TYPE:
                 (length,) = _int.unpack_from(buffer, offset)
                 path = buffer[offset + 4 : offset + 4 + length].decode()
                 offset += 4 + length
-                results.append(Written(path=path[len(self.prefix) :]))
+                results.append(store.Written(path=path[len(self.prefix) :]))
             else:
-                results.append(Written())
-        return OK, -1, results
+                results.append(store.Written())
+        return store.OK, -1, results
 
 
 def _buffer(data: bytes | None) -> tuple[bytes, ...]:

@@ -38,23 +38,7 @@ from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
 from actors.runtime.rate_limited_logger import RateLimitedLogger
-from messages.store import (
-    CHILDREN_CHANGED,
-    CONNECTED,
-    CONNECTION_LOSS,
-    EXPIRED,
-    NODE_CHANGED,
-    NODE_CREATED,
-    NODE_DELETED,
-    OK,
-    OPERATION_TIMEOUT,
-    SESSION_EXPIRED,
-    SESSION_MOVED,
-    SUSPENDED,
-    SessionState,
-    StoreFailed,
-    WatchEvent,
-)
+from messages import store
 from zk_bridge.store import ZooKeeperUnavailable
 
 SENT_AT_ONCE = 100
@@ -69,7 +53,7 @@ SERVERS_TRIED = 3
 
 INT32 = 2**31 - 1
 
-_EVENTS = {1: NODE_CREATED, 2: NODE_DELETED, 3: NODE_CHANGED, 4: CHILDREN_CHANGED}
+_EVENTS = {1: store.NODE_CREATED, 2: store.NODE_DELETED, 3: store.NODE_CHANGED, 4: store.CHILDREN_CHANGED}
 
 Done = Callable[[int, Any], None]
 """Called once with a request's outcome: its code, and if that is OK the result of the request's `deserialize`."""
@@ -84,7 +68,7 @@ class _Result:
         self.done = done
 
     def set_exception(self, error: BaseException) -> None:
-        self.done(getattr(error, "code", CONNECTION_LOSS), None)  # no code: kazoo itself closed the connection
+        self.done(getattr(error, "code", store.CONNECTION_LOSS), None)  # no code: kazoo itself closed the connection
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
@@ -117,7 +101,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             self.logger.exception("The ZooKeeper client thread failed")
             why = f"{type(error).__name__}: {error}"
         if not self.client._stopped.is_set():
-            self.client.news(StoreFailed(f"the ZooKeeper client thread has ended: {why}"))
+            self.client.news(store.StoreFailed(f"the ZooKeeper client thread has ended: {why}"))
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
         if time.monotonic() - self._heard_at > self.client._session_timeout / 1000:
@@ -167,14 +151,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         if header.xid != xid:
             raise ConnectionDropped(f"an answer to request {header.xid} comes where {xid} waits")
         code, value = header.err, None
-        if code == OK and result is not None:
+        if code == store.OK and result is not None:
             value = request.deserialize(buffer, offset)
         client._pending.popleft()
         if header.zxid > 0:
             client.last_zxid = header.zxid
         if isinstance(request, Close):
             return CLOSE_RESPONSE
-        result.done(CONNECTION_LOSS if code in (OPERATION_TIMEOUT, SESSION_MOVED) else code, value)
+        result.done(store.CONNECTION_LOSS if code in (store.OPERATION_TIMEOUT, store.SESSION_MOVED) else code, value)
         return None
 
     def _read_watch_event(self, buffer: bytes, offset: int) -> None:
@@ -183,7 +167,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             raise ValueError("ZooKeeper sent a watch event with a wrong length")
         kind = _EVENTS[watch.type]
         if not self.client._stopped.is_set():
-            self.client.news(WatchEvent(self.client.unchroot(watch.path), kind))
+            self.client.news(store.WatchEvent(self.client.unchroot(watch.path), kind))
 
 
 class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
@@ -254,16 +238,22 @@ class KazooSession(KazooClient):  # type: ignore[misc]
             if self._stopped.is_set():
                 return
             if state == KeeperState.EXPIRED_SESSION:
-                self.news(SessionState(EXPIRED))
+                self.news(store.SessionState(store.EXPIRED))
             elif self.state != before:
                 connected = state in (KeeperState.CONNECTED, KeeperState.CONNECTED_RO)
-                self.news(SessionState(CONNECTED, self._session_id) if connected else SessionState(SUSPENDED))
+                self.news(
+                    store.SessionState(store.CONNECTED, self._session_id)
+                    if connected
+                    else store.SessionState(store.SUSPENDED)
+                )
 
     def request(self, request: Any, done: Done) -> None:
         """Queue a request. Any thread may call this. `done` is called at once if the session is closed."""
         with self.gate:
             if self._state in CLOSED_STATES:
-                done(SESSION_EXPIRED if self._state == KeeperState.EXPIRED_SESSION else CONNECTION_LOSS, None)
+                done(
+                    store.SESSION_EXPIRED if self._state == KeeperState.EXPIRED_SESSION else store.CONNECTION_LOSS, None
+                )
                 return
             self._queue.append((request, _Result(done)))
         self._connection.ring()

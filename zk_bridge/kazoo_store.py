@@ -39,7 +39,6 @@ from messages.store import (
     Znode,
 )
 from zk_bridge import jute, paths
-from zk_bridge.jute import Multi, MultiRead, SetWatches, SingleChildren, SingleData, WatchExists, below
 from zk_bridge.kazoo_client import KazooSession
 from zk_bridge.store import WRITE_LIMIT, Sink, StoreRequest, ZooKeeperUnavailable
 
@@ -164,14 +163,14 @@ class KazooStore:
                 self._announce(connected)
 
         for path in (*paths.ancestors(self.prefix), self.prefix):
-            self.send(Multi((WriteOp(CREATE, path),), ""), partial(made, path))
+            self.send(jute.Multi((WriteOp(CREATE, path),), ""), partial(made, path))
 
     def _announce(self, connected: SessionState) -> None:
         self.tell(connected)
         self._announced.set()
 
     def _write(self, request: StoreWrite) -> None:
-        transaction = Multi(request.ops, self.prefix)
+        transaction = jute.Multi(request.ops, self.prefix)
         if len(transaction.body) > WRITE_LIMIT:
             self.tell(StoreReply(request.id, TOO_LARGE))
             return
@@ -204,14 +203,14 @@ class KazooStore:
 
         known = request.exists if request.since is not None else ()
         for part in _bounded(request.data, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((SetWatches(part, (), (), self.prefix, request.since), armed))
+            requests.append((jute.SetWatches(part, (), (), self.prefix, request.since), armed))
         for part in _bounded(known, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((SetWatches((), part, (), self.prefix, request.since), armed))
+            requests.append((jute.SetWatches((), part, (), self.prefix, request.since), armed))
         for part in _bounded(request.children, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((SetWatches((), (), part, self.prefix, request.since), armed))
+            requests.append((jute.SetWatches((), (), part, self.prefix, request.since), armed))
         if request.since is None:
             for index, path in enumerate(request.exists):
-                requests.append((WatchExists(below(self.prefix, path)), partial(looked, index)))
+                requests.append((jute.WatchExists(jute.below(self.prefix, path)), partial(looked, index)))
         left = [len(requests)]
 
         def counted(done: Callable[[int, Any], None], code: int, value: Any) -> None:
@@ -244,11 +243,11 @@ class _StoreReading:
         self.over = False
         if store.multi_read:
             self.window = IN_FLIGHT
-            parts: list[Any] = [MultiRead(*part, store.prefix) for part in _read_parts(request)]
+            parts: list[Any] = [jute.MultiRead(*part, store.prefix) for part in _read_parts(request)]
         else:
             self.window = READ_OPS
-            parts = [SingleData(below(store.prefix, path)) for path in request.data]
-            parts += [SingleChildren(below(store.prefix, path)) for path in request.children]
+            parts = [jute.SingleData(jute.below(store.prefix, path)) for path in request.data]
+            parts += [jute.SingleChildren(jute.below(store.prefix, path)) for path in request.children]
         self.parts: deque[tuple[int, Any]] = deque(enumerate(parts))
         self.answers = [([], [])] * len(parts)
 

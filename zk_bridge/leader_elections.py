@@ -7,36 +7,35 @@ import logging
 from messages.ask import BadZnode, Done
 from messages.store import NO_NODE
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections, PreferredElections
-from zk_bridge import paths, znodes
-from zk_bridge.conversations import Arm, Conversation, Starter, data_of, delete_present, in_pauses
+from zk_bridge import conversations, paths, znodes
 
 logger = logging.getLogger(__name__)
 
 
-def get_preferred_elections(question: GetPreferredElections) -> Conversation:
+def get_preferred_elections(question: GetPreferredElections) -> conversations.Conversation:
     """Return the partitions for which a preferred leader election is requested.
 
     An unreadable request counts as a request without partitions.
     """
-    yield Arm(exists=(paths.PREFERRED_ELECTION,))
-    (node,) = yield from data_of((paths.PREFERRED_ELECTION,))
+    yield conversations.Arm(exists=(paths.PREFERRED_ELECTION,))
+    (node,) = yield from conversations.data_of((paths.PREFERRED_ELECTION,))
     if node.code == NO_NODE:
         return PreferredElections(False)
     try:
-        found = yield from in_pauses(znodes.decoding_partitions(paths.PREFERRED_ELECTION, node.data))
+        found = yield from conversations.in_pauses(znodes.decoding_partitions(paths.PREFERRED_ELECTION, node.data))
     except BadZnode as error:
         logger.warning("Ignoring an unreadable request for preferred leader elections: %s", error)
         found = ()
     return PreferredElections(True, tuple(dict.fromkeys(found)))
 
 
-def forget_preferred_elections(question: DeletePreferredElections) -> Conversation:
+def forget_preferred_elections(question: DeletePreferredElections) -> conversations.Conversation:
     """Delete the request for preferred leader elections, after the elections were held."""
-    yield from delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
+    yield from conversations.delete_present((paths.PREFERRED_ELECTION,), question.epoch_zk_version)
     return Done()
 
 
-ANSWERS: dict[type, Starter] = {
+ANSWERS: dict[type, conversations.Starter] = {
     GetPreferredElections: get_preferred_elections,
     DeletePreferredElections: forget_preferred_elections,
 }

@@ -20,42 +20,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeAlias
 
-from messages.store import (
-    ANY_VERSION,
-    BAD_ARGUMENTS,
-    BAD_VERSION,
-    CHECK,
-    CHILDREN_CHANGED,
-    CONNECTED,
-    CONNECTION_LOSS,
-    CREATE,
-    CREATE_EPHEMERAL,
-    CREATE_SEQUENTIAL,
-    DELETE,
-    EXPIRED,
-    NO_NODE,
-    NODE_CHANGED,
-    NODE_CREATED,
-    NODE_DELETED,
-    NODE_EXISTS,
-    NOT_EMPTY,
-    OK,
-    SESSION_EXPIRED,
-    SET,
-    SUSPENDED,
-    TOO_LARGE,
-    Children,
-    SessionState,
-    StoreArm,
-    StoreFailed,
-    StoreRead,
-    StoreReply,
-    StoreWrite,
-    WatchEvent,
-    WriteOp,
-    Written,
-    Znode,
-)
+from messages import store
 from zk_bridge.store import WRITE_LIMIT, Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
@@ -109,7 +74,7 @@ class MemoryZooKeeper:
         self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0)}
         self.sessions: list[MemoryStore] = []
         self.up = True
-        self.observers: list[Callable[[tuple[WriteOp, ...], tuple[Written, ...], int], None]] = []
+        self.observers: list[Callable[[tuple[store.WriteOp, ...], tuple[store.Written, ...], int], None]] = []
         """Functions that are called after every transaction with its operations, their results, and its session."""
         self._session_ids = itertools.count(0x1000)
 
@@ -119,15 +84,19 @@ class MemoryZooKeeper:
 
     # ---------------------------------------------------------------------------------------------- reading
 
-    def read(self, path: str) -> Znode:
+    def read(self, path: str) -> store.Znode:
         """Return the result of reading a node."""
         node = self.nodes.get(path)
-        return Znode(NO_NODE) if node is None else Znode(OK, node.data, node.version, node.czxid, node.owner)
+        return (
+            store.Znode(store.NO_NODE)
+            if node is None
+            else store.Znode(store.OK, node.data, node.version, node.czxid, node.owner)
+        )
 
-    def children(self, path: str) -> Children:
+    def children(self, path: str) -> store.Children:
         """Return the result of listing a node's children."""
         node = self.nodes.get(path)
-        return Children(NO_NODE) if node is None else Children(OK, tuple(node.children))
+        return store.Children(store.NO_NODE) if node is None else store.Children(store.OK, tuple(node.children))
 
     def walk(self, top: str = "/") -> Iterator[tuple[str, bytes | None]]:
         """Yield all nodes at and below `top` with their data, sorted by path."""
@@ -138,15 +107,15 @@ class MemoryZooKeeper:
 
     # ---------------------------------------------------------------------------------------------- writing
 
-    def write(self, ops: tuple[WriteOp, ...], session: int) -> tuple[Written, ...]:
+    def write(self, ops: tuple[store.WriteOp, ...], session: int) -> tuple[store.Written, ...]:
         """Execute all operations or none, and return their results. Raises _Refused."""
         undo: list[Callable[[], None]] = []
-        changes: list[WatchEvent] = []
-        results: list[Written] = []
+        changes: list[store.WatchEvent] = []
+        results: list[store.Written] = []
         self.zxid += 1
         try:
             for index, op in enumerate(ops):
-                if op.kind in (CREATE, CREATE_EPHEMERAL, CREATE_SEQUENTIAL):
+                if op.kind in (store.CREATE, store.CREATE_EPHEMERAL, store.CREATE_SEQUENTIAL):
                     results.append(self._create(op, index, session, undo, changes))
                 else:
                     results.append(self._change(op, index, undo, changes))
@@ -161,44 +130,54 @@ class MemoryZooKeeper:
                 each.changed(change)
         return tuple(results)
 
-    def _change(self, op: WriteOp, index: int, undo: list[Callable[[], None]], changes: list[WatchEvent]) -> Written:
+    def _change(
+        self, op: store.WriteOp, index: int, undo: list[Callable[[], None]], changes: list[store.WatchEvent]
+    ) -> store.Written:
         """Execute a check, a set or a delete."""
         node = self.nodes.get(op.path)
         if node is None:
-            raise _Refused(NO_NODE, index)
-        if op.version not in (ANY_VERSION, node.version):
-            raise _Refused(BAD_VERSION, index)
-        if op.kind == CHECK:
-            return Written()
-        if op.kind == SET:
+            raise _Refused(store.NO_NODE, index)
+        if op.version not in (store.ANY_VERSION, node.version):
+            raise _Refused(store.BAD_VERSION, index)
+        if op.kind == store.CHECK:
+            return store.Written()
+        if op.kind == store.SET:
             undo.append(partial(node.put, node.data, node.version, node.mzxid))
             node.put(op.data, node.version + 1, self.zxid)
-            changes.append(WatchEvent(op.path, NODE_CHANGED))
-            return Written(node.version, node.czxid, op.path)
-        if op.kind != DELETE:
-            raise _Refused(BAD_ARGUMENTS, index)
+            changes.append(store.WatchEvent(op.path, store.NODE_CHANGED))
+            return store.Written(node.version, node.czxid, op.path)
+        if op.kind != store.DELETE:
+            raise _Refused(store.BAD_ARGUMENTS, index)
         if node.children:
-            raise _Refused(NOT_EMPTY, index)
+            raise _Refused(store.NOT_EMPTY, index)
         undo.append(partial(self._link, op.path, node, self.nodes[_split(op.path)[0]].pzxid))
         self._unlink(op.path, self.zxid)
-        changes += [WatchEvent(op.path, NODE_DELETED), WatchEvent(_split(op.path)[0], CHILDREN_CHANGED)]
-        return Written()
+        changes += [
+            store.WatchEvent(op.path, store.NODE_DELETED),
+            store.WatchEvent(_split(op.path)[0], store.CHILDREN_CHANGED),
+        ]
+        return store.Written()
 
     def _create(
-        self, op: WriteOp, index: int, session: int, undo: list[Callable[[], None]], changes: list[WatchEvent]
-    ) -> Written:
+        self,
+        op: store.WriteOp,
+        index: int,
+        session: int,
+        undo: list[Callable[[], None]],
+        changes: list[store.WatchEvent],
+    ) -> store.Written:
         parent, _ = _split(op.path)
         above = self.nodes.get(parent)
         if above is None:
-            raise _Refused(NO_NODE, index)
-        path = f"{op.path}{above.created:010d}" if op.kind == CREATE_SEQUENTIAL else op.path
+            raise _Refused(store.NO_NODE, index)
+        path = f"{op.path}{above.created:010d}" if op.kind == store.CREATE_SEQUENTIAL else op.path
         if path in self.nodes:
-            raise _Refused(NODE_EXISTS, index)
+            raise _Refused(store.NODE_EXISTS, index)
         undo.append(partial(self._uncreate, path, above, above.pzxid))
-        self._link(path, _Node(op.data, self.zxid, session if op.kind == CREATE_EPHEMERAL else 0), self.zxid)
+        self._link(path, _Node(op.data, self.zxid, session if op.kind == store.CREATE_EPHEMERAL else 0), self.zxid)
         above.created += 1
-        changes += [WatchEvent(path, NODE_CREATED), WatchEvent(parent, CHILDREN_CHANGED)]
-        return Written(path=path)
+        changes += [store.WatchEvent(path, store.NODE_CREATED), store.WatchEvent(parent, store.CHILDREN_CHANGED)]
+        return store.Written(path=path)
 
     def _link(self, path: str, node: _Node, pzxid: int) -> None:
         parent, name = _split(path)
@@ -218,7 +197,7 @@ class MemoryZooKeeper:
     def end_session(self, session: int) -> None:
         """Delete the ephemerals of a session. For session 0, which owns the persistent nodes, do nothing."""
         for path in [path for path, node in self.nodes.items() if node.owner == session != 0]:
-            self.write((WriteOp(DELETE, path),), 0)
+            self.write((store.WriteOp(store.DELETE, path),), 0)
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -296,81 +275,81 @@ class MemoryStore:
         if self.connected and self._expired:
             self.connected = False
             self._forget_watches()
-            self._sink(SessionState(SUSPENDED))
+            self._sink(store.SessionState(store.SUSPENDED))
             self.reconnect()
         elif self.connected:
             self._set_expiry(False)
 
     def fail(self, reason: str) -> None:
         """Report that the store has failed."""
-        self._sink(StoreFailed(reason))
+        self._sink(store.StoreFailed(reason))
 
     def submit(self, request: StoreRequest) -> None:
         """Execute and answer the request, or queue it while disconnected."""
         if not self.connected:
             self._waiting.append(request)
             return
-        if isinstance(request, StoreWrite):
+        if isinstance(request, store.StoreWrite):
             reply = self._written(request)
-        elif isinstance(request, StoreRead):
+        elif isinstance(request, store.StoreRead):
             nodes = tuple([self.server.read(path) for path in request.data])
             children = tuple(map(self.server.children, request.children))
-            reply = StoreReply(request.id, nodes=nodes, children=children, zxid=self.server.zxid)
+            reply = store.StoreReply(request.id, nodes=nodes, children=children, zxid=self.server.zxid)
         else:
             reply = self._armed(request)
-        if self._losing and not isinstance(request, StoreArm):
+        if self._losing and not isinstance(request, store.StoreArm):
             self._losing -= 1
-            self._sink(StoreReply(request.id, CONNECTION_LOSS))
+            self._sink(store.StoreReply(request.id, store.CONNECTION_LOSS))
             self.disconnect()
         else:
             self._sink(reply)
 
-    def _written(self, request: StoreWrite) -> StoreReply:
+    def _written(self, request: store.StoreWrite) -> store.StoreReply:
         if sum(len(op.path) + len(op.data or b"") for op in request.ops) > WRITE_LIMIT:
-            return StoreReply(request.id, TOO_LARGE)
+            return store.StoreReply(request.id, store.TOO_LARGE)
         try:
             results = self.server.write(request.ops, self.session_id)
         except _Refused as refused:
-            return StoreReply(request.id, refused.code, culprit=refused.culprit, zxid=self.server.zxid)
-        return StoreReply(request.id, results=results, zxid=self.server.zxid)
+            return store.StoreReply(request.id, refused.code, culprit=refused.culprit, zxid=self.server.zxid)
+        return store.StoreReply(request.id, results=results, zxid=self.server.zxid)
 
-    def _armed(self, request: StoreArm) -> StoreReply:
+    def _armed(self, request: store.StoreArm) -> store.StoreReply:
         nodes, since = self.server.nodes, request.since
         never = self.server.zxid if since is None else since
         for path in request.data:
             if path not in nodes:
-                self._sink(WatchEvent(path, NODE_DELETED))
+                self._sink(store.WatchEvent(path, store.NODE_DELETED))
             elif nodes[path].mzxid > never:
-                self._sink(WatchEvent(path, NODE_CHANGED))
+                self._sink(store.WatchEvent(path, store.NODE_CHANGED))
             else:
                 self._data_watches.add(path)
         for path in request.exists:
             if since is not None and path in nodes:
-                self._sink(WatchEvent(path, NODE_CREATED))
+                self._sink(store.WatchEvent(path, store.NODE_CREATED))
             else:
                 self._data_watches.add(path)
         for path in request.children:
             if path not in nodes:
-                self._sink(WatchEvent(path, NODE_DELETED))
+                self._sink(store.WatchEvent(path, store.NODE_DELETED))
             elif nodes[path].pzxid > never:
-                self._sink(WatchEvent(path, CHILDREN_CHANGED))
+                self._sink(store.WatchEvent(path, store.CHILDREN_CHANGED))
             else:
                 self._child_watches.add(path)
         present = tuple([path in nodes for path in request.exists]) if since is None else ()
-        return StoreReply(request.id, present=present, zxid=self.server.zxid)
+        return store.StoreReply(request.id, present=present, zxid=self.server.zxid)
 
     # ------------------------------------------------------------------------------------------ what happens to it
 
-    def changed(self, change: WatchEvent) -> None:
+    def changed(self, change: store.WatchEvent) -> None:
         """If watches are set for this change, remove them and send one event."""
-        heard = change.path in self._data_watches if change.kind != CHILDREN_CHANGED else False
-        if change.kind in (CHILDREN_CHANGED, NODE_DELETED) and change.path in self._child_watches:
+        heard = change.path in self._data_watches if change.kind != store.CHILDREN_CHANGED else False
+        if change.kind in (store.CHILDREN_CHANGED, store.NODE_DELETED) and change.path in self._child_watches:
             heard = True
         if not heard:
             return
-        if change.kind != CHILDREN_CHANGED:
+        if change.kind != store.CHILDREN_CHANGED:
             self._data_watches.discard(change.path)
-        if change.kind in (CHILDREN_CHANGED, NODE_DELETED):
+        if change.kind in (store.CHILDREN_CHANGED, store.NODE_DELETED):
             self._child_watches.discard(change.path)
         self._sink(change)
 
@@ -389,7 +368,7 @@ class MemoryStore:
         self.connected = False
         self._forget_watches()
         self._set_expiry(True, left)
-        self._sink(SessionState(SUSPENDED))
+        self._sink(store.SessionState(store.SUSPENDED))
 
     def reconnect(self) -> None:
         """Reconnect, with a new session if the old one has ended, and execute the queued requests.
@@ -404,7 +383,7 @@ class MemoryStore:
         if self.session_id == 0:
             self.session_id = self.server.new_session()
         self.connected = True
-        self._sink(SessionState(CONNECTED, self.session_id))
+        self._sink(store.SessionState(store.CONNECTED, self.session_id))
         while self._waiting and self.connected:
             self.submit(self._waiting.popleft())
 
@@ -444,8 +423,8 @@ class MemoryStore:
         self._expired, self.session_id = False, 0
         waiting, self._waiting = self._waiting, deque()
         for request in waiting:
-            self._sink(StoreReply(request.id, SESSION_EXPIRED))
-        self._sink(SessionState(EXPIRED))
+            self._sink(store.StoreReply(request.id, store.SESSION_EXPIRED))
+        self._sink(store.SessionState(store.EXPIRED))
 
     def lose_next_answer(self, count: int = 1) -> None:
         """Execute the next `count` reads or writes, but disconnect before each is answered."""

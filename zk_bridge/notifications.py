@@ -10,91 +10,73 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from messages import zookeeper
 from messages.ask import BadZnode, Done
 from messages.store import CREATE_SEQUENTIAL, NO_NODE, OK, WriteOp
-from messages.zookeeper import (
-    ConfigChanges,
-    DeleteConfigChanges,
-    DeleteIsrChangeNotifications,
-    DeleteLogDirEvents,
-    GetConfigChanges,
-    GetIsrChangeNotifications,
-    GetLogDirEvents,
-    IsrChanges,
-    LogDirEvents,
-    NotifyIsrChange,
-    NotifyLogDirFailure,
-)
 from messages.zookeeper.notifications import ConfigChanged
-from zk_bridge import paths, znodes
-from zk_bridge.conversations import (
-    Arm,
-    Conversation,
-    Starter,
-    children_of,
-    create_missing,
-    data_of,
-    delete_present,
-    transact,
-)
+from zk_bridge import conversations, paths, znodes
 
 logger = logging.getLogger(__name__)
 
 
-def get_isr_change_notifications(question: GetIsrChangeNotifications) -> Conversation:
+def get_isr_change_notifications(question: zookeeper.GetIsrChangeNotifications) -> conversations.Conversation:
     """Return the partitions whose leaders changed their ISR."""
     names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_partitions)
-    return IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
+    return zookeeper.IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
 
 
-def get_log_dir_events(question: GetLogDirEvents) -> Conversation:
+def get_log_dir_events(question: zookeeper.GetLogDirEvents) -> conversations.Conversation:
     """Return the brokers with a failed log directory."""
     names, found = yield from _notifications(
         paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event
     )
-    return LogDirEvents(names, tuple(dict.fromkeys(found)))
+    return zookeeper.LogDirEvents(names, tuple(dict.fromkeys(found)))
 
 
-def notify_log_dir_failure(question: NotifyLogDirFailure) -> Conversation:
+def notify_log_dir_failure(question: zookeeper.NotifyLogDirFailure) -> conversations.Conversation:
     """Notify the controller of a failed log directory. A duplicate is harmless: the controller then checks twice."""
     event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(question.broker_id))
     return (yield from _notify(paths.LOG_DIR_EVENTS, event))
 
 
-def notify_isr_change(question: NotifyIsrChange) -> Conversation:
+def notify_isr_change(question: zookeeper.NotifyIsrChange) -> conversations.Conversation:
     """Notify the controller of ISR changes. A duplicate is harmless: the controller then checks twice."""
     change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_partitions(question.partitions))
     return (yield from _notify(paths.ISR_CHANGES, change))
 
 
-def _notify(parent: str, note: WriteOp) -> Conversation:
+def _notify(parent: str, note: WriteOp) -> conversations.Conversation:
     while True:
-        reply = yield from transact((note,), NO_NODE)
+        reply = yield from conversations.transact((note,), NO_NODE)
         if reply.code == OK:
             return Done()
-        yield from create_missing((parent,))
+        yield from conversations.create_missing((parent,))
 
 
-def delete_isr_change_notifications(question: DeleteIsrChangeNotifications) -> Conversation:
+def delete_isr_change_notifications(question: zookeeper.DeleteIsrChangeNotifications) -> conversations.Conversation:
     """Delete handled notifications."""
-    yield from delete_present([paths.isr_change(name) for name in question.names], question.epoch_zk_version)
+    yield from conversations.delete_present(
+        [paths.isr_change(name) for name in question.names], question.epoch_zk_version
+    )
     return Done()
 
 
-def delete_log_dir_events(question: DeleteLogDirEvents) -> Conversation:
+def delete_log_dir_events(question: zookeeper.DeleteLogDirEvents) -> conversations.Conversation:
     """Delete handled notifications."""
-    yield from delete_present([paths.log_dir_event(name) for name in question.names], question.epoch_zk_version)
+    yield from conversations.delete_present(
+        [paths.log_dir_event(name) for name in question.names], question.epoch_zk_version
+    )
     return Done()
 
 
-def get_config_changes(question: GetConfigChanges) -> Conversation:
+def get_config_changes(question: zookeeper.GetConfigChanges) -> conversations.Conversation:
     """Return the entities that are named by change notifications with numbers above `after`."""
-    yield Arm(children=(paths.CONFIG_CHANGES,))
-    (listed,) = yield from children_of((paths.CONFIG_CHANGES,))
+    yield conversations.Arm(children=(paths.CONFIG_CHANGES,))
+    (listed,) = yield from conversations.children_of((paths.CONFIG_CHANGES,))
     marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())
     numbers = sorted(number for each in marked if each.isdecimal() and (number := int(each)) > question.after)
     node_paths = tuple(map(paths.config_change, numbers))
-    nodes = yield from data_of(node_paths)
+    nodes = yield from conversations.data_of(node_paths)
     found = []
     for number, path, node in zip(numbers, node_paths, nodes, strict=True):
         if node.code == OK:
@@ -104,21 +86,21 @@ def get_config_changes(question: GetConfigChanges) -> Conversation:
                 logger.warning("Ignoring an unreadable notification of a config change: %s", error)
                 entity = ""
             found.append(ConfigChanged(number, entity))
-    return ConfigChanges(tuple(found))
+    return zookeeper.ConfigChanges(tuple(found))
 
 
-def delete_config_changes(question: DeleteConfigChanges) -> Conversation:
+def delete_config_changes(question: zookeeper.DeleteConfigChanges) -> conversations.Conversation:
     """Delete old notifications. Another broker may have deleted them already."""
-    yield from delete_present([paths.config_change(number) for number in question.numbers], None)
+    yield from conversations.delete_present([paths.config_change(number) for number in question.numbers], None)
     return Done()
 
 
-def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None], Any]) -> Conversation:
-    yield Arm(children=(parent,))
-    (listed,) = yield from children_of((parent,))
+def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None], Any]) -> conversations.Conversation:
+    yield conversations.Arm(children=(parent,))
+    (listed,) = yield from conversations.children_of((parent,))
     names = tuple(name for name in listed or () if f"{parent}/{name}".startswith(prefix))
     node_paths = tuple(f"{parent}/{name}" for name in names)
-    nodes = yield from data_of(node_paths)
+    nodes = yield from conversations.data_of(node_paths)
     found = []
     for path, node in zip(node_paths, nodes, strict=True):
         if node.code == OK:
@@ -129,13 +111,13 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
     return names, found
 
 
-ANSWERS: dict[type, Starter] = {
-    GetIsrChangeNotifications: get_isr_change_notifications,
-    DeleteIsrChangeNotifications: delete_isr_change_notifications,
-    NotifyIsrChange: notify_isr_change,
-    NotifyLogDirFailure: notify_log_dir_failure,
-    GetLogDirEvents: get_log_dir_events,
-    DeleteLogDirEvents: delete_log_dir_events,
-    GetConfigChanges: get_config_changes,
-    DeleteConfigChanges: delete_config_changes,
+ANSWERS: dict[type, conversations.Starter] = {
+    zookeeper.GetIsrChangeNotifications: get_isr_change_notifications,
+    zookeeper.DeleteIsrChangeNotifications: delete_isr_change_notifications,
+    zookeeper.NotifyIsrChange: notify_isr_change,
+    zookeeper.NotifyLogDirFailure: notify_log_dir_failure,
+    zookeeper.GetLogDirEvents: get_log_dir_events,
+    zookeeper.DeleteLogDirEvents: delete_log_dir_events,
+    zookeeper.GetConfigChanges: get_config_changes,
+    zookeeper.DeleteConfigChanges: delete_config_changes,
 }

@@ -19,22 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from messages import store, zookeeper
 from messages.ask import BadZnode
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
 from messages.flow.conversation import SLICE, Pause, slices
 from messages.probes import probe
-from messages.store import BAD_VERSION, CONNECTION_LOSS, CREATE, NO_NODE, NODE_EXISTS, OK, SET, WriteOp
-from messages.zookeeper import (
-    CreatePartitionStates,
-    GetPartitionStates,
-    PartitionStateRead,
-    PartitionStates,
-    UpdatePartitionStates,
-    WriteResult,
-    WriteResults,
-)
-from zk_bridge import paths, znodes
-from zk_bridge.conversations import WRITE_OPS, Arm, Conversation, Starter, batches, data_of, fence, transact
+from zk_bridge import conversations, paths, znodes
 
 _new: Callable[..., Any] = tuple.__new__
 """Makes a NamedTuple in a third of the time; requests have hundreds of thousands of them."""
@@ -43,104 +33,108 @@ READ_AT_ONCE = 5 * SLICE
 """Number of states read at a time. It needs several store requests, and its states are decoded in slices."""
 
 
-def get_partition_states(question: GetPartitionStates) -> Conversation:
+def get_partition_states(question: zookeeper.GetPartitionStates) -> conversations.Conversation:
     """Return states in the order requested.
 
     Znodes with equal data and equal version share one value, because a cluster has few distinct states.
     """
-    found: list[PartitionStateRead] = []
+    found: list[zookeeper.PartitionStateRead] = []
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
     for partitions in slices(question.partitions, READ_AT_ONCE):
         node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
         if question.watch:
-            yield Arm(data=node_paths)
-        nodes = yield from data_of(node_paths, READ_AT_ONCE)
+            yield conversations.Arm(data=node_paths)
+        nodes = yield from conversations.data_of(node_paths, READ_AT_ONCE)
         for index, (code, data, version, _, _) in enumerate(nodes):
             if index and not index % SLICE:
                 yield Pause()
             state, error = known.get((data, version)), ""
-            if state is None and code == OK:
+            if state is None and code == store.OK:
                 try:
                     state = known[data, version] = znodes.decode_state(node_paths[index], data, version)
                 except BadZnode as bad:
                     probe("T10 a state znode cannot be decoded")
                     error = str(bad)
-            found.append(_new(PartitionStateRead, (partitions[index], state, error)))
-    return PartitionStates(tuple(found))
+            found.append(_new(zookeeper.PartitionStateRead, (partitions[index], state, error)))
+    return zookeeper.PartitionStates(tuple(found))
 
 
-def update_partition_states(question: UpdatePartitionStates) -> Conversation:
+def update_partition_states(question: zookeeper.UpdatePartitionStates) -> conversations.Conversation:
     """Set each state, if its znode still has the version that the request names."""
-    check = fence(question.epoch_zk_version)
+    check = conversations.fence(question.epoch_zk_version)
     encoded = _EncodedStates()
     every_op = (
         _new(
-            WriteOp,
-            (SET, f"{paths.TOPICS}/{topic}/partitions/{number}/state", encoded.bytes_of(state), state.zk_version),
+            store.WriteOp,
+            (store.SET, f"{paths.TOPICS}/{topic}/partitions/{number}/state", encoded.bytes_of(state), state.zk_version),
         )
         for (topic, number), state in question.states
     )
-    results: list[WriteResult] = []
-    for batch in batches(((op,) for op in every_op), WRITE_OPS - len(check)):  # each built only when it is sent
+    results: list[zookeeper.WriteResult] = []
+    for batch in conversations.batches(
+        ((op,) for op in every_op), conversations.WRITE_OPS - len(check)
+    ):  # each built only when it is sent
         ops = [op for (op,) in batch]
         entries = question.states[len(results) : len(results) + len(ops)]
-        settled: dict[int, WriteResult] = {}
+        settled: dict[int, zookeeper.WriteResult] = {}
         left: list[int] = list(range(len(ops)))
         while left:
-            reply = yield from transact(
-                (*check, *[ops[index] for index in left]), CONNECTION_LOSS, BAD_VERSION, NO_NODE
+            reply = yield from conversations.transact(
+                (*check, *[ops[index] for index in left]), store.CONNECTION_LOSS, store.BAD_VERSION, store.NO_NODE
             )
-            if reply.code == OK:
+            if reply.code == store.OK:
                 for index, written in zip(left, reply.results[len(check) :], strict=True):
-                    settled[index] = _new(WriteResult, (entries[index][0], OK, written.version))
+                    settled[index] = _new(zookeeper.WriteResult, (entries[index][0], store.OK, written.version))
                 break
-            nodes = yield from data_of(tuple([ops[index].path for index in left]))
+            nodes = yield from conversations.data_of(tuple([ops[index].path for index in left]))
             unsettled = []
             for index, node in zip(left, nodes, strict=True):
                 op, partition = ops[index], entries[index][0]
-                if node.code != OK:
-                    settled[index] = WriteResult(partition, NO_NODE, -1)
+                if node.code != store.OK:
+                    settled[index] = zookeeper.WriteResult(partition, store.NO_NODE, -1)
                 elif node.version == op.version + 1 and node.data == op.data:
                     probe("a written state counts although its response was lost")
-                    settled[index] = WriteResult(partition, OK, node.version)
+                    settled[index] = zookeeper.WriteResult(partition, store.OK, node.version)
                 elif node.version == op.version:
                     unsettled.append(index)
                 else:
-                    settled[index] = WriteResult(partition, BAD_VERSION, -1)
+                    settled[index] = zookeeper.WriteResult(partition, store.BAD_VERSION, -1)
             left = unsettled
         results += [settled[index] for index in range(len(ops))]
-    return WriteResults(tuple(results))
+    return zookeeper.WriteResults(tuple(results))
 
 
-def create_partition_states(question: CreatePartitionStates) -> Conversation:
+def create_partition_states(question: zookeeper.CreatePartitionStates) -> conversations.Conversation:
     """Create state znodes; each transaction also creates the missing parents of its state znodes."""
-    check = fence(question.epoch_zk_version)
+    check = conversations.fence(question.epoch_zk_version)
     entries = question.states
     encoded = _EncodedStates()
     present = {paths.partitions(topic) for topic in question.begun}  # parents known to exist
-    results: list[WriteResult] = []
-    available, topics = WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
+    results: list[zookeeper.WriteResult] = []
+    available, topics = conversations.WRITE_OPS - len(check), len({tp.topic for tp, _ in entries})
     for batch in slices(range(len(entries)), max(available // 3, (available - topics) // 2)):
-        settled: dict[int, WriteResult] = {}
+        settled: dict[int, zookeeper.WriteResult] = {}
         left = list(batch)
         while left:
             parents = _missing_parents([entries[index] for index in left], present)
             states = [
-                WriteOp(CREATE, paths.partition_state(entries[index][0]), encoded.bytes_of(entries[index][1]))
+                store.WriteOp(
+                    store.CREATE, paths.partition_state(entries[index][0]), encoded.bytes_of(entries[index][1])
+                )
                 for index in left
             ]
-            reply = yield from transact(
-                (*check, *[WriteOp(CREATE, path) for path in parents], *states),
-                *(CONNECTION_LOSS, NODE_EXISTS, NO_NODE),
+            reply = yield from conversations.transact(
+                (*check, *[store.WriteOp(store.CREATE, path) for path in parents], *states),
+                *(store.CONNECTION_LOSS, store.NODE_EXISTS, store.NO_NODE),
             )
-            if reply.code == OK:
+            if reply.code == store.OK:
                 present.update(parents)
                 for index in left:
-                    settled[index] = _new(WriteResult, (entries[index][0], OK, 0))
+                    settled[index] = _new(zookeeper.WriteResult, (entries[index][0], store.OK, 0))
                 break
             left = yield from _settle_creates(entries, left, states, present, settled)
         results += [settled[index] for index in batch]
-    return WriteResults(tuple(results))
+    return zookeeper.WriteResults(tuple(results))
 
 
 def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[str]:
@@ -152,10 +146,10 @@ def _missing_parents(entries: Sequence[Leadership], present: set[str]) -> list[s
 def _settle_creates(
     entries: Sequence[Leadership],
     left: Sequence[int],
-    states: Sequence[WriteOp],
+    states: Sequence[store.WriteOp],
     present: set[str],
-    settled: dict[int, WriteResult],
-) -> Conversation:
+    settled: dict[int, zookeeper.WriteResult],
+) -> conversations.Conversation:
     """Settle entries of a transaction that was refused or whose reply was lost (rule 2).
 
     The znodes of the transaction are read, and `present` and `settled` are updated.
@@ -166,26 +160,26 @@ def _settle_creates(
     partitions = [entries[index][0] for index in left]
     topics = tuple(dict.fromkeys(paths.topic(tp.topic) for tp in partitions))
     parents = tuple(_missing_parents([entries[index] for index in left], set()))
-    nodes = yield from data_of((*topics, *parents, *[op.path for op in states]))
+    nodes = yield from conversations.data_of((*topics, *parents, *[op.path for op in states]))
     live_topics = _found(topics, nodes)
     present.difference_update(parents)
     present.update(_found(parents, nodes[len(topics) :]))
     unsettled = []
     for index, tp, op, node in zip(left, partitions, states, nodes[len(topics) + len(parents) :], strict=True):
         if paths.topic(tp.topic) not in live_topics:
-            settled[index] = WriteResult(tp, NO_NODE, -1)
-        elif node.code != OK:
+            settled[index] = zookeeper.WriteResult(tp, store.NO_NODE, -1)
+        elif node.code != store.OK:
             unsettled.append(index)
         elif node.data == op.data:
             probe("T7 a created state counts although its response was lost")
-            settled[index] = WriteResult(tp, OK, node.version)
+            settled[index] = zookeeper.WriteResult(tp, store.OK, node.version)
         else:
-            settled[index] = WriteResult(tp, NODE_EXISTS, -1)
+            settled[index] = zookeeper.WriteResult(tp, store.NODE_EXISTS, -1)
     return unsettled
 
 
 def _found(node_paths: Iterable[str], nodes: Iterable[Any]) -> set[str]:
-    return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == OK}
+    return {path for path, node in zip(node_paths, nodes, strict=False) if node.code == store.OK}
 
 
 class _EncodedStates:
@@ -203,8 +197,8 @@ class _EncodedStates:
         return data
 
 
-ANSWERS: dict[type, Starter] = {
-    GetPartitionStates: get_partition_states,
-    CreatePartitionStates: create_partition_states,
-    UpdatePartitionStates: update_partition_states,
+ANSWERS: dict[type, conversations.Starter] = {
+    zookeeper.GetPartitionStates: get_partition_states,
+    zookeeper.CreatePartitionStates: create_partition_states,
+    zookeeper.UpdatePartitionStates: update_partition_states,
 }

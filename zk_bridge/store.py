@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
-from messages.store import SessionState, StoreArm, StoreFailed, StoreRead, StoreReply, StoreWrite, WatchEvent
+from messages import store
 
-StoreRequest: TypeAlias = StoreRead | StoreWrite | StoreArm
-StoreNews: TypeAlias = StoreReply | WatchEvent | SessionState | StoreFailed
+StoreRequest: TypeAlias = store.StoreRead | store.StoreWrite | store.StoreArm
+StoreNews: TypeAlias = store.StoreReply | store.WatchEvent | store.SessionState | store.StoreFailed
 Sink: TypeAlias = Callable[[StoreNews], None]
 
 WRITE_LIMIT = 1_000_000

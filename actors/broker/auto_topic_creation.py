@@ -18,9 +18,9 @@ from actors.core.refusal import Refused
 from actors.core.topic.topic_admin import numbered
 from actors.core.topic.topic_name import InvalidTopic
 from actors.runtime import FlowActor
+from messages import errors
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, Creation, GetAliveBrokers, MissingTopicsCreated
-from messages.error_codes import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask
 from messages.node import StartAutoTopicCreation
 from messages.vocabulary import Message
@@ -44,7 +44,7 @@ class AutoTopicCreationActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond to the client with UNKNOWN_SERVER_ERROR for each topic of a failed request."""
         if isinstance(event, CreateMissingTopics):
-            self._send_result(event, [Creation(topic, UNKNOWN_SERVER_ERROR) for topic in event.topics])
+            self._send_result(event, [Creation(topic, errors.UNKNOWN_SERVER_ERROR) for topic in event.topics])
 
     def _create_all(self, wanted: CreateMissingTopics) -> Flow[None]:
         brokers = (yield from ask(GetAliveBrokers())).ids
@@ -53,7 +53,7 @@ class AutoTopicCreationActor(FlowActor):
         for topic in wanted.topics:
             code = yield from self._create(topic, existing, brokers)
             made.append(Creation(topic, code))
-            if code == LEADER_NOT_AVAILABLE:
+            if code == errors.LEADER_NOT_AVAILABLE:
                 existing.add(topic)
         self._send_result(wanted, made)
 
@@ -79,8 +79,8 @@ class AutoTopicCreationActor(FlowActor):
             return refused.code
         except AskFailed as error:
             log.error("%s Failed to create topic %s: %s", tag, topic, error)
-            return UNKNOWN_SERVER_ERROR
-        return LEADER_NOT_AVAILABLE
+            return errors.UNKNOWN_SERVER_ERROR
+        return errors.LEADER_NOT_AVAILABLE
 
     def _send_result(self, wanted: CreateMissingTopics, made: Sequence[Creation]) -> None:
         if wanted.forwarded is not None:

@@ -19,18 +19,11 @@ from collections.abc import Mapping
 import attrs
 from thespian.actors import ActorAddress
 
-from actors.core.config.config_requests import (
-    altered,
-    check_broker,
-    check_topic,
-    describe_all_brokers,
-    describe_broker,
-    describe_topic,
-    replaced,
-)
+from actors.core.config import config_requests
 from actors.core.refusal import Refused
 from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
+from messages import errors
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded, GetKnownTopics
 from messages.cluster import ConfigEntry
@@ -48,7 +41,6 @@ from messages.config_requests import (
     DescribedResource,
     IncrementalAlterConfigsRequest,
 )
-from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR, UNKNOWN_TOPIC_OR_PARTITION
 from messages.flow.conversation import Flow, ask
 from messages.node import StartConfigs
 from messages.vocabulary import Message
@@ -87,7 +79,7 @@ class ConfigsActor(FlowActor):
         """Respond with UNKNOWN_SERVER_ERROR to a request whose flow failed."""
         if isinstance(event, Forwarded):
             request = event.request.request
-            self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)))
+            self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_SERVER_ERROR)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
@@ -121,7 +113,7 @@ class ConfigsActor(FlowActor):
             return DescribedResource(refused.code, str(refused), kind, name)
         wanted = resource.configuration_keys
         return DescribedResource(
-            *(NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
+            *(errors.NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
         )
 
     def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:
@@ -129,15 +121,15 @@ class ConfigsActor(FlowActor):
         own, of_all = known.brokers[str(self._settings.node_id)], known.brokers[ALL_BROKERS]
         if kind == BROKER:
             if not name:
-                return describe_all_brokers(of_all, synonyms)
+                return config_requests.describe_all_brokers(of_all, synonyms)
             self._check_broker(name, f"{self._settings.node_id} or empty string")
-            return describe_broker(self._settings, own, of_all, synonyms)
+            return config_requests.describe_broker(self._settings, own, of_all, synonyms)
         if kind != TOPIC:
             raise Refused(f"Unsupported resource type: {kind}")
         check_name(name)
         if name not in known.topics:
-            raise Refused("", UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(self._settings, known.topics[name], synonyms, own, of_all)
+            raise Refused("", errors.UNKNOWN_TOPIC_OR_PARTITION)
+        return config_requests.describe_topic(self._settings, known.topics[name], synonyms, own, of_all)
 
     def _alter(
         self, resource: ChangedResource, known: StoredOverrides, request: AlterConfigsRequest
@@ -155,7 +147,7 @@ class ConfigsActor(FlowActor):
             return refused.code, str(refused)
         if not request.validate_only:
             yield from ask(write)
-        return NONE, None
+        return errors.NONE, None
 
     def _planned(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
@@ -166,11 +158,15 @@ class ConfigsActor(FlowActor):
             self._check_broker(name, f"{self._settings.node_id}")
         broker = str(self._settings.node_id) if name else ALL_BROKERS
         old = known.brokers[broker] if kind == BROKER else _of_topic(kind, name, known.topics)
-        new = altered(old, resource.configs) if incremental else replaced(resource.configs)
+        new = (
+            config_requests.altered(old, resource.configs)
+            if incremental
+            else config_requests.replaced(resource.configs)
+        )
         if kind == BROKER:
-            check_broker(broker, old, new, self._settings)
+            config_requests.check_broker(broker, old, new, self._settings)
             return SetBrokerConfig(broker, new)
-        check_topic(name, new)
+        config_requests.check_topic(name, new)
         return SetTopicConfig(name, new)
 
     def _check_broker(self, name: str, expected: str) -> None:
@@ -188,5 +184,5 @@ def _of_topic(kind: int, name: str, overrides: Overrides) -> tuple[ConfigEntry, 
     if not name:
         raise Refused("Default topic resources are not allowed.")
     if name not in overrides:
-        raise Refused(f"The topic '{name}' does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refused(f"The topic '{name}' does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
     return overrides[name]

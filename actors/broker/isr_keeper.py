@@ -28,19 +28,12 @@ from datetime import timedelta
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
+from messages import partition
 from messages.ask import Answer, Ask, AskFailed, Done
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.metrics import Count, Counts
 from messages.node import StartIsrKeeper
-from messages.partition import (
-    ChangeIsr,
-    CheckFollowers,
-    DropIsrChanges,
-    IsrChanged,
-    ScheduleFollowerCheck,
-    WriteIsrChanges,
-)
 from messages.probes import probe
 from messages.store import OK
 from messages.vocabulary import Message
@@ -64,7 +57,7 @@ COUNTERS = EXPANDS, SHRINKS, FAILED = tuple(
 REFUSED = -1
 
 
-def _outcome(change: ChangeIsr, written: bool) -> str:
+def _outcome(change: partition.ChangeIsr, written: bool) -> str:
     """Return the name of the counter to increase after a write: failed, expanded or shrunk."""
     return FAILED if not written else EXPANDS if change.grows else SHRINKS
 
@@ -75,7 +68,7 @@ class IsrKeeperActor(FlowActor):
     def __init__(self) -> None:
         super().__init__()
         self._metrics: ActorAddress | None = None
-        self._wanted: list[tuple[ActorAddress, ChangeIsr]] = []
+        self._wanted: list[tuple[ActorAddress, partition.ChangeIsr]] = []
         """Changes without an outcome, those in flight first."""
         self._changed: dict[TopicPartition, None] = {}
         self._last_change = 0.0
@@ -90,29 +83,29 @@ class IsrKeeperActor(FlowActor):
         self._metrics = message.metrics
         self._last_change = self._last_notification = self.now
 
-    def receiveMsg_ChangeIsr(self, message: ChangeIsr, sender: ActorAddress) -> None:
+    def receiveMsg_ChangeIsr(self, message: partition.ChangeIsr, sender: ActorAddress) -> None:
         """Queue a leader's ISR change (rule 1)."""
         self._wanted.append((sender, message))
         if len(self._wanted) == 1:
-            self.send(self.myAddress, WriteIsrChanges())
+            self.send(self.myAddress, partition.WriteIsrChanges())
 
-    def receiveMsg_ScheduleFollowerCheck(self, message: ScheduleFollowerCheck, sender: ActorAddress) -> None:
+    def receiveMsg_ScheduleFollowerCheck(self, message: partition.ScheduleFollowerCheck, sender: ActorAddress) -> None:
         """Schedule CheckFollowers to these leaders at the given time (rule 4)."""
         if message.at not in self._watching:
             self._watching[message.at] = []
-            self.wake_at(message.at, CheckFollowers(message.at))
+            self.wake_at(message.at, partition.CheckFollowers(message.at))
         self._watching[message.at] += message.leaders
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Write the pending ISRs, or check whether to notify the controller."""
         match message:
-            case WriteIsrChanges() | WakeupMessage(payload=WriteIsrChanges()):
+            case partition.WriteIsrChanges() | WakeupMessage(payload=partition.WriteIsrChanges()):
                 return self._write()
-            case Ask(id, DropIsrChanges(partitions)):
+            case Ask(id, partition.DropIsrChanges(partitions)):
                 self._drop(frozenset(partitions))
                 self.send(self.sender, Answer(id, Done()))
                 return None
-            case WakeupMessage(payload=CheckFollowers() as reminder):
+            case WakeupMessage(payload=partition.CheckFollowers() as reminder):
                 return self._remind(reminder)
             case WakeupMessage():
                 self._looking = False
@@ -126,7 +119,7 @@ class IsrKeeperActor(FlowActor):
         """
         self._wanted = [(leader, change) for leader, change in self._wanted if change.partition not in partitions]
 
-    def _remind(self, reminder: CheckFollowers) -> Flow[None]:
+    def _remind(self, reminder: partition.CheckFollowers) -> Flow[None]:
         """Send CheckFollowers to the leaders that are due at this time, in slices (rule 4)."""
 
         def remind(leaders: Sequence[ActorAddress]) -> None:
@@ -140,11 +133,11 @@ class IsrKeeperActor(FlowActor):
         while self._wanted:
             wanted = self._wanted[:SLICE]
             if not (yield from self._write_some(wanted)):
-                self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), WriteIsrChanges())
+                self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS), partition.WriteIsrChanges())
                 return
             self._wanted = self._wanted[len(wanted) :]
 
-    def _write_some(self, wanted: list[tuple[ActorAddress, ChangeIsr]]) -> Flow[bool]:
+    def _write_some(self, wanted: list[tuple[ActorAddress, partition.ChangeIsr]]) -> Flow[bool]:
         """Write these changes and send their outcomes; return False if the outcomes are unknown."""
         states = tuple(
             Leadership(
@@ -167,7 +160,7 @@ class IsrKeeperActor(FlowActor):
             self.send(self._metrics, Counts(tuple(Count(kind, times) for kind, times in counted.items())))
         for (leader, change), result in zip(wanted, written.results, strict=True):
             version = result.zk_version if result.code == OK else REFUSED
-            self.send(leader, IsrChanged(change.leader_epoch, change.number, version))
+            self.send(leader, partition.IsrChanged(change.leader_epoch, change.number, version))
             if result.code == OK:
                 self._changed[change.partition] = None
                 self._last_change = self.now

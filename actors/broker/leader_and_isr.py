@@ -24,19 +24,11 @@ from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
 from actors.core.broker.replica_manager import PartitionsByRole, name_verdict
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
+from messages import broker
 from messages.ask import Failure
-from messages.broker import (
-    AliveBrokers,
-    BecomeFollower,
-    BecomeLeader,
-    GetAliveBrokers,
-    LogPlace,
-    PartitionContext,
-    become_leader,
-)
 from messages.cluster import NO_EPOCH, NO_LEADER, TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import SLICE, Flow, Pause, ask, ask_all, chunks, for_each
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.flow import conversation
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import all_entries
 from messages.requests import (
@@ -49,7 +41,7 @@ from messages.vocabulary import AnyMessage
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 
-RoleOrder = BecomeLeader | BecomeFollower
+RoleOrder = broker.BecomeLeader | broker.BecomeFollower
 
 
 class LeaderAndIsrRequests:
@@ -69,7 +61,7 @@ class LeaderAndIsrRequests:
 
     def serve(
         self, request: LeaderAndIsrRequest, parts: Sequence[AnyMessage], origin: Origin, errors: list[PartitionError]
-    ) -> Flow[None]:
+    ) -> conversation.Flow[None]:
         """Send each partition its new state, leaders first, and collect the error codes (broker.md 1.2).
 
         Args:
@@ -80,7 +72,7 @@ class LeaderAndIsrRequests:
         """
         orders, self._origin = self._orders, origin
         orders.clear()
-        yield from for_each(all_entries(parts, request), orders.take)
+        yield from conversation.for_each(all_entries(parts, request), orders.take)
         _log.info(
             "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "
             "%d become-follower partitions",
@@ -91,37 +83,37 @@ class LeaderAndIsrRequests:
         yield from self._lead(orders, errors)
         if orders.following:
             yield from self._follow(orders, errors)
-            yield from for_each(orders.following, self._hosted.drop_producer_counts)
+            yield from conversation.for_each(orders.following, self._hosted.drop_producer_counts)
         orders.clear()
 
-    def _lead(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:
+    def _lead(self, orders: PartitionsByRole, errors: list[PartitionError]) -> conversation.Flow[None]:
         hosted, leading = self._hosted, 0
         left: list[TopicPartition] = []
-        for window in chunks(orders.leading.values(), PARTITIONS_AT_ONCE):
-            taken = yield from self._take_roles(window, become_leader, errors)
+        for window in conversation.chunks(orders.leading.values(), PARTITIONS_AT_ONCE):
+            taken = yield from self._take_roles(window, broker.become_leader, errors)
             hosted.note_leaderships(taken)
             left += [order.partition for _, order, result in taken if result.leads]
-            if len(left) >= SLICE:
+            if len(left) >= conversation.SLICE:
                 leading += hosted.unfollow(left)
                 left = []
         leading += hosted.unfollow(left)
         if leading:
             hosted.log_change(logging.INFO, stopped_fetchers(self._origin, leading, leading=True))
 
-    def _follow(self, orders: PartitionsByRole, errors: list[PartitionError]) -> Flow[None]:
+    def _follow(self, orders: PartitionsByRole, errors: list[PartitionError]) -> conversation.Flow[None]:
         following = 0
-        brokers = yield from ask(GetAliveBrokers())
+        brokers = yield from conversation.ask(broker.GetAliveBrokers())
         alive = frozenset(brokers.ids)
-        for window in chunks(orders.following.values(), PARTITIONS_AT_ONCE):
+        for window in conversation.chunks(orders.following.values(), PARTITIONS_AT_ONCE):
             taken = yield from self._take_roles(
-                window, lambda order, log, host: BecomeFollower(order, log, host, order.leader in alive), errors
+                window, lambda order, log, host: broker.BecomeFollower(order, log, host, order.leader in alive), errors
             )
             following += self._fetch(taken, brokers)
             self._hosted.note_leaderships(taken)
         if following:
             self._hosted.log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
-    def _fetch(self, taken: Sequence[Taken], brokers: AliveBrokers) -> int:
+    def _fetch(self, taken: Sequence[Taken], brokers: broker.AliveBrokers) -> int:
         """Start to fetch the partitions that have a new role, each from its leader.
 
         Return the number of these partitions.
@@ -153,13 +145,17 @@ class LeaderAndIsrRequests:
     def _take_roles(
         self,
         orders: Sequence[LeaderAndIsrPartitionState],
-        become: Callable[[LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None], RoleOrder],
+        become: Callable[
+            [LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None], RoleOrder
+        ],
         errors: list[PartitionError],
-    ) -> Flow[list[Taken]]:
+    ) -> conversation.Flow[list[Taken]]:
         """Send these states to their partitions (rule 2); return the accepted states with the partitions' replies."""
         hosted, log_dirs, directories = self._hosted, self._log_dirs, self._log_dirs.directories
         taken: list[Taken] = []
-        placed: list[tuple[ActorAddress, LeaderAndIsrPartitionState, LogPlace | None, PartitionContext | None]] = []
+        placed: list[
+            tuple[ActorAddress, LeaderAndIsrPartitionState, broker.LogPlace | None, broker.PartitionContext | None]
+        ] = []
         looks: dict[float, list[ActorAddress]] = {}
         for order in orders:
             partition, host, error_code = order.partition, None, KAFKA_STORAGE_ERROR
@@ -173,9 +169,11 @@ class LeaderAndIsrRequests:
                 self._ignored(order, error_code)
         hosted.notify()
         if not placed:
-            yield Pause()
+            yield conversation.Pause()
         while placed:
-            results = yield from ask_all([(actor, become(order, log, host)) for actor, order, log, host in placed])
+            results = yield from conversation.ask_all(
+                [(actor, become(order, log, host)) for actor, order, log, host in placed]
+            )
             asked, placed = placed, []
             failures: dict[str, str] = {}
             for (actor, order, log, _), result in zip(asked, results, strict=True):

@@ -20,14 +20,7 @@ from typing import NamedTuple
 
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.core.broker.metadata_cache import (
-    ClusterView,
-    MetadataCache,
-    is_as_expected,
-    requests_all_topics,
-    shares_metadata,
-    timed_out,
-)
+from actors.core.broker import metadata_cache
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
 from messages.ask import Done
@@ -78,7 +71,7 @@ class MetadataCacheActor(FlowActor, Answerer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._cache = MetadataCache()
+        self._cache = metadata_cache.MetadataCache()
         self._cluster_id = ""
         self._validates = False
         self._inter_broker_listener = ""
@@ -88,7 +81,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         self._request_handler: ActorAddress | None = None
         """The actor that holds clients' requests until the first UpdateMetadata; then None."""
         self._sent_alive = AliveBrokers(())
-        self._prepared_of: ClusterView | None = None
+        self._prepared_of: metadata_cache.ClusterView | None = None
         self._prepared: dict[tuple[str, int], EncodedMetadata] = {}
         """Responses for all topics of one view, by listener and version."""
         self._waiting: dict[int, AwaitTopics] = {}
@@ -178,13 +171,13 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Respond to a client whose timeout has passed, if it still waits."""
         waiting = self._waiting.pop(message.payload.number, None)
         if waiting is not None:
-            self.send(*waiting.forwarded.reply(timed_out(waiting.response, waiting.expected)))
+            self.send(*waiting.forwarded.reply(metadata_cache.timed_out(waiting.response, waiting.expected)))
 
     def _respond_if_complete(self, number: int) -> None:
         """Respond to a waiting client if all its topics are as expected."""
         waiting = self._waiting[number]
         view = self._cache.view
-        left = tuple(expected for expected in waiting.expected if not is_as_expected(view, expected))
+        left = tuple(expected for expected in waiting.expected if not metadata_cache.is_as_expected(view, expected))
         if left:
             self._waiting[number] = AwaitTopics(waiting.forwarded, waiting.response, left, waiting.timeout_ms)
         else:
@@ -197,7 +190,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         match message:
             case Forwarded(request=request):
                 wanted = request.request
-                missing = () if requests_all_topics(wanted) else self._cache.view.missing(wanted)
+                missing = () if metadata_cache.requests_all_topics(wanted) else self._cache.view.missing(wanted)
                 if missing and self._topic_creation is not None and wanted.allow_auto_topic_creation:
                     self.send(self._topic_creation, CreateMissingTopics(missing, message))
                     return None
@@ -215,7 +208,7 @@ class MetadataCacheActor(FlowActor, Answerer):
 
     def _serve(self, forwarded: Forwarded, created: tuple[Creation, ...] = ()) -> Flow[None]:
         request = forwarded.request
-        if requests_all_topics(request.request):
+        if metadata_cache.requests_all_topics(request.request):
             prepared = yield from self._about_all(forwarded)
         else:
             prepared = yield from self._prepare(forwarded, self._cache.view, created)
@@ -228,13 +221,13 @@ class MetadataCacheActor(FlowActor, Answerer):
         view = self._cache.view
         if self._prepared_of is not view:
             self._prepared_of, self._prepared = view, {}
-        key = forwarded.request.listener, shares_metadata(forwarded.request.request.version)
+        key = forwarded.request.listener, metadata_cache.shares_metadata(forwarded.request.request.version)
         if key not in self._prepared:
             self._prepared[key] = yield from self._prepare(forwarded, view)
         return self._prepared[key]
 
     def _prepare(
-        self, forwarded: Forwarded, view: ClusterView, created: tuple[Creation, ...] = ()
+        self, forwarded: Forwarded, view: metadata_cache.ClusterView, created: tuple[Creation, ...] = ()
     ) -> Flow[EncodedMetadata]:
         """Build a response from this view."""
         listener, request = forwarded.request.listener, forwarded.request.request

@@ -10,8 +10,8 @@ from typing import Any
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.broker import partition_effects
 from actors.core.broker.partition import EVENTS, Partition
-from actors.core.broker.partition_effects import CallAdapter, Effects, RenameDeletedLog, Send, StorageError, WakeAt
 from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import rename_deleted
@@ -50,7 +50,7 @@ class PartitionActor(Answerer):
         """A waiting request has timed out."""
         self._carry_out(self.partition.expire(self.now))
 
-    def _carry_out(self, effects: Effects[None]) -> Any:
+    def _carry_out(self, effects: partition_effects.Effects[None]) -> Any:
         """Carry out the effects that a generator yields; return the reply that it yields, or None if it yields none.
 
         `send` is called only after an I/O call, to pass its result to the generator. After other effects the `for` loop
@@ -61,19 +61,21 @@ class PartitionActor(Answerer):
         try:
             for each in effects:
                 effect: Any = each
-                while (kind := effect.__class__) is CallAdapter or kind is RenameDeletedLog:
+                while (
+                    kind := effect.__class__
+                ) is partition_effects.CallAdapter or kind is partition_effects.RenameDeletedLog:
                     error = None
                     try:
-                        if kind is CallAdapter:
+                        if kind is partition_effects.CallAdapter:
                             result = self.call_adapter(*effect)
                         else:
                             result = rename_deleted(effect.path, *map(self.port, ("logs", "disk", "random")))
                     except OSError as failure:
-                        error = StorageError(self._disk_failure(failure))
+                        error = partition_effects.StorageError(self._disk_failure(failure))
                     effect = effects.send(result) if error is None else effects.throw(error)
-                if kind is Send:
+                if kind is partition_effects.Send:
                     self.send(effect[0], effect[1])
-                elif kind is WakeAt:
+                elif kind is partition_effects.WakeAt:
                     self.wake_at(effect.at)
                 else:
                     reply = effect

@@ -39,37 +39,11 @@ from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
+from messages import data_requests, errors, network
 from messages.broker import AliveBrokers, Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    DeleteRecordsRequest,
-    FetchedPartition,
-    FetchRequest,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    ProducedPartition,
-    ProduceRequest,
-)
-from messages.error_codes import (
-    INVALID_TOPIC,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.groups import TransactionEnded
 from messages.metrics import Counts, Gauge, Gauges, PublishCounters
-from messages.network import (
-    ClientGone,
-    ClientRequest,
-    ClientRequests,
-    ClientResponse,
-    ClientResponses,
-    CloseClient,
-    FetchSessionWoken,
-    WakeFetchSession,
-)
 from messages.node import StartPartitionRequests
 from messages.partition import (
     FROM_CLIENT,
@@ -166,11 +140,11 @@ class PartitionRequestsActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
+    def receiveMsg_ClientRequest(self, message: network.ClientRequest, sender: ActorAddress) -> None:
         """Handle a Produce or Fetch request, which the listener sends directly to this actor."""
         self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
-    def receiveMsg_ClientRequests(self, message: ClientRequests, sender: ActorAddress) -> None:
+    def receiveMsg_ClientRequests(self, message: network.ClientRequests, sender: ActorAddress) -> None:
         """Handle Produce requests that arrived together; batches for one partition are sent to it together."""
         for request in message.requests:
             self._produce(_forwarded(sender, request), request.request)
@@ -181,12 +155,12 @@ class PartitionRequestsActor(Dispatcher):
         _BEGIN[type(message.request.request)](self, message, message.request.request)
         self._hand_out()
 
-    def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
+    def _produce(self, forwarded: Forwarded, request: data_requests.ProduceRequest) -> None:
         """Collect each batch for its partition. Only admin clients write to internal topics (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         if code := transactional_verdict(request):
             number, pending = self._pending.begin(forwarded, 0)
-            pending.results += [ProducedPartition(part.partition, code) for part in request.partitions]
+            pending.results += [data_requests.ProducedPartition(part.partition, code) for part in request.partitions]
             self._refuse(number, pending, ())
             return
         id = request.transactional_id
@@ -196,7 +170,7 @@ class PartitionRequestsActor(Dispatcher):
         for index, part in enumerate(request.partitions):
             partition = part.partition
             if partition.topic in barred:
-                pending.note(index, ProducedPartition(partition, INVALID_TOPIC))
+                pending.note(index, data_requests.ProducedPartition(partition, errors.INVALID_TOPIC))
             elif (actor := self._hosted.get(partition)) is not None:
                 batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT, id))
                 of_partition = batches.get(partition)
@@ -226,8 +200,8 @@ class PartitionRequestsActor(Dispatcher):
         for index, (marker, partition) in enumerate(markers):
             actor = self._hosted.get(partition)
             if marker.producer_epoch < 0 or actor is None:
-                code = UNKNOWN_SERVER_ERROR if marker.producer_epoch < 0 else UNKNOWN_TOPIC_OR_PARTITION
-                pending.note(index, ProducedPartition(partition, code))
+                code = errors.UNKNOWN_SERVER_ERROR if marker.producer_epoch < 0 else errors.UNKNOWN_TOPIC_OR_PARTITION
+                pending.note(index, data_requests.ProducedPartition(partition, code))
                 continue
             what = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
             append = AppendMarker(number, index, *what, self._marker_timeout)
@@ -237,10 +211,14 @@ class PartitionRequestsActor(Dispatcher):
         if not pending.outstanding:
             self._refuse(number, pending, ())
 
-    def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
+    def _marked(self, pending: PendingRequest, index: int, result: data_requests.ProducedPartition) -> None:
         """Notify the group coordinator of a marker that is now replicated in the coordinator's topic (rule 8)."""
         marker, partition = pending.markers[index]
-        if result.error_code == NONE and partition.topic == GROUP_METADATA and self._group_coordinator is not None:
+        if (
+            result.error_code == errors.NONE
+            and partition.topic == GROUP_METADATA
+            and self._group_coordinator is not None
+        ):
             ended = (marker.producer_id, partition.partition, marker.transaction_result, result.base_offset)
             self.send(self._group_coordinator, TransactionEnded(*ended))
 
@@ -252,13 +230,13 @@ class PartitionRequestsActor(Dispatcher):
             if actor is not None:
                 self.send(actor, FindProducers(number, index, partition))
             elif (fault := name_fault(partition.topic)) is not None:
-                pending.note(index, DescribedProducers(partition, INVALID_TOPIC, fault))
+                pending.note(index, DescribedProducers(partition, errors.INVALID_TOPIC, fault))
             else:
                 unhosted.append((index, partition))
         if unhosted or not pending.outstanding:
             self._refuse(number, pending, unhosted)
 
-    def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
+    def _list_offsets(self, forwarded: Forwarded, request: data_requests.ListOffsetsRequest) -> None:
         self._ask(
             forwarded,
             lambda number, index: FindOffset(
@@ -266,13 +244,13 @@ class PartitionRequestsActor(Dispatcher):
             ),
         )
 
-    def _epoch_ends(self, forwarded: Forwarded, request: OffsetForLeaderEpochRequest) -> None:
+    def _epoch_ends(self, forwarded: Forwarded, request: data_requests.OffsetForLeaderEpochRequest) -> None:
         self._ask(
             forwarded,
             lambda number, index: FindEpochEnd(number, index, request.partitions[index]),
         )
 
-    def _delete_records(self, forwarded: Forwarded, request: DeleteRecordsRequest) -> None:
+    def _delete_records(self, forwarded: Forwarded, request: data_requests.DeleteRecordsRequest) -> None:
         timeout = request.timeout_ms / 1000
         self._ask(
             forwarded,
@@ -298,7 +276,7 @@ class PartitionRequestsActor(Dispatcher):
         nowhere = []
         for index, partition in unhosted:
             if partition in self._hosted:
-                pending.note(index, pending.refusal(partition, KAFKA_STORAGE_ERROR))
+                pending.note(index, pending.refusal(partition, errors.KAFKA_STORAGE_ERROR))
             else:
                 pending.lost.append(index)
                 nowhere.append(partition)
@@ -315,13 +293,13 @@ class PartitionRequestsActor(Dispatcher):
         pending = self._pending.get(message.request)
         if pending is None:
             for partition, known in zip(message.partitions, message.known, strict=True):
-                code = NOT_LEADER_OR_FOLLOWER if known else UNKNOWN_TOPIC_OR_PARTITION
+                code = errors.NOT_LEADER_OR_FOLLOWER if known else errors.UNKNOWN_TOPIC_OR_PARTITION
                 self._refuse_fetch(message.request, partition, code)
             self._carry_out()
             return
         somewhere = dict(zip(message.partitions, message.known, strict=True))
         for index, partition in pending.found(somewhere):
-            code = NOT_LEADER_OR_FOLLOWER if somewhere[partition] else UNKNOWN_TOPIC_OR_PARTITION
+            code = errors.NOT_LEADER_OR_FOLLOWER if somewhere[partition] else errors.UNKNOWN_TOPIC_OR_PARTITION
             self._answered(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
@@ -342,7 +320,7 @@ class PartitionRequestsActor(Dispatcher):
         for client, of_client in groupby(done, lambda pending: pending.forwarded.client):
             responses = [response for pending in of_client if (response := self._response(pending)) is not None]
             if responses:
-                self.send(client, responses[0] if len(responses) == 1 else ClientResponses(tuple(responses)))
+                self.send(client, responses[0] if len(responses) == 1 else network.ClientResponses(tuple(responses)))
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
         """Record a partition's result: the offset that it has found."""
@@ -379,7 +357,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def _complete(self, pending: PendingRequest) -> None:
         """Send the response of a request whose partitions have all replied."""
-        if isinstance(pending.forwarded.request.request, ProduceRequest):
+        if isinstance(pending.forwarded.request.request, data_requests.ProduceRequest):
             self._count_produced((pending,))
         response = self._response(pending)
         if response is not None:
@@ -391,10 +369,10 @@ class PartitionRequestsActor(Dispatcher):
         self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
         self._schedule_metrics()
 
-    def _response(self, pending: PendingRequest) -> ClientResponse | None:
+    def _response(self, pending: PendingRequest) -> network.ClientResponse | None:
         """Return the response to a request; None if its connection is closed instead (rule 4)."""
         response = pending.response()
-        if isinstance(response, CloseClient):
+        if isinstance(response, network.CloseClient):
             self.send(pending.forwarded.client, response)
             return None
         return response
@@ -408,13 +386,13 @@ class PartitionRequestsActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ fetches
 
-    def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
+    def _fetch(self, forwarded: Forwarded, request: data_requests.FetchRequest) -> None:
         number = self._pending.next_number()
         self._fetching[number] = forwarded
         self._fetches.begin(number, request, self.now)
         self._carry_out()
 
-    def receiveMsg_ClientGone(self, message: ClientGone, sender: ActorAddress) -> None:
+    def receiveMsg_ClientGone(self, message: network.ClientGone, sender: ActorAddress) -> None:
         """Drop the fetches of a closed connection."""
         for number, forwarded in list(self._fetching.items()):
             if (forwarded.client, forwarded.request.connection) == (sender, message.connection):
@@ -444,7 +422,7 @@ class PartitionRequestsActor(Dispatcher):
         """
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
-    def receiveMsg_FetchSessionWoken(self, message: FetchSessionWoken, sender: ActorAddress) -> None:
+    def receiveMsg_FetchSessionWoken(self, message: network.FetchSessionWoken, sender: ActorAddress) -> None:
         """Take over an idle fetch session from the listener, which has answered the session's polls until now."""
         self._fetches.woken(message.session_id, message.epoch, message.used_at)
 
@@ -493,13 +471,13 @@ class PartitionRequestsActor(Dispatcher):
                         self._schedule_metrics()
                     case WakeSession(session_id):
                         assert self._listener is not None
-                        self.send(self._listener, WakeFetchSession(session_id))
+                        self.send(self._listener, network.WakeFetchSession(session_id))
                     case ReadPartition(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:
                             self.send(actor, question)
                         elif partition in self._hosted:
-                            self._refuse_fetch(question.request, partition, KAFKA_STORAGE_ERROR)
+                            self._refuse_fetch(question.request, partition, errors.KAFKA_STORAGE_ERROR)
                         else:
                             unknown.setdefault(question.request, []).append(partition)
             for number, partitions in unknown.items():
@@ -510,15 +488,15 @@ class PartitionRequestsActor(Dispatcher):
             self.wake_at(deadline, name="deadline")
 
     def _refuse_fetch(self, number: int, partition: TopicPartition, error_code: int) -> None:
-        self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)
+        self._fetches.read(number, data_requests.FetchedPartition(partition, error_code), None, self.now)
 
 
 _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
-    ProduceRequest: PartitionRequestsActor._produce,
-    FetchRequest: PartitionRequestsActor._fetch,
-    ListOffsetsRequest: PartitionRequestsActor._list_offsets,
-    OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
-    DeleteRecordsRequest: PartitionRequestsActor._delete_records,
+    data_requests.ProduceRequest: PartitionRequestsActor._produce,
+    data_requests.FetchRequest: PartitionRequestsActor._fetch,
+    data_requests.ListOffsetsRequest: PartitionRequestsActor._list_offsets,
+    data_requests.OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
+    data_requests.DeleteRecordsRequest: PartitionRequestsActor._delete_records,
     WriteTxnMarkersRequest: PartitionRequestsActor._write_markers,
     DescribeProducersRequest: PartitionRequestsActor._describe_producers,
 }

@@ -14,10 +14,10 @@ import logging
 from thespian.actors import ActorAddress
 
 from actors.runtime import FlowActor
+from messages import errors
 from messages.ask import AskFailed, BadZnode
 from messages.broker import Forwarded
 from messages.data_requests import InitProducerIdResponse
-from messages.error_codes import COORDINATOR_NOT_AVAILABLE, NONE, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId
@@ -66,10 +66,10 @@ class ProducerIdsActor(FlowActor):
                 block = yield from ask(TakeProducerIds(self._broker_id))
             except BadZnode as error:  # only an operator can mend it: a code after which clients do not retry
                 log.error("%s No producer ids are assigned: %s", tag, error)
-                return InitProducerIdResponse(UNKNOWN_SERVER_ERROR)
+                return InitProducerIdResponse(errors.UNKNOWN_SERVER_ERROR)
             except AskFailed as error:
                 log.warning("%s No producer ids are assigned until ZooKeeper answers: %s", tag, error)
-                return InitProducerIdResponse(COORDINATOR_NOT_AVAILABLE)
+                return InitProducerIdResponse(errors.COORDINATOR_NOT_AVAILABLE)
             self._next, self._end = block.start, block.end
         self._next += 1
-        return InitProducerIdResponse(NONE, self._next - 1, 0)
+        return InitProducerIdResponse(errors.NONE, self._next - 1, 0)

@@ -30,22 +30,9 @@ from actors.core.broker.state_changes import refused as refused_whole
 from actors.core.broker.validation import check
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused
+from messages import broker
 from messages.ask import AskFailed
-from messages.broker import (
-    BrokerConfigured,
-    DropOldTopics,
-    Forwarded,
-    ForwardedPart,
-    LogFailed,
-    LogFileFailed,
-    MergeMetadata,
-    PartitionHealth,
-    PartitionsDeleted,
-    RemoveDeletedLogs,
-    StageMetadata,
-    TopicsConfigured,
-)
-from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
+from messages.errors import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask, cut, for_each
 from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.network import ClientPart
@@ -124,7 +111,7 @@ class ReplicaManagerActor(FlowActor):
         """Return the time in seconds, for objects that this actor owns."""
         return self.now
 
-    def receiveMsg_ForwardedPart(self, message: ForwardedPart, sender: ActorAddress) -> None:
+    def receiveMsg_ForwardedPart(self, message: broker.ForwardedPart, sender: ActorAddress) -> None:
         """Keep a part of a large request until the rest of the request arrives and is applied."""
         self._ahead.setdefault(message.connection, []).append(message.part)
 
@@ -148,40 +135,40 @@ class ReplicaManagerActor(FlowActor):
             self._early.append(message)
             return None
         match message:
-            case Forwarded(request=request):
+            case broker.Forwarded(request=request):
                 if isinstance(request.request, DescribeLogDirsRequest):
                     return self._describe_log_dirs(message, request.request, log_dirs)
                 return self._serve(message, log_dirs)
-            case WakeupMessage(payload=RemoveDeletedLogs()):
+            case WakeupMessage(payload=broker.RemoveDeletedLogs()):
                 self._maintenance.remove_deleted_logs()
                 return None
             case WakeupMessage(payload=MaintainLogs(what)):
                 return self._maintenance.run(what)
-            case TopicsConfigured(topics):
+            case broker.TopicsConfigured(topics):
                 return self._topics.configured(topics)
-            case BrokerConfigured(settings):
+            case broker.BrokerConfigured(settings):
                 return self._topics.broker_configured(settings)
-            case PartitionHealth(partition, health_flags):
+            case broker.PartitionHealth(partition, health_flags):
                 if partition in self._hosted.counts.leading:
                     self._hosted.counts.count(partition, True, health_flags)
                     log_dirs.publish()
                 return None
-            case LogFailed(partition, storage_error):
+            case broker.LogFailed(partition, storage_error):
                 return log_dirs.log_failed(log_dirs.directories.find(partition), storage_error)
-            case LogFileFailed(path, storage_error):
+            case broker.LogFileFailed(path, storage_error):
                 return log_dirs.log_failed(directory_of(path), storage_error)
         return super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Respond with an error to a request whose flow failed: without a response the controller retries for ever."""
-        if not isinstance(event, Forwarded):
+        if not isinstance(event, broker.Forwarded):
             return None
         if isinstance(event.request.request, DescribeLogDirsRequest):
             self.send(*event.reply(DescribeLogDirsResponse(())))
             return None
         return self._refuse(event, UNKNOWN_SERVER_ERROR)
 
-    def _serve(self, forwarded: Forwarded, log_dirs: LogDirs) -> Flow[None]:
+    def _serve(self, forwarded: broker.Forwarded, log_dirs: LogDirs) -> Flow[None]:
         request = forwarded.request.request
         parts = self._parts = self._ahead.pop(forwarded.request.connection, [])
         origin = Origin.of(request, forwarded.request.correlation_id)
@@ -231,7 +218,7 @@ class ReplicaManagerActor(FlowActor):
             )
         self._epochs = self._epochs.corrected(there.epoch)
 
-    def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
+    def _refuse(self, forwarded: broker.Forwarded, error_code: int) -> Flow[None]:
         """Respond with one error code to a whole request."""
         request = forwarded.request.request
         errors: list[PartitionError] = []
@@ -241,7 +228,7 @@ class ReplicaManagerActor(FlowActor):
         yield from self._answer(forwarded, error_code, errors)
         yield from free_parts(self._parts)
 
-    def _answer(self, forwarded: Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
+    def _answer(self, forwarded: broker.Forwarded, error_code: int, errors: Iterable[PartitionError]) -> Flow[None]:
         """Respond to a controller's request, in parts if there are many errors."""
         request = forwarded.request
         *ahead, rest = (yield from cut(errors, tuple)) or [()]
@@ -250,20 +237,20 @@ class ReplicaManagerActor(FlowActor):
         self.send(*forwarded.reply(answer(request.request, error_code, rest)))
 
     def _describe_log_dirs(
-        self, forwarded: Forwarded, request: DescribeLogDirsRequest, log_dirs: LogDirs
+        self, forwarded: broker.Forwarded, request: DescribeLogDirsRequest, log_dirs: LogDirs
     ) -> Flow[None]:
         self.send(*forwarded.reply((yield from log_dirs.describe(request))))
 
     def _update_metadata(self, request: UpdateMetadataRequest) -> Flow[None]:
         """Send the request's parts to the metadata cache, which applies all of them with the last part."""
         for place, part in enumerate(self._parts):
-            yield from ask(StageMetadata(part, begins=place == 0))
-        merged = yield from ask(MergeMetadata(request, begins=not self._parts))
+            yield from ask(broker.StageMetadata(part, begins=place == 0))
+        merged = yield from ask(broker.MergeMetadata(request, begins=not self._parts))
         if self._leader_and_isr.unled:
             yield from for_each(all_entries(self._parts, request), self._leader_and_isr.led_elsewhere)
         if merged.deleted:
             for coordinator in self._hosted.start.coordinators:
-                self.send(coordinator, PartitionsDeleted(merged.deleted))
+                self.send(coordinator, broker.PartitionsDeleted(merged.deleted))
         old = merged.old
         while old:
-            old = (yield from ask(DropOldTopics())).left
+            old = (yield from ask(broker.DropOldTopics())).left

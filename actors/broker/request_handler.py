@@ -22,43 +22,11 @@ from typing import NamedTuple
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import Dispatcher
-from messages.apis import (
-    ADVERTISED,
-    API_BY_REQUEST,
-    CONFIGS,
-    CONTROLLER,
-    COORDINATOR_FINDER,
-    GROUPS,
-    PARTITIONS,
-    REPLICA_MANAGER,
-    REQUEST_HANDLER,
-    TRANSACTIONS,
-)
+from messages import apis, errors, security_requests
 from messages.broker import METADATA_CACHE, AwaitMetadata, Forwarded, ForwardedPart, MetadataReceived
-from messages.error_codes import (
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
-    ILLEGAL_SASL_STATE,
-    INVALID_REQUEST,
-    NONE,
-    SECURITY_DISABLED,
-    UNSUPPORTED_VERSION,
-)
 from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
-from messages.security_requests import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupHeartbeatRequest,
-    CreateAclsRequest,
-    CreateDelegationTokenRequest,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-    DescribeDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
-)
 
 log = logging.getLogger("kafka.server.KafkaApis")
 
@@ -69,7 +37,7 @@ FIRST_METADATA_SECONDS = 5.0
 MOST_HELD = 500
 """Maximum number of requests that wait for metadata (rule 3): Kafka's default of queued.max.requests."""
 
-_API_VERSIONS = API_BY_REQUEST[ApiVersionsRequest]
+_API_VERSIONS = apis.API_BY_REQUEST[ApiVersionsRequest]
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
@@ -80,11 +48,11 @@ def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
     """
     if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
         known = ApiVersionRange(_API_VERSIONS.key, _API_VERSIONS.min_version, _API_VERSIONS.max_version)
-        return ApiVersionsResponse(UNSUPPORTED_VERSION, (known,))
+        return ApiVersionsResponse(errors.UNSUPPORTED_VERSION, (known,))
     software = (request.client_software_name, request.client_software_version)
     if request.version >= NAMED_SINCE and not all(_SOFTWARE.fullmatch(text) for text in software):
-        return ApiVersionsResponse(INVALID_REQUEST, ())
-    return ApiVersionsResponse(NONE, ADVERTISED)
+        return ApiVersionsResponse(errors.INVALID_REQUEST, ())
+    return ApiVersionsResponse(errors.NONE, apis.ADVERTISED)
 
 
 OWN = {ApiVersionsRequest: api_versions}
@@ -98,23 +66,23 @@ class UnsupportedFeature(NamedTuple):
     code: int
 
 
-_SASL = UnsupportedFeature("SASL", ILLEGAL_SASL_STATE)
-_ACLS = UnsupportedFeature("ACLs", SECURITY_DISABLED)
-_CONSUMER_PROTOCOL = UnsupportedFeature("the consumer rebalance protocol", UNSUPPORTED_VERSION)
-_DELEGATION_TOKENS = UnsupportedFeature("delegation tokens", DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+_SASL = UnsupportedFeature("SASL", errors.ILLEGAL_SASL_STATE)
+_ACLS = UnsupportedFeature("ACLs", errors.SECURITY_DISABLED)
+_CONSUMER_PROTOCOL = UnsupportedFeature("the consumer rebalance protocol", errors.UNSUPPORTED_VERSION)
+_DELEGATION_TOKENS = UnsupportedFeature("delegation tokens", errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 UNSERVED: dict[type, UnsupportedFeature] = {
-    SaslHandshakeRequest: _SASL,
-    SaslAuthenticateRequest: _SASL,
-    DescribeAclsRequest: _ACLS,
-    CreateAclsRequest: _ACLS,
-    DeleteAclsRequest: _ACLS,
-    CreateDelegationTokenRequest: _DELEGATION_TOKENS,
-    RenewDelegationTokenRequest: _DELEGATION_TOKENS,
-    ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
-    DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
-    ConsumerGroupHeartbeatRequest: _CONSUMER_PROTOCOL,
-    ConsumerGroupDescribeRequest: _CONSUMER_PROTOCOL,
+    security_requests.SaslHandshakeRequest: _SASL,
+    security_requests.SaslAuthenticateRequest: _SASL,
+    security_requests.DescribeAclsRequest: _ACLS,
+    security_requests.CreateAclsRequest: _ACLS,
+    security_requests.DeleteAclsRequest: _ACLS,
+    security_requests.CreateDelegationTokenRequest: _DELEGATION_TOKENS,
+    security_requests.RenewDelegationTokenRequest: _DELEGATION_TOKENS,
+    security_requests.ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
+    security_requests.DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
+    security_requests.ConsumerGroupHeartbeatRequest: _CONSUMER_PROTOCOL,
+    security_requests.ConsumerGroupDescribeRequest: _CONSUMER_PROTOCOL,
 }
 """Refused requests (rule 2), as in Kafka in ZooKeeper mode on a PLAINTEXT listener without an authorizer."""
 
@@ -138,13 +106,13 @@ class RequestHandlerActor(Dispatcher):
         self._node_id = message.settings.node_id
         self._answerers = {
             METADATA_CACHE: message.metadata_cache,
-            REPLICA_MANAGER: message.replica_manager,
-            CONTROLLER: message.controller,
-            PARTITIONS: message.partition_requests,
-            CONFIGS: message.configs,
-            GROUPS: message.group_coordinator,
-            COORDINATOR_FINDER: message.coordinator_finder,
-            TRANSACTIONS: message.transaction_coordinator,
+            apis.REPLICA_MANAGER: message.replica_manager,
+            apis.CONTROLLER: message.controller,
+            apis.PARTITIONS: message.partition_requests,
+            apis.CONFIGS: message.configs,
+            apis.GROUPS: message.group_coordinator,
+            apis.COORDINATOR_FINDER: message.coordinator_finder,
+            apis.TRANSACTIONS: message.transaction_coordinator,
         }
         self._held = None if message.replica_manager is None else {}
         if self._held is not None:
@@ -152,7 +120,7 @@ class RequestHandlerActor(Dispatcher):
 
     def receiveMsg_ClientRequest(self, message: ClientRequest, sender: ActorAddress) -> None:
         """Forward one request to its handler, or hold it until this broker has metadata (rule 3)."""
-        held, api = self._held, API_BY_REQUEST[type(message.request)]
+        held, api = self._held, apis.API_BY_REQUEST[type(message.request)]
         if held is not None and api.awaits_metadata and len(held) < MOST_HELD:
             self._numbers += 1
             held[self._numbers] = Forwarded(sender, message)
@@ -183,7 +151,7 @@ class RequestHandlerActor(Dispatcher):
 
     def _forward(self, message: ClientRequest, sender: ActorAddress) -> None:
         request = message.request
-        api = API_BY_REQUEST[type(request)]
+        api = apis.API_BY_REQUEST[type(request)]
         unserved = UNSERVED.get(type(request))
         if unserved is not None:
             self._note(unserved, api.name, message)
@@ -192,9 +160,9 @@ class RequestHandlerActor(Dispatcher):
         answerer = self._answerers.get(api.answerer)
         if answerer is not None:
             self.send(answerer, Forwarded(sender, message))
-        elif api.answerer == REQUEST_HANDLER:
+        elif api.answerer == apis.REQUEST_HANDLER:
             self.send(sender, message.reply(OWN[type(request)](request)))
-        elif api.elsewhere != NONE:
+        elif api.elsewhere != errors.NONE:
             self.send(sender, message.reply(api.refusal(request, api.elsewhere)))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
@@ -209,7 +177,7 @@ class RequestHandlerActor(Dispatcher):
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
         """Forward a part of a large request to the replica manager; only controller requests have parts."""
-        replica_manager = self._answerers[REPLICA_MANAGER]
+        replica_manager = self._answerers[apis.REPLICA_MANAGER]
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
 

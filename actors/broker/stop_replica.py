@@ -22,8 +22,8 @@ from actors.core.broker.state_changes import Origin, ignored
 from messages.ask import AskFailed, Failure
 from messages.broker import StopPartition
 from messages.cluster import TopicPartition
-from messages.error_codes import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
-from messages.flow.conversation import Flow, Pause, ask, ask_all, chunks, for_each
+from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
+from messages.flow import conversation
 from messages.partition import DropIsrChanges
 from messages.parts import Part, all_entries
 from messages.requests import PartitionError, StopReplicaPartitionState, StopReplicaRequest
@@ -53,7 +53,7 @@ class StopReplicaRequests:
         parts: Sequence[Part],
         origin: Origin,
         errors: list[PartitionError],
-    ) -> Flow[None]:
+    ) -> conversation.Flow[None]:
         """Stop hosted partitions, and delete logs, including those of partitions that are not hosted (broker.md 2.1).
 
         Args:
@@ -63,7 +63,7 @@ class StopReplicaRequests:
             errors: Receives the error code of each partition.
         """
         orders: dict[TopicPartition, StopReplicaPartitionState] = {}
-        yield from for_each(
+        yield from conversation.for_each(
             all_entries(parts, request), lambda states: orders.update((state.partition, state) for state in states)
         )
         deletions = sum(order.delete_partition for order in orders.values())
@@ -73,7 +73,7 @@ class StopReplicaRequests:
             *(self._hosted.broker_id, request.controller_id, request.controller_epoch, len(orders), deletions),
         )
         self._broken, self._writing, self._origin = {}, [], origin
-        for window in chunks(orders.values(), PARTITIONS_AT_ONCE):
+        for window in conversation.chunks(orders.values(), PARTITIONS_AT_ONCE):
             yield from self._stop(window, errors)
         for partition, storage_error in self._broken.items():
             path = self._log_dirs.directories.find(partition)
@@ -85,7 +85,7 @@ class StopReplicaRequests:
         if self._writing:
             yield from self._end_isr_writes(tuple(self._writing))
 
-    def _end_isr_writes(self, partitions: tuple[TopicPartition, ...]) -> Flow[None]:
+    def _end_isr_writes(self, partitions: tuple[TopicPartition, ...]) -> conversation.Flow[None]:
         """Wait until no ISR write of these deleted partitions can reach ZooKeeper any more (rule 2).
 
         Otherwise such a write could succeed on the znode of a recreated topic, because that znode has the version that
@@ -94,7 +94,7 @@ class StopReplicaRequests:
         """
         while True:
             try:
-                yield from ask(DropIsrChanges(partitions))
+                yield from conversation.ask(DropIsrChanges(partitions))
             except AskFailed as error:
                 _log.warning(
                     "[Broker id=%d] StopReplica: failed to cancel pending ISR writes of %d partitions, retrying: %s",
@@ -103,7 +103,9 @@ class StopReplicaRequests:
             else:
                 return
 
-    def _stop(self, orders: Sequence[StopReplicaPartitionState], errors: list[PartitionError]) -> Flow[None]:
+    def _stop(
+        self, orders: Sequence[StopReplicaPartitionState], errors: list[PartitionError]
+    ) -> conversation.Flow[None]:
         asked: list[StopReplicaPartitionState] = []
         pairs: list[tuple[ActorAddress, StopPartition]] = []
         for order in orders:
@@ -120,8 +122,8 @@ class StopReplicaRequests:
                     self._broken[partition] = storage_error
                 errors.append(PartitionError(partition, KAFKA_STORAGE_ERROR if storage_error else NONE))
         if not pairs:
-            yield Pause()
-        results = yield from ask_all(pairs)
+            yield conversation.Pause()
+        results = yield from conversation.ask_all(pairs)
         stopped: list[TopicPartition] = []
         for order, result in zip(asked, results, strict=True):
             partition = order.partition

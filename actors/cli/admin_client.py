@@ -15,19 +15,8 @@ from typing import Any, TypeVar
 import click
 
 from actors.cli.app import CommandFailed
+from messages import errors
 from messages.cluster import NO_CONTROLLER, TopicPartition
-from messages.error_codes import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    KAFKA_STORAGE_ERROR,
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    NOT_CONTROLLER,
-    NOT_COORDINATOR,
-    NOT_LEADER_OR_FOLLOWER,
-    REPLICA_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.error_names import name_of
 from messages.group_requests import FindCoordinatorRequest
 from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
@@ -38,13 +27,23 @@ METADATA_VERSION, FIND_VERSION = 8, 2
 CLIENT_ID = "kafka-actors"
 RETRY_SECONDS = 0.1
 TO_BE_ASKED_AGAIN = frozenset(
-    {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, NOT_CONTROLLER}
+    {
+        errors.COORDINATOR_LOAD_IN_PROGRESS,
+        errors.COORDINATOR_NOT_AVAILABLE,
+        errors.NOT_COORDINATOR,
+        errors.NOT_CONTROLLER,
+    }
 )
 
 MAY_BE_MOVING = frozenset(
     {
-        *(LEADER_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, KAFKA_STORAGE_ERROR),
-        UNKNOWN_TOPIC_OR_PARTITION,
+        *(
+            errors.LEADER_NOT_AVAILABLE,
+            errors.NOT_LEADER_OR_FOLLOWER,
+            errors.REPLICA_NOT_AVAILABLE,
+            errors.KAFKA_STORAGE_ERROR,
+        ),
+        errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
 """Error codes of a partition that a later request to its new leader may not return."""
@@ -101,7 +100,7 @@ class AdminClient:
         """
         found = {topic.name: topic for topic in self.metadata(names).topics}
         for name in names:
-            if found[name].error_code != NONE:
+            if found[name].error_code != errors.NONE:
                 raise CommandFailed(f"topic '{name}': {name_of(found[name].error_code)}")
         return found
 
@@ -110,7 +109,7 @@ class AdminClient:
     ) -> tuple[dict[int, list[TopicPartition]], dict[TopicPartition, int]]:
         """Return the partitions by leader, and the error codes of the partitions without a leader."""
         led: dict[int, list[TopicPartition]] = {}
-        missing = dict.fromkeys(partitions, UNKNOWN_TOPIC_OR_PARTITION)
+        missing = dict.fromkeys(partitions, errors.UNKNOWN_TOPIC_OR_PARTITION)
         for topic in self.metadata(sorted({partition.topic for partition in partitions})).topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition)
@@ -120,7 +119,7 @@ class AdminClient:
                     del missing[partition]
                     led.setdefault(each.leader, []).append(partition)
                 else:
-                    missing[partition] = each.error_code or LEADER_NOT_AVAILABLE
+                    missing[partition] = each.error_code or errors.LEADER_NOT_AVAILABLE
         return led, missing
 
     def ask_leaders(
@@ -145,7 +144,7 @@ class AdminClient:
             refused |= missing
             for leader, own in led.items():
                 for result in self.ask(leader, request(own)).partitions:
-                    if result.error_code == NONE:
+                    if result.error_code == errors.NONE:
                         results[result.partition] = result
                         refused.pop(result.partition, None)
                     else:
@@ -237,7 +236,7 @@ class AdminClient:
         """
         if code in TO_BE_ASKED_AGAIN:
             raise RetriableError(f"{what} failed: {name_of(code)}")
-        if code != NONE:
+        if code != errors.NONE:
             raise CommandFailed(f"{what} failed: {name_of(code)}")
 
     def in_time(self, work: Callable[[], R]) -> R:

@@ -15,18 +15,8 @@ from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.usage_errors import wrong_use
 from actors.cli.zookeeper import address_of, zookeeper
+from messages import admin_requests, errors
 from messages import config_requests as configs
-from messages.admin_requests import (
-    CreatableAssignment,
-    CreatableConfig,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    GrowingTopic,
-    ListPartitionReassignmentsRequest,
-    WantedReplicas,
-)
 from messages.cluster import (
     Broker,
     ConfigEntry,
@@ -36,7 +26,6 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.error_codes import NONE, NOT_CONTROLLER, TOPIC_ALREADY_EXISTS
 from messages.error_names import name_of
 from messages.requests import MetadataTopic
 from messages.vocabulary import AnyMessage
@@ -134,7 +123,7 @@ class BrokerAnswers:
             case SetAssignments((topic,)):
                 return self._grow(topic)
             case RequestTopicDeletion(name):
-                return self._at_controller(DeleteTopicsRequest(3, (name,), TIMEOUT_MS))
+                return self._at_controller(admin_requests.DeleteTopicsRequest(3, (name,), TIMEOUT_MS))
             case GetTopicConfigs(names):
                 return TopicConfigs(tuple(TopicConfig(name, self._overrides(configs.TOPIC, name)) for name in names))
             case GetBrokerConfigs(ids):
@@ -153,7 +142,9 @@ class BrokerAnswers:
     def _assignments(self, names: set[str]) -> Iterator[TopicAssignment]:
         moving = {
             (topic.name, each.partition_index): each
-            for topic in self._client.ask_controller(ListPartitionReassignmentsRequest(0, TIMEOUT_MS)).topics
+            for topic in self._client.ask_controller(
+                admin_requests.ListPartitionReassignmentsRequest(0, TIMEOUT_MS)
+            ).topics
             for each in topic.partitions
         }
         for topic in self._topics():
@@ -176,25 +167,30 @@ class BrokerAnswers:
         return tuple(PartitionStateRead(partition, states.get(partition)) for partition in partitions)
 
     def _create(self, topic: TopicAssignment, entries: tuple[ConfigEntry, ...]) -> Any:
-        assignments = tuple(CreatableAssignment(each.partition, each.assignment.replicas) for each in topic.partitions)
-        overrides = tuple(CreatableConfig(entry.name, entry.value) for entry in entries)
-        wanted = CreatableTopic(topic.topic, assignments=assignments, configs=overrides)
-        return self._at_controller(CreateTopicsRequest(5, (wanted,), TIMEOUT_MS))
+        assignments = tuple(
+            admin_requests.CreatableAssignment(each.partition, each.assignment.replicas) for each in topic.partitions
+        )
+        overrides = tuple(admin_requests.CreatableConfig(entry.name, entry.value) for entry in entries)
+        wanted = admin_requests.CreatableTopic(topic.topic, assignments=assignments, configs=overrides)
+        return self._at_controller(admin_requests.CreateTopicsRequest(5, (wanted,), TIMEOUT_MS))
 
     def _grow(self, topic: TopicAssignment) -> Any:
         (before,) = self._assignments({topic.topic})
-        added = tuple(WantedReplicas(each.assignment.replicas) for each in topic.partitions[len(before.partitions) :])
-        wanted = GrowingTopic(topic.topic, len(topic.partitions), added)
-        return self._at_controller(CreatePartitionsRequest(1, (wanted,), TIMEOUT_MS))
+        added = tuple(
+            admin_requests.WantedReplicas(each.assignment.replicas)
+            for each in topic.partitions[len(before.partitions) :]
+        )
+        wanted = admin_requests.GrowingTopic(topic.topic, len(topic.partitions), added)
+        return self._at_controller(admin_requests.CreatePartitionsRequest(1, (wanted,), TIMEOUT_MS))
 
     def _at_controller(self, request: AnyMessage) -> Any:
         """Send a request about one topic to the controller; return TopicExists if the topic exists already."""
 
         def send() -> Any:
             (result,) = self._client.ask(self._client.metadata().controller_id, request).topics
-            if result.error_code == NOT_CONTROLLER:
+            if result.error_code == errors.NOT_CONTROLLER:
                 raise RetriableError("the controller is changing")
-            if result.error_code == TOPIC_ALREADY_EXISTS:
+            if result.error_code == errors.TOPIC_ALREADY_EXISTS:
                 return TopicExists(result.name)
             self._check(result)
             return result
@@ -232,5 +228,5 @@ class BrokerAnswers:
 
     @staticmethod
     def _check(result: Any) -> None:
-        if result.error_code != NONE:
+        if result.error_code != errors.NONE:
             raise CommandFailed(getattr(result, "error_message", None) or name_of(result.error_code))

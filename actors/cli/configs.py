@@ -17,22 +17,17 @@ from actors.cli.broker_answers import cluster_questions
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
 from actors.cli.zookeeper import cluster_options
-from actors.core.admin.config_admin import (
-    BROKERS,
-    TOPICS,
-    described,
-    headline,
-    overridden,
-    parse_added,
-    parse_deleted,
-    updated,
-)
+from actors.core.admin import config_admin
 from actors.core.config.config_requests import check_broker, check_topic
 from actors.core.refusal import Refused
 from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
 
 ACTIONS = ("describe", "alter")
-SHORT = {"topic": (TOPICS, None), "broker": (BROKERS, None), "broker-defaults": (BROKERS, ALL_BROKERS)}
+SHORT = {
+    "topic": (config_admin.TOPICS, None),
+    "broker": (config_admin.BROKERS, None),
+    "broker-defaults": (config_admin.BROKERS, ALL_BROKERS),
+}
 """Option that names an entity -> the entity's kind, and its name if the option has no value."""
 
 
@@ -105,18 +100,20 @@ def _entity(options: dict[str, Any]) -> Entity:
     kind = options["entity-type"]
     if kind is None:
         raise wrong_use("At least one entity type must be specified")
-    if kind not in (TOPICS, BROKERS):
-        raise wrong_use(f"Invalid entity type {kind}, the entity type must be one of {TOPICS}, {BROKERS}")
+    if kind not in (config_admin.TOPICS, config_admin.BROKERS):
+        raise wrong_use(
+            f"Invalid entity type {kind}, the entity type must be one of {config_admin.TOPICS}, {config_admin.BROKERS}"
+        )
     if options["entity-default"]:
-        if kind == TOPICS:
-            raise wrong_use(f"an entity name must be specified with --entity-type {TOPICS}")
+        if kind == config_admin.TOPICS:
+            raise wrong_use(f"an entity name must be specified with --entity-type {config_admin.TOPICS}")
         return Entity(kind, ALL_BROKERS)
     return _checked(Entity(kind, options["entity-name"]))
 
 
 def _checked(entity: Entity) -> Entity:
     kind, name = entity
-    if kind == BROKERS and name not in (None, ALL_BROKERS) and not name.isdecimal():
+    if kind == config_admin.BROKERS and name not in (None, ALL_BROKERS) and not name.isdecimal():
         raise wrong_use(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
     return entity
 
@@ -124,33 +121,36 @@ def _checked(entity: Entity) -> Entity:
 def _describe(ask: Callable[[Any], Any], entity: Entity) -> None:
     if entity.name is not None:
         entities = [entity]
-    elif entity.kind == TOPICS:
-        entities = [Entity(TOPICS, topic) for topic in ask(GetTopics(watch=False)).topics]
+    elif entity.kind == config_admin.TOPICS:
+        entities = [Entity(config_admin.TOPICS, topic) for topic in ask(GetTopics(watch=False)).topics]
     else:
         ids = sorted(broker.id for broker in ask(GetBrokers(watch=False)).brokers)
-        entities = [Entity(BROKERS, name) for name in (*map(str, ids), ALL_BROKERS)]
+        entities = [Entity(config_admin.BROKERS, name) for name in (*map(str, ids), ALL_BROKERS)]
     for each in entities:
         entries = _overrides(ask, each)
-        of_all = overrides.read(ask, BROKERS, ALL_BROKERS) if each.kind == BROKERS else ()
-        for line in (headline(each.kind, each.shown), *described(each.kind, each.shown, entries, of_all)):
+        of_all = overrides.read(ask, config_admin.BROKERS, ALL_BROKERS) if each.kind == config_admin.BROKERS else ()
+        for line in (
+            config_admin.headline(each.kind, each.shown),
+            *config_admin.described(each.kind, each.shown, entries, of_all),
+        ):
             click.echo(printable(line))
 
 
 def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> None:
     old = _overrides(ask, entity)
-    new = overridden(old, parse_added(add), parse_deleted(delete))
+    new = config_admin.overridden(old, config_admin.parse_added(add), config_admin.parse_deleted(delete))
     assert entity.name is not None
-    if entity.kind == TOPICS:
+    if entity.kind == config_admin.TOPICS:
         check_topic(entity.name, new)
     else:
         check_broker(entity.name, old, new)
     overrides.write(ask, entity.kind, entity.name, new)
-    click.echo(printable(updated(entity.kind, entity.shown)))
+    click.echo(printable(config_admin.updated(entity.kind, entity.shown)))
 
 
 def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
     """Return the overrides of a topic or broker; raise CommandFailed for an unknown topic or unreadable overrides."""
     assert entity.name is not None
-    if entity.kind == TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
+    if entity.kind == config_admin.TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
         raise CommandFailed(f"The topic '{entity.name}' does not exist.")
     return overrides.read(ask, entity.kind, entity.name)

@@ -10,22 +10,9 @@ from typing import Any
 
 import click
 
+from actors.cli import group_admin
 from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.display import printable
-from actors.cli.group_admin import (
-    GroupAdmin,
-    Target,
-    ago,
-    moment_of,
-    read_offsets,
-    shift_by,
-    to_current,
-    to_earliest,
-    to_latest,
-    to_offset,
-    to_offsets,
-    to_time,
-)
 from actors.cli.usage_errors import exit_codes
 
 ACTIONS = ("list", "describe", "delete", "reset_offsets")
@@ -98,11 +85,13 @@ def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: An
     target = _target(options) if action == "reset_offsets" else None
     _check_use(action, options)
     with brokers(bootstrap_server, timeout / 1000) as cluster:
-        _act(GroupAdmin(cluster, lambda line: click.echo(printable(line))), action, target, options)
+        _act(group_admin.GroupAdmin(cluster, lambda line: click.echo(printable(line))), action, target, options)
     return 0
 
 
-def _act(admin: GroupAdmin, action: str, target: Target | None, options: dict[str, Any]) -> None:
+def _act(
+    admin: group_admin.GroupAdmin, action: str, target: group_admin.Target | None, options: dict[str, Any]
+) -> None:
     if action == "list":
         states = options["state"]
         admin.list_groups(None if states is None else [each.strip() for each in states.split(",") if each.strip()])
@@ -157,27 +146,31 @@ def _check_use(action: str, options: dict[str, Any]) -> None:
             raise click.UsageError("Option --reset-offsets only accepts one of --execute and --dry-run")
 
 
-def _target(options: dict[str, Any]) -> Target:
+def _target(options: dict[str, Any]) -> group_admin.Target:
     """Return the function that computes the new offsets; raise click.UsageError for an invalid value."""
     scenario = _one_of(SCENARIOS, options, "Option --reset-offsets requires one of these options")
     value = options[scenario]
     try:
         match scenario:
             case "to_offset":
-                return to_offset(value)
+                return group_admin.to_offset(value)
             case "shift_by":
-                return shift_by(value)
+                return group_admin.shift_by(value)
             case "to_datetime":
-                return to_time(moment_of(value))
+                return group_admin.to_time(group_admin.moment_of(value))
             case "by_duration":
-                return to_time(ago(_duration(value)))
+                return group_admin.to_time(group_admin.ago(_duration(value)))
             case "from_file":
-                wanted = read_offsets(value)
+                wanted = group_admin.read_offsets(value)
                 options["topic"] = [f"{topic}:{number}" for topic, number in wanted]
-                return to_offsets(wanted)
+                return group_admin.to_offsets(wanted)
     except (ValueError, OverflowError) as error:
         raise click.UsageError(f"{_option(scenario)} {value}: {error}") from error
-    return {"to_earliest": to_earliest, "to_latest": to_latest, "to_current": to_current}[scenario]
+    return {
+        "to_earliest": group_admin.to_earliest,
+        "to_latest": group_admin.to_latest,
+        "to_current": group_admin.to_current,
+    }[scenario]
 
 
 def _duration(text: str) -> timedelta:

@@ -10,23 +10,14 @@ from pathlib import Path
 
 import click
 
+from actors.cli import record_decoders
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.log_dump import DumpOptions, LogDump
 from actors.cli.log_files import LIMIT
-from actors.cli.record_decoders import (
-    API,
-    CLASSES,
-    DEPRECATED_API,
-    STRING,
-    Decoder,
-    decode_offsets,
-    decode_transactions,
-    decoder_of_classes,
-)
 from actors.cli.usage_errors import exit_codes
 
-CLASS = click.Choice(sorted(CLASSES))
+CLASS = click.Choice(sorted(record_decoders.CLASSES))
 
 
 @click.command("dump-log", epilog=exit_codes())
@@ -65,10 +56,20 @@ CLASS = click.Choice(sorted(CLASSES))
 @click.option("--offsets-decoder", is_flag=True, help="Decode records of the topic __consumer_offsets.")
 @click.option("--transaction-log-decoder", is_flag=True, help="Decode records of the topic __transaction_state.")
 @click.option(
-    "--key-decoder-class", is_flag=False, flag_value=STRING, type=CLASS, metavar="CLASS", help="Decoder of keys."
+    "--key-decoder-class",
+    is_flag=False,
+    flag_value=record_decoders.STRING,
+    type=CLASS,
+    metavar="CLASS",
+    help="Decoder of keys.",
 )
 @click.option(
-    "--value-decoder-class", is_flag=False, flag_value=STRING, type=CLASS, metavar="CLASS", help="Decoder of values."
+    "--value-decoder-class",
+    is_flag=False,
+    flag_value=record_decoders.STRING,
+    type=CLASS,
+    metavar="CLASS",
+    help="Decoder of values.",
 )
 def command(
     files: str,
@@ -89,16 +90,18 @@ def command(
     The decoders are named as in Kafka: org.apache.kafka.tools.api.StringDecoder (the default), IntegerDecoder,
     LongDecoder and DefaultDecoder. Unlike in Kafka, DefaultDecoder prints bytes as hexadecimal digits.
     """
-    decoder: Decoder | None = None
+    decoder: record_decoders.Decoder | None = None
     if offsets_decoder:
-        decoder = decode_offsets
+        decoder = record_decoders.decode_offsets
     elif transaction_log_decoder:
-        decoder = decode_transactions
+        decoder = record_decoders.decode_transactions
     elif print_data_log or key_decoder_class or value_decoder_class:
-        decoder = decoder_of_classes(key_decoder_class or STRING, value_decoder_class or STRING)
+        decoder = record_decoders.decoder_of_classes(
+            key_decoder_class or record_decoders.STRING, value_decoder_class or record_decoders.STRING
+        )
         for name in (value_decoder_class, key_decoder_class):
-            if name is not None and name.startswith(DEPRECATED_API):
-                current = name.replace(DEPRECATED_API, API)
+            if name is not None and name.startswith(record_decoders.DEPRECATED_API):
+                current = name.replace(record_decoders.DEPRECATED_API, record_decoders.API)
                 click.echo(f"{name} is deprecated. Please use {current} instead", err=True)
     options = DumpOptions(
         deep_iteration or decoder is not None,

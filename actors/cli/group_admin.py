@@ -16,21 +16,10 @@ from typing import NamedTuple
 from actors.cli.admin_client import AdminClient
 from actors.cli.app import CommandFailed
 from actors.core.coordinator.group_metadata_records import assigned_partitions
+from messages import errors, group_requests
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
-from messages.error_codes import NONE
 from messages.error_names import name_of
-from messages.group_requests import (
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribedGroup,
-    DescribedMember,
-    DescribeGroupsRequest,
-    ListedGroup,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-)
 
 LIST_VERSION, DESCRIBE_VERSION, FETCH_VERSION, COMMIT_VERSION, DELETE_VERSION, OFFSETS_VERSION = 4, 5, 7, 7, 1, 5
 INACTIVE = ("Empty", "Dead")
@@ -48,7 +37,7 @@ class GroupPartition(NamedTuple):
     current: str
     end: str
     lag: str
-    member: DescribedMember | None
+    member: group_requests.DescribedMember | None
 
 
 class GroupAdmin:
@@ -60,33 +49,35 @@ class GroupAdmin:
 
     # ------------------------------------------------------------------------------------------------------ queries
 
-    def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
+    def groups(self, states: Sequence[str] = ()) -> list[group_requests.ListedGroup]:
         """Return all groups of all brokers, sorted by name."""
 
-        def of(broker: int) -> list[ListedGroup]:
-            answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
+        def of(broker: int) -> list[group_requests.ListedGroup]:
+            answer = self._cluster.ask(broker, group_requests.ListGroupsRequest(LIST_VERSION, tuple(states)))
             self._cluster.check(answer.error_code, f"request for the groups of broker {broker}")
             return list(answer.groups)
 
         found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(of, broker))]
         return sorted(found, key=lambda group: group.group_id)
 
-    def group(self, name: str) -> DescribedGroup:
+    def group(self, name: str) -> group_requests.DescribedGroup:
         """Return the description of a group."""
         answer = self._cluster.ask_coordinator(
-            name, DescribeGroupsRequest(DESCRIBE_VERSION, (name,)), lambda answer: answer.groups[0].error_code
+            name,
+            group_requests.DescribeGroupsRequest(DESCRIBE_VERSION, (name,)),
+            lambda answer: answer.groups[0].error_code,
         )
-        group: DescribedGroup = answer.groups[0]
-        if group.error_code != NONE:
+        group: group_requests.DescribedGroup = answer.groups[0]
+        if group.error_code != errors.NONE:
             raise CommandFailed(f"group '{name}': {name_of(group.error_code)}")
         return group
 
     def committed(self, name: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
         answer = self._cluster.ask_coordinator(
-            name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
+            name, group_requests.OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
         )
-        if answer.error_code != NONE:
+        if answer.error_code != errors.NONE:
             raise CommandFailed(f"Failed to fetch the offsets of group '{name}': {name_of(answer.error_code)}")
         return {each.partition: each.committed_offset for each in answer.partitions if each.committed_offset >= 0}
 
@@ -101,7 +92,7 @@ class GroupAdmin:
         for leader, led in by_leader.items():
             queries = tuple(OffsetQuery(tp, timestamp) for tp in led)
             for listed in self._cluster.ask(leader, ListOffsetsRequest(OFFSETS_VERSION, -1, queries)).partitions:
-                if listed.error_code == NONE:
+                if listed.error_code == errors.NONE:
                     found[listed.partition] = listed.offset
         return found
 
@@ -149,7 +140,7 @@ class GroupAdmin:
             ],
         )
 
-    def _rows(self, group: DescribedGroup, committed: Offsets) -> list[GroupPartition]:
+    def _rows(self, group: group_requests.DescribedGroup, committed: Offsets) -> list[GroupPartition]:
         owners = {tp: member for member in group.members for tp in assigned_partitions(member.member_assignment)}
         partitions = [*owners, *(tp for tp in committed if tp not in owners)]
         ends = self.offsets(partitions, LATEST)
@@ -191,7 +182,7 @@ class GroupAdmin:
         row = (name, place, group.protocol_data, group.group_state, str(len(group.members)))
         self._table(columns, [row])
 
-    def _existing(self, name: str) -> DescribedGroup:
+    def _existing(self, name: str) -> group_requests.DescribedGroup:
         group = self.group(name)
         if group.group_state == "Dead":
             raise CommandFailed(f"Consumer group '{name}' does not exist.")
@@ -208,10 +199,12 @@ class GroupAdmin:
         done, failed = [], []
         for name in names:
             answer = self._cluster.ask_coordinator(
-                name, DeleteGroupsRequest(DELETE_VERSION, (name,)), lambda answer: answer.results[0].error_code
+                name,
+                group_requests.DeleteGroupsRequest(DELETE_VERSION, (name,)),
+                lambda answer: answer.results[0].error_code,
             )
             code = answer.results[0].error_code
-            if code == NONE:
+            if code == errors.NONE:
                 done.append(f"'{name}'")
             else:
                 failed.append(f"* Group '{name}' could not be deleted due to: {name_of(code)}")
@@ -259,13 +252,13 @@ class GroupAdmin:
         ]
 
     def _commit(self, name: str, wanted: Offsets) -> None:
-        parts = tuple(CommittedPartition(tp, offset) for tp, offset in wanted.items())
+        parts = tuple(group_requests.CommittedPartition(tp, offset) for tp, offset in wanted.items())
         answer = self._cluster.ask_coordinator(
             name,
-            OffsetCommitRequest(COMMIT_VERSION, name, -1, "", parts),
+            group_requests.OffsetCommitRequest(COMMIT_VERSION, name, -1, "", parts),
             lambda answer: answer.partitions[0].error_code,
         )
-        refused = [each for each in answer.partitions if each.error_code != NONE]
+        refused = [each for each in answer.partitions if each.error_code != errors.NONE]
         if refused:
             reasons = ", ".join(f"{each.partition}: {name_of(each.error_code)}" for each in refused)
             raise CommandFailed(f"offsets of group '{name}' could not be committed: {reasons}")

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from messages import error_codes
+from messages import errors
 from messages.error_names import name_of
 
 PACKAGE = "org.apache.kafka.common.errors."
 
 _EXCEPTIONS: dict[int, tuple[str, str]] = {
-    error_codes.OFFSET_OUT_OF_RANGE: (
+    errors.OFFSET_OUT_OF_RANGE: (
         "OffsetOutOfRangeException",
         "The requested offset is not within the range of offsets maintained by the server.",
     ),
-    error_codes.UNKNOWN_TOPIC_OR_PARTITION: (
+    errors.UNKNOWN_TOPIC_OR_PARTITION: (
         "UnknownTopicOrPartitionException",
         "This server does not host this topic-partition.",
     ),
-    error_codes.LEADER_NOT_AVAILABLE: (
+    errors.LEADER_NOT_AVAILABLE: (
         "LeaderNotAvailableException",
         "There is no leader for this topic-partition as we are in the middle of a leadership election.",
     ),
-    error_codes.NOT_LEADER_OR_FOLLOWER: (
+    errors.NOT_LEADER_OR_FOLLOWER: (
         "NotLeaderOrFollowerException",
         "For requests intended only for the leader, this error indicates that the broker is not the current leader."
         " For requests intended for any replica, this error indicates that the broker is not a replica of the topic"
         " partition.",
     ),
-    error_codes.REQUEST_TIMED_OUT: ("TimeoutException", "The request timed out."),
-    error_codes.POLICY_VIOLATION: (
+    errors.REQUEST_TIMED_OUT: ("TimeoutException", "The request timed out."),
+    errors.POLICY_VIOLATION: (
         "PolicyViolationException",
         "Request parameters do not satisfy the configured policy.",
     ),
-    error_codes.KAFKA_STORAGE_ERROR: (
+    errors.KAFKA_STORAGE_ERROR: (
         "KafkaStorageException",
         "Disk error when trying to access log file on the disk.",
     ),

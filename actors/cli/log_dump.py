@@ -12,23 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from actors.cli import log_files
 from actors.cli.app import CommandFailed
-from actors.cli.log_files import (
-    DELETE_HORIZON_BIT,
-    LIMIT,
-    DefaultRecordBatch,
-    IndexEntry,
-    LegacyRecordBatch,
-    base_offset,
-    batches,
-    check_index,
-    check_time_index,
-    file_size,
-    offset_index,
-    time_index,
-    transaction_index,
-    written,
-)
 from actors.cli.record_decoders import MARKERS, Decoder, marker_of
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.producers import DamagedSnapshot, read_snapshot
@@ -56,7 +41,7 @@ class DumpOptions(NamedTuple):
     sanity_only: bool = False
     verify_only: bool = False
     max_message_size: int = 5 << 20
-    max_bytes: int = LIMIT
+    max_bytes: int = log_files.LIMIT
 
 
 class LogDump:
@@ -120,10 +105,10 @@ class LogDump:
     # ------------------------------------------------------------------------------------------------ segments
 
     def _segment(self, file: Path) -> None:
-        self._print_line(f"Log starting offset: {base_offset(file)}")
+        self._print_line(f"Log starting offset: {log_files.base_offset(file)}")
         options = self._options
         end, last = 0, -1
-        for batch in batches(file, size=options.max_bytes):
+        for batch in log_files.batches(file, size=options.max_bytes):
             self._print_line(_batch_line(batch))
             if options.deep:
                 try:
@@ -131,17 +116,17 @@ class LogDump:
                 except ValueError as error:
                     raise CommandFailed(f"{file}: the batch at position {batch.position}: {error}") from error
             end = batch.position + batch.size
-        rest = file_size(file) - end
-        if rest > 0 and options.max_bytes == LIMIT:
+        rest = log_files.file_size(file) - end
+        if rest > 0 and options.max_bytes == log_files.LIMIT:
             self._print_line(f"Found {rest} invalid bytes at the end of {file.name}")
 
-    def _records(self, file: Path, batch: DefaultRecordBatch | LegacyRecordBatch, last: int) -> int:
+    def _records(self, file: Path, batch: log_files.DefaultRecordBatch | log_files.LegacyRecordBatch, last: int) -> int:
         """Print the records of a batch, and return the offset of its last record.
 
         `last` is the offset of the record before the batch, -1 if there is none.
         """
-        lines = _record_lines(batch) if isinstance(batch, DefaultRecordBatch) else _message_lines(batch)
-        is_control = isinstance(batch, DefaultRecordBatch) and batch.header.is_control
+        lines = _record_lines(batch) if isinstance(batch, log_files.DefaultRecordBatch) else _message_lines(batch)
+        is_control = isinstance(batch, log_files.DefaultRecordBatch) and batch.header.is_control
         for record, line in lines:
             if last not in (-1, record.offset - 1):
                 self._gaps.setdefault(file.absolute(), []).append((last, record.offset))
@@ -159,20 +144,22 @@ class LogDump:
     # ------------------------------------------------------------------------------------------------ indexes
 
     def _index(self, file: Path) -> None:
-        entries = offset_index(file)
+        entries = log_files.offset_index(file)
         log = file.with_name(f"{file.name.split('.')[0]}.log")
-        size = file_size(log)
-        if not entries or (not size and entries[0] == (base_offset(file), 0)):  # a running broker preallocates zeros
+        size = log_files.file_size(log)
+        if not entries or (
+            not size and entries[0] == (log_files.base_offset(file), 0)
+        ):  # a running broker preallocates zeros
             self._print_line(f"{file} is empty.")
             return
         if self._options.sanity_only:
-            check_index(file, entries)
+            log_files.check_index(file, entries)
             self._print_line(f"{file} passed sanity check.")
             return
-        for entry in entries[: written(entries, base_offset(file))]:
+        for entry in entries[: log_files.written(entries, log_files.base_offset(file))]:
             found = None
             if entry.position <= size:
-                found = next(batches(log, entry.position, self._options.max_message_size), None)
+                found = next(log_files.batches(log, entry.position, self._options.max_message_size), None)
             if found is None:
                 raise CommandFailed(
                     f"{file}: the entry of offset {entry.offset} has position {entry.position}, where no batch of"
@@ -184,21 +171,21 @@ class LogDump:
                 self._print_line(f"offset: {entry.offset} position: {entry.position}")
 
     def _time_index(self, file: Path) -> None:
-        entries = time_index(file)
+        entries = log_files.time_index(file)
         name = file.name.split(".")[0]
         log, offsets = file.with_name(f"{name}.log"), file.with_name(f"{name}.index")
-        file_size(log)
-        positions = offset_index(offsets) if offsets.exists() else []
+        log_files.file_size(log)
+        positions = log_files.offset_index(offsets) if offsets.exists() else []
         if self._options.sanity_only:
-            check_time_index(file, entries)
+            log_files.check_time_index(file, entries)
             self._print_line(f"{file} passed sanity check.")
             return
-        base = base_offset(file)
-        positions = positions[: written(positions, base)]
+        base = log_files.base_offset(file)
+        positions = positions[: log_files.written(positions, base)]
         before = -1
-        for timestamp, offset in entries[: written(entries, base)]:
+        for timestamp, offset in entries[: log_files.written(entries, base)]:
             start = _position_before(positions, offset)
-            found = next((batch for batch in batches(log, start) if batch.last_offset >= offset), None)
+            found = next((batch for batch in log_files.batches(log, start) if batch.last_offset >= offset), None)
             if found is None or found.last_offset != offset:
                 missing = self._missing.setdefault(file.absolute(), [])
                 missing.append((offset, -1 if found is None else found.last_offset))
@@ -213,7 +200,7 @@ class LogDump:
             before = timestamp
 
     def _transaction_index(self, file: Path) -> None:
-        for entry in transaction_index(file):
+        for entry in log_files.transaction_index(file):
             self._print_line(
                 f"version: {entry.version} producerId: {entry.producer_id} firstOffset: {entry.first_offset}"
                 f" lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
@@ -242,7 +229,7 @@ class LogDump:
 
     def _checkpoint(self, file: Path) -> None:
         names, numbers = CHECKPOINTS[file.name]
-        file_size(file)
+        log_files.file_size(file)
         try:
             entries = Checkpoint(str(file), len(names), len(numbers)).read()
         except DamagedCheckpoint as error:
@@ -252,13 +239,13 @@ class LogDump:
             self._print_line(" ".join(f"{name}: {value}" for name, value in columns))
 
 
-def _position_before(entries: list[IndexEntry], offset: int) -> int:
+def _position_before(entries: list[log_files.IndexEntry], offset: int) -> int:
     at = bisect_right(entries, offset, key=lambda entry: entry.offset)
     return entries[at - 1].position if at else 0
 
 
-def _times(batch: DefaultRecordBatch | LegacyRecordBatch) -> list[int]:
-    if isinstance(batch, DefaultRecordBatch):
+def _times(batch: log_files.DefaultRecordBatch | log_files.LegacyRecordBatch) -> list[int]:
+    if isinstance(batch, log_files.DefaultRecordBatch):
         return [record.timestamp for record in batch.records()]
     return [message.timestamp for message in batch.messages()]
 
@@ -272,22 +259,22 @@ def _boolean(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _timestamp_type(batch: DefaultRecordBatch | LegacyRecordBatch) -> str:
-    if isinstance(batch, LegacyRecordBatch) and not batch.magic:
+def _timestamp_type(batch: log_files.DefaultRecordBatch | log_files.LegacyRecordBatch) -> str:
+    if isinstance(batch, log_files.LegacyRecordBatch) and not batch.magic:
         return "NoTimestampType"
     return "LogAppendTime" if batch.has_append_time else "CreateTime"
 
 
-def _batch_line(batch: DefaultRecordBatch | LegacyRecordBatch) -> str:
+def _batch_line(batch: log_files.DefaultRecordBatch | log_files.LegacyRecordBatch) -> str:
     time_type = _timestamp_type(batch)
-    if isinstance(batch, LegacyRecordBatch):
+    if isinstance(batch, log_files.LegacyRecordBatch):
         return (
             f"offset: {batch.offset} position: {batch.position} {time_type}: {batch.timestamp} size: {batch.size}"
             f" magic: {batch.magic} compresscodec: {_codec(batch.codec)} crc: {batch.crc}"
             f" isvalid: {_boolean(batch.is_valid)}"
         )
     header = batch.header
-    horizon = header.first_timestamp if header.attributes & DELETE_HORIZON_BIT else -1
+    horizon = header.first_timestamp if header.attributes & log_files.DELETE_HORIZON_BIT else -1
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count}"
         f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence} producerId: {header.producer_id}"
@@ -303,7 +290,7 @@ def _codec(number: int) -> str:
     return CODECS[number] if number < len(CODECS) else f"unknown ({number})"
 
 
-def _record_lines(batch: DefaultRecordBatch) -> list[tuple[Record, str]]:
+def _record_lines(batch: log_files.DefaultRecordBatch) -> list[tuple[Record, str]]:
     """Return each record with the line to print for it; the line does not contain the key and value."""
     header, time_type = batch.header, _timestamp_type(batch)
     found = []
@@ -323,7 +310,7 @@ def _record_lines(batch: DefaultRecordBatch) -> list[tuple[Record, str]]:
     return found
 
 
-def _message_lines(message: LegacyRecordBatch) -> list[tuple[Record, str]]:
+def _message_lines(message: log_files.LegacyRecordBatch) -> list[tuple[Record, str]]:
     found = []
     for each in message.messages():
         record = Record(each.offset, each.timestamp, each.key, each.value)

@@ -21,19 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console
-from actors.simulation.actions import (
-    ABSENT,
-    ADMIN,
-    FAULTS,
-    FLIPS,
-    GROUPS,
-    NAMED,
-    PRODUCERS,
-    STALE,
-    TRANSACTIONS,
-    invent,
-    unfit,
-)
+from actors.simulation import actions
 from actors.simulation.canary import NAME, SEEDS, run_with_bug
 from actors.simulation.coverage import Report
 from actors.simulation.explore import explore
@@ -61,13 +49,13 @@ PARTS = {
     "disk": "disks fail, are full or are slow",
     "slow": "nodes and connections are slow",
     "zookeeper": "ZooKeeper is down or slow",
-    ADMIN: "requests of admin tools",
-    GROUPS: "requests of consumer groups",
-    ABSENT: "topics are reassigned to a broker that never exists, and these topics are deleted",
-    STALE: "requests with old epochs",
-    PRODUCERS: "idempotent producers",
-    TRANSACTIONS: "transactional producers",
-    FLIPS: "bits of committed records flip on a disk while its node is down",
+    actions.ADMIN: "requests of admin tools",
+    actions.GROUPS: "requests of consumer groups",
+    actions.ABSENT: "topics are reassigned to a broker that never exists, and these topics are deleted",
+    actions.STALE: "requests with old epochs",
+    actions.PRODUCERS: "idempotent producers",
+    actions.TRANSACTIONS: "transactional producers",
+    actions.FLIPS: "bits of committed records flip on a disk while its node is down",
 }
 """Value of --faults -> what it adds to the runs."""
 
@@ -77,14 +65,14 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
-    unknown = [part for part in parts if part not in (*FAULTS, *NAMED, "all")]
+    unknown = [part for part in parts if part not in (*actions.FAULTS, *actions.NAMED, "all")]
     if unknown:
         raise click.BadParameter(
             f"unknown kinds of faults: {', '.join(map(repr, unknown))}."
-            f" Use {', '.join((*FAULTS, *NAMED))}, all or none."
+            f" Use {', '.join((*actions.FAULTS, *actions.NAMED))}, all or none."
         )
-    wanted = (*FAULTS, *NAMED) if "all" in parts else parts
-    return tuple(part for part in (*FAULTS, *NAMED) if part in wanted)
+    wanted = (*actions.FAULTS, *actions.NAMED) if "all" in parts else parts
+    return tuple(part for part in (*actions.FAULTS, *actions.NAMED) if part in wanted)
 
 
 def _percent(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
@@ -151,7 +139,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     show_default=True,
     callback=_faults,
     help="The faults and requests that runs may contain, separated by commas: "
-    + ", ".join(f"{name} ({PARTS[name]})" for name in (*FAULTS, *NAMED))
+    + ", ".join(f"{name} ({PARTS[name]})" for name in (*actions.FAULTS, *actions.NAMED))
     + ". `all` selects everything, `none` nothing.",
 )
 @click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
@@ -265,7 +253,7 @@ def command(
     before = _read_report(json_file)
 
     def made(number: int) -> Schedule:
-        return invent(
+        return actions.invent(
             number, brokers, topics, partitions, replication_factor, duration, faults, records, validate, swarm=swarm
         )
 
@@ -398,7 +386,7 @@ def _read(path: Path) -> Schedule:
                 f"{path}: unknown node setting in the line 'set {name}'. Remove the line or correct the name."
             )
     for action in read.actions:
-        reason = unfit(action, read.brokers)
+        reason = actions.unfit(action, read.brokers)
         if reason is not None:
             raise CommandFailed(f"{path}: {reason}")
     return read

@@ -28,18 +28,9 @@ from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import cluster_options
 from actors.core.controller.gauges import FAILED_EVENTS
 from actors.core.topic.topic_name import INTERNAL_TOPICS
+from messages import zookeeper
 from messages.ask import Question
 from messages.cluster import NO_LEADER, Broker, TopicPartition
-from messages.zookeeper import (
-    GetAssignments,
-    GetBrokers,
-    GetController,
-    GetNodes,
-    GetPartitionStates,
-    GetTopicDeletions,
-    GetTopics,
-    NodeRegistration,
-)
 
 SCRAPE_SECONDS = 2.0
 SCRAPE_BYTES = 1 << 22
@@ -92,7 +83,7 @@ class Status(NamedTuple):
     controller: int
     epoch: int
     brokers: tuple[Broker, ...]
-    nodes: tuple[NodeRegistration, ...]
+    nodes: tuple[zookeeper.NodeRegistration, ...]
     topics: int
     topics_to_delete: int
     partitions: PartitionStateCounts
@@ -192,11 +183,11 @@ def read_status(ask: Callable[[Question[Any]], Any]) -> Status:
 
     The result can be inconsistent if the cluster changes between the reads.
     """
-    controller = ask(GetController(watch=False))
-    brokers = ask(GetBrokers(watch=False))
-    topics = ask(GetTopics(watch=False)).topics
-    to_delete = ask(GetTopicDeletions(watch=False)).topics
-    nodes = ask(GetNodes())
+    controller = ask(zookeeper.GetController(watch=False))
+    brokers = ask(zookeeper.GetBrokers(watch=False))
+    topics = ask(zookeeper.GetTopics(watch=False)).topics
+    to_delete = ask(zookeeper.GetTopicDeletions(watch=False)).topics
+    nodes = ask(zookeeper.GetNodes())
     partitions, torn = _partitions(ask, topics, {broker.id for broker in brokers.brokers})
     alive = tuple(sorted(brokers.brokers, key=lambda broker: broker.id))
     with ThreadPoolExecutor(SCRAPED_AT_ONCE) as threads:
@@ -224,7 +215,7 @@ def _partitions(
     """Return the number of partitions in each state, and the unreadable topics."""
     if not topics:
         return PartitionStateCounts(0, (), (), ()), ()
-    assignments = ask(GetAssignments(topics, watch=False))
+    assignments = ask(zookeeper.GetAssignments(topics, watch=False))
     assigned = {
         TopicPartition(topic, number): assignment.replicas
         for topic, partitions, *_ in assignments.topics
@@ -232,7 +223,7 @@ def _partitions(
     }
     online = 0
     offline, new, under_replicated = [], [], []
-    for partition, state, _ in ask(GetPartitionStates(tuple(assigned))).states:
+    for partition, state, _ in ask(zookeeper.GetPartitionStates(tuple(assigned))).states:
         if state is None:
             new.append(partition)
         elif state.leader == NO_LEADER or state.leader not in alive:
@@ -252,7 +243,7 @@ def _user_topics_first(partition: TopicPartition) -> tuple[bool, TopicPartition]
 # ------------------------------------------------------------------------------------------------ metrics
 
 
-def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
+def scrape(node: zookeeper.NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
     """Return the metrics of a node."""
     if not may_fetch_metrics(node, brokers):
         return NodeMetrics(missing=f"{node.metrics_host} is no registered broker's address, so it is not asked")
@@ -273,7 +264,7 @@ def scrape(node: NodeRegistration, brokers: tuple[Broker, ...]) -> NodeMetrics:
     )
 
 
-def may_fetch_metrics(node: NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
+def may_fetch_metrics(node: zookeeper.NodeRegistration, brokers: tuple[Broker, ...]) -> bool:
     """Return whether metrics may be fetched from this node: its metrics host must be a registered broker's host.
 
     A loopback address is also accepted if the broker of the same node is registered with an address of this machine.
@@ -339,7 +330,7 @@ def _endpoints(broker: Broker) -> list[str]:
     return [f"{each.listener}://{each.host}:{each.port}" for each in broker.endpoints]
 
 
-def _metrics(node: NodeRegistration) -> str:
+def _metrics(node: zookeeper.NodeRegistration) -> str:
     host = f"[{node.metrics_host}]" if ":" in node.metrics_host else node.metrics_host
     return f"http://{host}:{node.metrics_port}/metrics"
 

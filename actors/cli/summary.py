@@ -30,13 +30,13 @@ from actors.trace.explanation_text import line_text
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import INPUTS
+from spark import section_names
 from spark.child_process import ChildEnded, apart
 from spark.errors import Incomplete, SparkUnavailable
 from spark.formatting import heads, rows
 from spark.headline import headline
 from spark.java import Java, archive, find_java, home
 from spark.results import Summary, WhyAnswer
-from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, SUBMITTED, TITLES, default_master, is_local
 
 MOST_ROWS = 60
 """Maximum number of rows of a table; the JSON has all."""
@@ -62,12 +62,15 @@ MOST_EXPLAINED = 200_000
 )
 @click.option(
     "--master",
-    default=default_master,
-    show_default=f"{MASTER}, or {SUBMITTED}",
+    default=section_names.default_master,
+    show_default=f"{section_names.MASTER}, or {section_names.SUBMITTED}",
     help="The Spark master; its workers must be able to read DIR.",
 )
 @click.option(
-    "--only", multiple=True, type=click.Choice(list(TITLES)), help="Print only this section. May be repeated."
+    "--only",
+    multiple=True,
+    type=click.Choice(list(section_names.TITLES)),
+    help="Print only this section. May be repeated.",
 )
 @click.option("--follow", is_flag=True, help="Repeat the summary whenever the traces have grown, until Ctrl-C.")
 @click.option(
@@ -114,15 +117,16 @@ def command(
         raise click.UsageError(
             "--keep needs --follow. To convert traces without following them, use `kafka-actors trace pack`."
         )
-    if logs and (follow or not set(only) <= set(LOGGED)):
+    if logs and (follow or not set(only) <= set(section_names.LOGGED)):
         raise click.UsageError(
-            f"--logs cannot be combined with --follow, and supports only these sections: {', '.join(LOGGED)}"
+            "--logs cannot be combined with --follow, and supports only these sections: "
+            f"{', '.join(section_names.LOGGED)}"
         )
-    if (against and (logs or follow)) or (COMPARED in only and not against):
+    if (against and (logs or follow)) or (section_names.COMPARED in only and not against):
         raise click.UsageError("--against cannot be combined with --follow or --logs")
     need("spark", "summary")
-    chosen = only or (LOGGED if logs else BRIEF)
-    asked = tuple(TITLES) if html_file else chosen
+    chosen = only or (section_names.LOGGED if logs else section_names.BRIEF)
+    asked = tuple(section_names.TITLES) if html_file else chosen
     publish = partial(_publish, directory, json_file, html_file, chosen)
     try:
         if follow:
@@ -136,7 +140,7 @@ def command(
     except (TraceError, SparkUnavailable, ChildEnded) as error:
         raise CommandFailed(str(error)) from error
     publish(summary)
-    if is_local(master) and sys.stderr.isatty():
+    if section_names.is_local(master) and sys.stderr.isatty():
         _prepare_spark()
     if not summary["runs"]:
         what = "readable run" if summary.unreadable else "recorded run"
@@ -158,7 +162,7 @@ def _ahead(master: str) -> Java | None:
         SparkUnavailable: No Java is found.
     """
     find_java()
-    return Java.ahead() if is_local(master) else None
+    return Java.ahead() if section_names.is_local(master) else None
 
 
 def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
@@ -167,7 +171,7 @@ def _read(logs: bool, directory: Path, master: str, **options: Any) -> Summary:
     from spark.summary import summarise, summarise_logs
 
     read = summarise_logs if logs else summarise
-    return read(directory, master=master, stop=not is_local(master), java=java, **options)
+    return read(directory, master=master, stop=not section_names.is_local(master), java=java, **options)
 
 
 def _prepare_spark() -> None:
@@ -265,6 +269,6 @@ def _show(summary: Summary, chosen: Sequence[str]) -> None:
 
 def _tables(summary: Summary, chosen: Sequence[str]) -> Iterable[Table]:
     for name, answer in summary.answers.items():
-        if name in chosen or name in ("runs", COMPARED):
+        if name in chosen or name in ("runs", section_names.COMPARED):
             more = f" (the first {MOST_ROWS} of {len(answer)})" if len(answer) > MOST_ROWS else ""
-            yield table(TITLES[name] + more, heads(answer), rows(answer, MOST_ROWS))
+            yield table(section_names.TITLES[name] + more, heads(answer), rows(answer, MOST_ROWS))

@@ -16,28 +16,8 @@ from typing import Any, NamedTuple
 from actors.core.config.topic_config import check_config
 from actors.core.topic.topic_admin import check_new_name, further_replicas, new_replicas, numbered
 from actors.core.topic.topic_name import INTERNAL_TOPICS, can_collide
-from messages.cluster import (
-    NO_LEADER,
-    ConfigEntry,
-    LeaderIsrAndControllerEpoch,
-    PartitionAssignment,
-    ReplicaAssignment,
-    TopicPartition,
-)
+from messages import cluster, zookeeper
 from messages.vocabulary import AnyMessage
-from messages.zookeeper import (
-    CreateTopic,
-    GetAssignments,
-    GetBrokers,
-    GetPartitionStates,
-    GetTopicConfigs,
-    GetTopicDeletions,
-    GetTopics,
-    RequestTopicDeletion,
-    SetAssignments,
-    TopicAssignment,
-    TopicExists,
-)
 
 MAX_REPLICATION_FACTOR = 32767
 COLLISION_WARNING = (
@@ -53,9 +33,9 @@ class TopicCommandFailed(Exception):
 class PartitionView(NamedTuple):
     """A partition as `topics --describe` prints it."""
 
-    partition: TopicPartition
-    assignment: ReplicaAssignment
-    state: LeaderIsrAndControllerEpoch | None
+    partition: cluster.TopicPartition
+    assignment: cluster.ReplicaAssignment
+    state: cluster.LeaderIsrAndControllerEpoch | None
     leader: int
     min_isr: int
 
@@ -72,7 +52,7 @@ class PartitionView(NamedTuple):
     @property
     def unavailable(self) -> bool:
         """Whether the partition has no live leader."""
-        return self.leader == NO_LEADER
+        return self.leader == cluster.NO_LEADER
 
     @property
     def under_min_isr(self) -> bool:
@@ -89,7 +69,7 @@ class TopicView(NamedTuple):
     """A topic as `topics --describe` prints it."""
 
     topic: str
-    configs: tuple[ConfigEntry, ...]
+    configs: tuple[cluster.ConfigEntry, ...]
     partitions: tuple[PartitionView, ...]
     deleted: bool
 
@@ -133,8 +113,8 @@ class TopicAdmin:
             start, shift = random.randrange(max(1, len(brokers))), random.randrange(max(1, len(brokers)))
             assignment = new_replicas(brokers, partitions or 1, replication_factor or 1, start, shift)
         check_new_name(topic, existing)
-        answer = self._ask(CreateTopic(TopicAssignment(topic, numbered(assignment)), entries))
-        if isinstance(answer, TopicExists):
+        answer = self._ask(zookeeper.CreateTopic(zookeeper.TopicAssignment(topic, numbered(assignment)), entries))
+        if isinstance(answer, zookeeper.TopicExists):
             return self._exists(topic, if_not_exists)
         self._print_line(f"Created topic {topic}.")
         return None
@@ -179,7 +159,7 @@ class TopicAdmin:
             wanted = proposed[len(described.partitions) :] if proposed is not None else None
             added = further_replicas(described, partitions, self._brokers(), wanted)
             whole = described.partitions + numbered(added, first=len(described.partitions))
-            self._ask(SetAssignments((described._replace(partitions=whole),), epoch_zk_version=None))
+            self._ask(zookeeper.SetAssignments((described._replace(partitions=whole),), epoch_zk_version=None))
 
     def delete_topics(self, pattern: str, if_exists: bool) -> None:
         """Mark topics for deletion; a second mark is not an error. Internal topics are refused, as in Kafka 2.6."""
@@ -190,7 +170,7 @@ class TopicAdmin:
                 raise TopicCommandFailed(
                     f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion."
                 )
-            self._ask(RequestTopicDeletion(topic))
+            self._ask(zookeeper.RequestTopicDeletion(topic))
 
     # ------------------------------------------------------------------------------------------------- details
 
@@ -199,19 +179,21 @@ class TopicAdmin:
             raise TopicCommandFailed(f"Topic '{topic}' already exists.")
 
     def _topics(self) -> tuple[str, ...]:
-        topics: tuple[str, ...] = self._ask(GetTopics(watch=False)).topics
+        topics: tuple[str, ...] = self._ask(zookeeper.GetTopics(watch=False)).topics
         return topics
 
     def _brokers(self) -> dict[int, str | None]:
         """Return the brokers by id, with their racks if all brokers have a rack."""
-        found = self._ask(GetBrokers(watch=False)).brokers
+        found = self._ask(zookeeper.GetBrokers(watch=False)).brokers
         racks = {broker.id: broker.rack for broker in sorted(found, key=lambda broker: broker.id)}
         return dict.fromkeys(racks) if None in racks.values() else racks
 
-    def _assignments(self, topics: Sequence[str]) -> tuple[TopicAssignment, ...]:
+    def _assignments(self, topics: Sequence[str]) -> tuple[zookeeper.TopicAssignment, ...]:
         if not topics:
             return ()
-        assignments: tuple[TopicAssignment, ...] = self._ask(GetAssignments(tuple(topics), watch=False)).topics
+        assignments: tuple[zookeeper.TopicAssignment, ...] = self._ask(
+            zookeeper.GetAssignments(tuple(topics), watch=False)
+        ).topics
         return tuple(sorted(assignments))
 
     def _matching(self, pattern: str | None, exclude_internal: bool) -> list[str]:
@@ -237,20 +219,22 @@ class TopicAdmin:
         if not assignments:
             return []
         names = tuple(described.topic for described in assignments)
-        configs = {config.topic: config.entries for config in self._ask(GetTopicConfigs(names)).topics}
+        configs = {config.topic: config.entries for config in self._ask(zookeeper.GetTopicConfigs(names)).topics}
         partitions = tuple(
-            TopicPartition(described.topic, partition.partition)
+            cluster.TopicPartition(described.topic, partition.partition)
             for described in assignments
             for partition in described.partitions
         )
-        states = {read.partition: read.state for read in self._ask(GetPartitionStates(partitions)).states}
+        states = {read.partition: read.state for read in self._ask(zookeeper.GetPartitionStates(partitions)).states}
         alive = set(self._brokers())
-        deleted = set(self._ask(GetTopicDeletions(watch=False)).topics)
+        deleted = set(self._ask(zookeeper.GetTopicDeletions(watch=False)).topics)
 
-        def partition_view(topic: str, number: int, assignment: ReplicaAssignment, min_isr: int) -> PartitionView:
-            partition = TopicPartition(topic, number)
+        def partition_view(
+            topic: str, number: int, assignment: cluster.ReplicaAssignment, min_isr: int
+        ) -> PartitionView:
+            partition = cluster.TopicPartition(topic, number)
             state = states[partition]
-            leader = state.leader if state is not None and state.leader in alive else NO_LEADER
+            leader = state.leader if state is not None and state.leader in alive else cluster.NO_LEADER
             return PartitionView(partition, assignment, state, leader, min_isr)
 
         views = []
@@ -266,7 +250,7 @@ class TopicAdmin:
 
 def topic_line(view: TopicView) -> str:
     """Return the line that --describe prints for a topic."""
-    first = view.partitions[0].assignment if view.partitions else ReplicaAssignment(())
+    first = view.partitions[0].assignment if view.partitions else cluster.ReplicaAssignment(())
     factor = len(first.replicas) - len(first.adding)
     configs = ",".join(f"{entry.name}={entry.value}" for entry in view.configs)
     line = (
@@ -288,7 +272,7 @@ def partition_line(view: PartitionView, deleted: bool) -> str:
     return line + ("\tMarkedForDeletion: true" if deleted else "")
 
 
-def parse_configs(configs: Sequence[str]) -> tuple[ConfigEntry, ...]:
+def parse_configs(configs: Sequence[str]) -> tuple[cluster.ConfigEntry, ...]:
     """Return the checked --config name=value entries, sorted by name; the last value of a name applies."""
     entries = {}
     for config in configs:
@@ -297,7 +281,7 @@ def parse_configs(configs: Sequence[str]) -> tuple[ConfigEntry, ...]:
             raise TopicCommandFailed(
                 'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
             )
-        entries[parts[0]] = ConfigEntry(parts[0], parts[1])
+        entries[parts[0]] = cluster.ConfigEntry(parts[0], parts[1])
     for entry in entries.values():
         check_config(entry)
     return tuple(entries[name] for name in sorted(entries))
@@ -323,7 +307,7 @@ def parse_assignment(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(assignment)
 
 
-def _number(partition: PartitionAssignment) -> int:
+def _number(partition: cluster.PartitionAssignment) -> int:
     return partition.partition
 
 

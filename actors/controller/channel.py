@@ -25,9 +25,10 @@ from typing import NamedTuple
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
+from messages import requests
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,
@@ -46,18 +47,6 @@ from messages.parts import (
     free_parts,
 )
 from messages.probes import probe
-from messages.requests import (
-    ControllerRequest,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.controller")
@@ -74,15 +63,15 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 
 
 def _errors(
-    answered: Sequence[Part], response: AnyMessage, asked: Iterable[LeaderAndIsrPartitionState]
-) -> Iterable[PartitionError]:
+    answered: Sequence[Part], response: AnyMessage, asked: Iterable[requests.LeaderAndIsrPartitionState]
+) -> Iterable[requests.PartitionError]:
     """Return the partition errors of a response.
 
     Some responses report only that no partition has an error, because a list of 100,000 partitions without errors would
     be 100,000 objects. For such a response, return NONE for the partitions in `asked`.
     """
     if answered and isinstance(answered[0], NoErrorsPart):
-        return (PartitionError(state.partition, NONE) for state in asked)
+        return (requests.PartitionError(state.partition, NONE) for state in asked)
     return all_entries(answered, response)
 
 
@@ -97,7 +86,7 @@ class Queued(NamedTuple):
     """
 
     parts: list[Part]
-    request: ControllerRequest
+    request: requests.ControllerRequest
     came_at: float
     event_id: int
 
@@ -142,15 +131,15 @@ class BrokerChannelActor(FlowActor):
             self._answer_parts = []
             self._transmit()
 
-    def receiveMsg_LeaderAndIsrRequest(self, message: LeaderAndIsrRequest, sender: ActorAddress) -> None:
+    def receiveMsg_LeaderAndIsrRequest(self, message: requests.LeaderAndIsrRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
-    def receiveMsg_UpdateMetadataRequest(self, message: UpdateMetadataRequest, sender: ActorAddress) -> None:
+    def receiveMsg_UpdateMetadataRequest(self, message: requests.UpdateMetadataRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
-    def receiveMsg_StopReplicaRequest(self, message: StopReplicaRequest, sender: ActorAddress) -> None:
+    def receiveMsg_StopReplicaRequest(self, message: requests.StopReplicaRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
@@ -195,7 +184,7 @@ class BrokerChannelActor(FlowActor):
         for name in (QUEUE_SIZE, QUEUE_TIME):
             self.send(self._start.metrics, DropMetric(name, self._labels()))
 
-    def _enqueue(self, request: ControllerRequest) -> None:
+    def _enqueue(self, request: requests.ControllerRequest) -> None:
         parts, self._request_parts = self._request_parts, []
         self._queue.append(Queued(parts, request, self.now, self.event_id))
         if len(self._queue) == 1:
@@ -266,18 +255,18 @@ class BrokerChannelActor(FlowActor):
                 broker_id,
             )
         match request, response:
-            case LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code):
+            case [requests.LeaderAndIsrRequest(), requests.LeaderAndIsrResponse(error_code)]:
                 asked = all_entries(ahead, request) if self._unserved else ()
-                news: list[PartitionError] = []
+                news: list[requests.PartitionError] = []
                 yield from for_each(
                     _errors(answered, response, asked), lambda errors: news.extend(self._new_errors(errors))
                 )
-                result = LeaderAndIsrResponse(error_code, tuple(news))
+                result = requests.LeaderAndIsrResponse(error_code, tuple(news))
                 self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, result))
-            case UpdateMetadataRequest(), UpdateMetadataResponse():
+            case [requests.UpdateMetadataRequest(), requests.UpdateMetadataResponse()]:
                 self.send(self._controller, UpdateMetadataResponseReceived(broker_id, response))
-            case StopReplicaRequest(), StopReplicaResponse(error_code):
-                codes: dict[TopicPartition, PartitionError] = {}
+            case [requests.StopReplicaRequest(), requests.StopReplicaResponse(error_code)]:
+                codes: dict[TopicPartition, requests.PartitionError] = {}
                 yield from for_each(
                     _errors(answered, response, ()),
                     lambda errors: codes.update((error.partition, error) for error in errors),
@@ -292,7 +281,7 @@ class BrokerChannelActor(FlowActor):
         yield from free_parts(ahead)
         yield from free_parts(answered)
 
-    def _new_errors(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
+    def _new_errors(self, errors: Sequence[requests.PartitionError]) -> list[requests.PartitionError]:
         """Return the error codes that are new to the controller (rule 3).
 
         A partition that became unavailable has an error; a partition that became available again has NONE.
@@ -310,9 +299,9 @@ class BrokerChannelActor(FlowActor):
     def _report_deletions(
         self,
         broker_epoch: int,
-        states: Sequence[StopReplicaPartitionState],
+        states: Sequence[requests.StopReplicaPartitionState],
         error_code: int,
-        codes: dict[TopicPartition, PartitionError],
+        codes: dict[TopicPartition, requests.PartitionError],
     ) -> None:
         """Send an event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
 
@@ -325,7 +314,7 @@ class BrokerChannelActor(FlowActor):
         )
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)
-            answer = StopReplicaResponse(error_code, errors)
+            answer = requests.StopReplicaResponse(error_code, errors)
             self.send(
                 self._controller,
                 TopicDeletionStopReplicaResponseReceived(

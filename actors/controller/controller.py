@@ -23,37 +23,17 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.controller.channel import BrokerChannelActor
 from actors.controller.topic_deletion import TopicDeletionActor
-from actors.core.controller import failover
+from actors.core.controller import failover, instructions
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.core.controller.failures import Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS, gauges, samples
-from actors.core.controller.instructions import (
-    CloseAllChannels,
-    CloseChannel,
-    DelayedResponse,
-    Enqueue,
-    OpenChannel,
-    RecordRefusals,
-    RedirectChannel,
-    SendRequest,
-)
 from actors.core.controller.validation import validate
 from actors.runtime import FlowActor, UnknownMessage
+from messages import errors, events
 from messages.apis import API_BY_REQUEST
 from messages.broker import AwaitTopics, Forwarded
 from messages.channel import MoveChannel, StartChannel
-from messages.error_codes import UNKNOWN_SERVER_ERROR
-from messages.events import (
-    ControllerChange,
-    ControllerShutdown,
-    ControllerState,
-    Reelect,
-    ResponseReceived,
-    SessionExpired,
-    Startup,
-    StateChangesRefused,
-)
 from messages.flow.conversation import Flow
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
 from messages.node import StartController
@@ -99,7 +79,7 @@ class ControllerActor(FlowActor):
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """Ignore the exit of a channel: only this actor stops channels."""
 
-    def receiveMsg_StateChangesRefused(self, message: StateChangesRefused, sender: ActorAddress) -> None:
+    def receiveMsg_StateChangesRefused(self, message: events.StateChangesRefused, sender: ActorAddress) -> None:
         """Do nothing: the delivery of the message is its purpose, because the trace records it."""
 
     # ------------------------------------------------------------------------------------------------------- events
@@ -112,7 +92,7 @@ class ControllerActor(FlowActor):
         """Return the flow of an event; None for an event that is ignored, or a request that was refused."""
         if isinstance(message, WakeupMessage):
             message = message.payload
-            if isinstance(message, Reelect):
+            if isinstance(message, events.Reelect):
                 self.context.set_backing_off(False)
         if isinstance(message, Forwarded):
             return self._serve(message)
@@ -123,12 +103,12 @@ class ControllerActor(FlowActor):
 
     def preempts(self, message: Message) -> bool:
         """Return whether the message empties the queue: only SessionExpired does (rule 3)."""
-        return isinstance(message, SessionExpired)
+        return isinstance(message, events.SessionExpired)
 
     def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Refuse the queued requests; a ControllerShutdown in the queue still takes effect."""
         for message, _ in dropped:
-            self._stopped = self._stopped or isinstance(message, ControllerShutdown)
+            self._stopped = self._stopped or isinstance(message, events.ControllerShutdown)
             if isinstance(message, Forwarded):
                 probe("T13 a request that waits is refused when the session expires")
                 self._refuse(message)
@@ -139,13 +119,13 @@ class ControllerActor(FlowActor):
         probe("T4 an event fails, and its requests are not left for the next one")
         if isinstance(event, Forwarded):
             ours = what in (Consequence.DROPPED, Consequence.RELOADED)
-            self._refuse(event, UNKNOWN_SERVER_ERROR if ours else None)
+            self._refuse(event, errors.UNKNOWN_SERVER_ERROR if ours else None)
         match what:
             case Consequence.DEPOSED:
-                return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
+                return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
             case Consequence.GIVEN_UP:
                 return self._observed(
-                    event, ControllerState.CONTROLLER_CHANGE, failover.trigger_controller_move(self.context)
+                    event, events.ControllerState.CONTROLLER_CHANGE, failover.trigger_controller_move(self.context)
                 )
             case Consequence.RELOADED if self.context.active:
                 return self._unforeseen(event, error)
@@ -162,9 +142,9 @@ class ControllerActor(FlowActor):
                 "%s Error processing event %s, resigning to reload the state from ZooKeeper: %r", tag, name, error
             )
             now = self.port("time").wall_ms()
-            return self._observed(event, ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
+            return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
         log.error("%s Error processing event %s (attempt %d), dropping it: %r", tag, name, times, error)
-        return self._observed(event, ControllerState.CONTROLLER_CHANGE, validate(self.context))
+        return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
     def _succeeded(self, name: str) -> None:
         """Reset the error count of an event that succeeded."""
@@ -173,9 +153,9 @@ class ControllerActor(FlowActor):
 
     def _is_late(self, message: Message) -> bool:
         """Return whether the event comes from a watch of an expired session, or from a closed channel (rule 2)."""
-        if isinstance(message, ResponseReceived):
+        if isinstance(message, events.ResponseReceived):
             return bool(self._channels.get(message.broker_id) != self.sender)
-        if isinstance(message, SessionExpired):
+        if isinstance(message, events.SessionExpired):
             return False
         return 0 < getattr(message, "generation", 0) <= self._dead_generation
 
@@ -183,12 +163,12 @@ class ControllerActor(FlowActor):
         """Return the flow of the event's handler; None if this node is inactive and the event needs the controller."""
         context = self.context
         match message:
-            case Startup() | ControllerChange() | Reelect():
+            case events.Startup() | events.ControllerChange() | events.Reelect():
                 return failover.elect(context, self.port("time").wall_ms())
-            case SessionExpired(generation):
+            case events.SessionExpired(generation):
                 self._dead_generation = max(generation, self._dead_generation)
                 return failover.expired(context)
-            case ControllerShutdown():
+            case events.ControllerShutdown():
                 self._stopped = True
                 return failover.resign(context)
         handler = HANDLERS.get(type(message))
@@ -205,7 +185,7 @@ class ControllerActor(FlowActor):
             self._succeeded(_name_of(event))
         return result
 
-    def _observed(self, event: Message, state: ControllerState, body: Flow[None]) -> Flow[None]:
+    def _observed(self, event: Message, state: events.ControllerState, body: Flow[None]) -> Flow[None]:
         """Run the flow, and publish metrics before and after it (rule 5)."""
         self._publish(state)
         began = self.now
@@ -218,10 +198,10 @@ class ControllerActor(FlowActor):
             raise
         self._over(event, state, began)
 
-    def _over(self, event: Message, state: ControllerState, began: float) -> None:
+    def _over(self, event: Message, state: events.ControllerState, began: float) -> None:
         """Publish the metrics of an event that ended, with or without an error."""
         took = self.now - began
-        self._publish(ControllerState.IDLE)
+        self._publish(events.ControllerState.IDLE)
         kind = type(_request_of(event)).__name__
         self.send(self._start.metrics, Samples(samples(kind, state, self.waited, took, self.requests)))
         if took >= SLOW_SECONDS:
@@ -242,9 +222,9 @@ class ControllerActor(FlowActor):
         flow = self._checked(forwarded, served.flow(self.context, request))
         return self._observed(forwarded, served.state, self._answer(forwarded, flow))
 
-    def _answer(self, forwarded: Forwarded, flow: Flow[Message | DelayedResponse]) -> Flow[None]:
+    def _answer(self, forwarded: Forwarded, flow: Flow[Message | instructions.DelayedResponse]) -> Flow[None]:
         result = yield from flow
-        if isinstance(result, DelayedResponse):
+        if isinstance(result, instructions.DelayedResponse):
             waiting = AwaitTopics(forwarded, result.response, result.expected, result.timeout_ms)
             self.send(self._start.metadata_cache, waiting)
         else:
@@ -262,7 +242,7 @@ class ControllerActor(FlowActor):
         """Execute a flow's instruction about channels or the queue."""
         _PERFORM[type(instruction)](self, instruction)
 
-    def _open_channel(self, instruction: OpenChannel) -> None:
+    def _open_channel(self, instruction: instructions.OpenChannel) -> None:
         broker_id = instruction.broker_id
         if broker_id in self._channels:
             return
@@ -283,19 +263,19 @@ class ControllerActor(FlowActor):
             ),
         )
 
-    def _redirect_channel(self, instruction: RedirectChannel) -> None:
+    def _redirect_channel(self, instruction: instructions.RedirectChannel) -> None:
         self.send(self._channels[instruction.broker_id], MoveChannel(instruction.endpoint))
 
-    def _close_channel(self, instruction: CloseChannel) -> None:
+    def _close_channel(self, instruction: instructions.CloseChannel) -> None:
         channel = self._channels.pop(instruction.broker_id, None)
         if channel is not None:
             self.send(channel, ActorExitRequest())
 
-    def _close_all_channels(self, instruction: CloseAllChannels) -> None:
+    def _close_all_channels(self, instruction: instructions.CloseAllChannels) -> None:
         for broker_id in list(self._channels):
-            self._close_channel(CloseChannel(broker_id))
+            self._close_channel(instructions.CloseChannel(broker_id))
 
-    def _send_request(self, instruction: SendRequest) -> None:
+    def _send_request(self, instruction: instructions.SendRequest) -> None:
         channel = self._channels.get(instruction.broker_id)
         if channel is None:
             log.warning(
@@ -306,10 +286,10 @@ class ControllerActor(FlowActor):
                 self.send(channel, part)
             self.send(channel, instruction.request)
 
-    def _record_refusals(self, instruction: RecordRefusals) -> None:
+    def _record_refusals(self, instruction: instructions.RecordRefusals) -> None:
         self.send(self.myAddress, instruction.refused)
 
-    def _enqueue(self, instruction: Enqueue) -> None:
+    def _enqueue(self, instruction: instructions.Enqueue) -> None:
         event, seconds = instruction.event, instruction.seconds
         if seconds:
             self.set_timer(type(event).__name__, seconds, event)
@@ -318,7 +298,7 @@ class ControllerActor(FlowActor):
 
     # ------------------------------------------------------------------------------------------------------- metrics
 
-    def _publish(self, state: ControllerState) -> None:
+    def _publish(self, state: events.ControllerState) -> None:
         """Send the gauges that changed."""
         changed = tuple(
             gauge for gauge in gauges(self.context, state, self.stashed) if self._published.get(gauge.name) != gauge
@@ -341,11 +321,11 @@ def _name_of(event: Message) -> str:
 
 
 _PERFORM: dict[type, Callable[[ControllerActor, AnyMessage], None]] = {
-    OpenChannel: ControllerActor._open_channel,
-    RedirectChannel: ControllerActor._redirect_channel,
-    CloseChannel: ControllerActor._close_channel,
-    CloseAllChannels: ControllerActor._close_all_channels,
-    Enqueue: ControllerActor._enqueue,
-    RecordRefusals: ControllerActor._record_refusals,
-    SendRequest: ControllerActor._send_request,
+    instructions.OpenChannel: ControllerActor._open_channel,
+    instructions.RedirectChannel: ControllerActor._redirect_channel,
+    instructions.CloseChannel: ControllerActor._close_channel,
+    instructions.CloseAllChannels: ControllerActor._close_all_channels,
+    instructions.Enqueue: ControllerActor._enqueue,
+    instructions.RecordRefusals: ControllerActor._record_refusals,
+    instructions.SendRequest: ControllerActor._send_request,
 }

@@ -13,10 +13,10 @@ from thespian.actors import ActorAddress
 
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
+from messages import errors
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.error_codes import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, NONE
 from messages.flow.conversation import Flow, ask
 from messages.group_requests import (
     GROUP_KEY,
@@ -30,7 +30,7 @@ from messages.placement import slot
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 
-TEXTS = {NONE: "NONE", COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
+TEXTS = {errors.NONE: "NONE", errors.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
 """Error code of FindCoordinator -> its error message."""
 
 TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
@@ -70,7 +70,7 @@ class CoordinatorFinderActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond to the client with COORDINATOR_NOT_AVAILABLE after an unexpected failure."""
         if isinstance(event, Forwarded):
-            self.send(*event.reply(_no_coordinator(COORDINATOR_NOT_AVAILABLE)))
+            self.send(*event.reply(_no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         response = yield from self._found(forwarded.request.request, forwarded.request.listener)
@@ -80,19 +80,19 @@ class CoordinatorFinderActor(FlowActor):
         """Return the coordinator of a group or transactional id (rule 1)."""
         topic = TOPICS.get(request.key_type)
         if topic is None:
-            return _no_coordinator(INVALID_REQUEST)
+            return _no_coordinator(errors.INVALID_REQUEST)
         try:
             count = yield from self._count(topic)
             if not count:
                 self.send(self._topic_creation, CreateMissingTopics((topic,)))
-                return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
+                return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
             partition = TopicPartition(topic, slot(request.key) % count)
             broker = (yield from ask(FindLeader(partition, listener))).broker
         except AskFailed:
-            return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
+            return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
         if broker is None:
-            return _no_coordinator(COORDINATOR_NOT_AVAILABLE)
-        return FindCoordinatorResponse(NONE, TEXTS[NONE], broker.id, broker.host, broker.port)
+            return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
+        return FindCoordinatorResponse(errors.NONE, TEXTS[errors.NONE], broker.id, broker.host, broker.port)
 
     def _count(self, topic: str) -> Flow[int]:
         """Return the number of partitions of a topic (rule 2), 0 if the topic does not exist. Raises AskFailed."""

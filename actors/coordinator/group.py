@@ -16,39 +16,15 @@ from collections.abc import Sequence
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.coordinator import membership
 from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
-from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, Producer, Reply
 from actors.runtime import Answerer
+from messages import group_requests, groups
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, ACKS_NONE, ProducePartition
 from messages.flow.conversation import slices
-from messages.group_requests import (
-    NO_MEMBER,
-    DeletedGroup,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
-from messages.groups import (
-    CommitOffsets,
-    DeleteGroup,
-    DescribeGroup,
-    ExpireOffsets,
-    ForgetOffsets,
-    GroupChanged,
-    GroupSettings,
-    MemberExpired,
-    RebalanceDue,
-    StartGroup,
-    SyncDue,
-    TransactionEnded,
-    UnloadGroup,
-)
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
@@ -66,14 +42,14 @@ class GroupActor(Answerer):
     def __init__(self) -> None:
         super().__init__()
         self._group: Group
-        self._settings: GroupSettings
+        self._settings: groups.GroupSettings
         self._log: TopicPartition
         self._partition: ActorAddress
         self._coordinator: ActorAddress
-        self._last_sent: GroupChanged | None = None
+        self._last_sent: groups.GroupChanged | None = None
         """The last state that was sent to the coordinator."""
 
-    def receiveMsg_StartGroup(self, message: StartGroup, sender: ActorAddress) -> None:
+    def receiveMsg_StartGroup(self, message: groups.StartGroup, sender: ActorAddress) -> None:
         """Create the group, with the state that was loaded from the log."""
         self._coordinator, self._settings = sender, message.settings
         self._log, self._partition = message.log, message.partition
@@ -91,31 +67,33 @@ class GroupActor(Answerer):
         """Handle a client's request that concerns only this group."""
         group = self._group
         match message.request.request:
-            case JoinGroupRequest() as request:
+            case group_requests.JoinGroupRequest() as request:
                 group.join(message, self._fresh_id(message, request), self._wall_ms())
-            case SyncGroupRequest():
+            case group_requests.SyncGroupRequest():
                 group.sync(message)
-            case HeartbeatRequest():
+            case group_requests.HeartbeatRequest():
                 group.heartbeat(message)
-            case LeaveGroupRequest():
+            case group_requests.LeaveGroupRequest():
                 group.leave(message, self._wall_ms())
-            case OffsetFetchRequest():
+            case group_requests.OffsetFetchRequest():
                 group.fetch(message)
         self._carry_out()
 
-    def _fresh_id(self, forwarded: Forwarded, request: JoinGroupRequest) -> str:
+    def _fresh_id(self, forwarded: Forwarded, request: group_requests.JoinGroupRequest) -> str:
         """Return a new member id as in Kafka: the instance id (the client id if there is none), then a UUID."""
-        if request.member_id != NO_MEMBER:
-            return NO_MEMBER
+        if request.member_id != group_requests.NO_MEMBER:
+            return group_requests.NO_MEMBER
         digits = self.port("random").uuid_hex()
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         return f"{request.group_instance_id or forwarded.request.client_id}-{uuid}"
 
-    def receiveMsg_CommitOffsets(self, message: CommitOffsets, sender: ActorAddress) -> None:
+    def receiveMsg_CommitOffsets(self, message: groups.CommitOffsets, sender: ActorAddress) -> None:
         """Commit or delete offsets. The message lists the partitions of the request that do not exist."""
         act = (
             self._group.commit
-            if isinstance(message.forwarded.request.request, OffsetCommitRequest | TxnOffsetCommitRequest)
+            if isinstance(
+                message.forwarded.request.request, group_requests.OffsetCommitRequest | TxnOffsetCommitRequest
+            )
             else self._group.delete_offsets
         )
         act(message.forwarded, message.unknown, self._wall_ms())
@@ -124,12 +102,12 @@ class GroupActor(Answerer):
     def answer(self, question: Message) -> Message:
         """Answer a request that the coordinator makes on behalf of an admin client."""
         match question:
-            case DescribeGroup():
+            case groups.DescribeGroup():
                 return self._group.describe()
-            case DeleteGroup():
+            case groups.DeleteGroup():
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()
-                return DeletedGroup(self._group.name, error_code)
+                return group_requests.DeletedGroup(self._group.name, error_code)
         raise TypeError(f"GroupActor has no handler for {type(question).__name__}")
 
     # --------------------------------------------------------------------------------------------- what comes by itself
@@ -137,11 +115,11 @@ class GroupActor(Answerer):
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Handle a member's expired timer."""
         match message.payload:
-            case RebalanceDue():
+            case groups.RebalanceDue():
                 self._group.rebalance_due(self._wall_ms())
-            case SyncDue(generation):
+            case groups.SyncDue(generation):
                 self._group.sync_due(generation, self._wall_ms())
-            case MemberExpired(member_id):
+            case groups.MemberExpired(member_id):
                 self._group.member_expired(member_id, self._wall_ms())
         self._carry_out()
 
@@ -151,22 +129,22 @@ class GroupActor(Answerer):
             self._group.stored(request, result.error_code, self._wall_ms(), result.base_offset)
         self._carry_out()
 
-    def receiveMsg_ExpireOffsets(self, message: ExpireOffsets, sender: ActorAddress) -> None:
+    def receiveMsg_ExpireOffsets(self, message: groups.ExpireOffsets, sender: ActorAddress) -> None:
         """Expire old offsets."""
         self._group.expire_offsets(self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_ForgetOffsets(self, message: ForgetOffsets, sender: ActorAddress) -> None:
+    def receiveMsg_ForgetOffsets(self, message: groups.ForgetOffsets, sender: ActorAddress) -> None:
         """Remove the offsets of partitions that were deleted from the cluster."""
         self._group.forget(message.partitions, self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_TransactionEnded(self, message: TransactionEnded, sender: ActorAddress) -> None:
+    def receiveMsg_TransactionEnded(self, message: groups.TransactionEnded, sender: ActorAddress) -> None:
         """Complete or drop a transaction's offsets after its marker was appended."""
         self._group.end_transaction(message)
         self._carry_out()
 
-    def receiveMsg_UnloadGroup(self, message: UnloadGroup, sender: ActorAddress) -> None:
+    def receiveMsg_UnloadGroup(self, message: groups.UnloadGroup, sender: ActorAddress) -> None:
         """Fail pending requests, because another broker coordinates the group."""
         self._group.unload()
         self._carry_out()
@@ -176,25 +154,29 @@ class GroupActor(Answerer):
     def _carry_out(self) -> None:
         """Execute the steps that the group requests (rules 1, 2)."""
         group = self._group
-        changed = GroupChanged(group.name, group.state.value, group.protocol_type or "", group.offsets.producer_ids)
+        changed = groups.GroupChanged(
+            group.name, group.state.value, group.protocol_type or "", group.offsets.producer_ids
+        )
         if changed != self._last_sent:
             self._last_sent = changed
             self.send(self._coordinator, changed)
         for step in group.take():
             match step:
-                case Reply(forwarded, response):
+                case membership.Reply(forwarded, response):
                     self.send(*forwarded.reply(response))
-                case AppendRecords(number, records, producer):
+                case membership.AppendRecords(number, records, producer):
                     self._append(number, records, producer)
-                case AppendTombstones(records):
+                case membership.AppendTombstones(records):
                     for part in slices(records, RECORDS_AT_ONCE):
                         self._append(0, part, None, ACKS_NONE)
-                case ArmTimer(name, delay_ms, payload):
+                case membership.ArmTimer(name, delay_ms, payload):
                     self.set_timer(name, delay_ms / 1000, payload)
-                case Disarm(name):
+                case membership.Disarm(name):
                     self.cancel_timer(name)
 
-    def _append(self, number: int, records: Sequence[Record], producer: Producer | None, acks: int = ACKS_ALL) -> None:
+    def _append(
+        self, number: int, records: Sequence[Record], producer: membership.Producer | None, acks: int = ACKS_ALL
+    ) -> None:
         pairs = [key_value(record, self._settings.format) for record in records]
         header = () if producer is None else (producer.id, producer.epoch, OFFSETS_SEQUENCE, True)
         part = ProducePartition(self._log, batch_of(pairs, self._wall_ms(), *header))

@@ -27,41 +27,18 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.coordinator.group import GroupActor
 from actors.coordinator.group_loader import GroupLoaderActor
+from actors.core.coordinator import request_checks
 from actors.core.coordinator.gathering import PendingGroupsRequest
 from actors.core.coordinator.group_metadata_records import written_format
 from actors.core.coordinator.group_states import GroupState
-from actors.core.coordinator.request_checks import (
-    NOBODYS,
-    LedPartitions,
-    is_nameless_sync,
-    makes_group,
-    session_verdict,
-    verdict,
-    with_unknown,
-)
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
+from messages import errors, group_requests
 from messages.apis import API_BY_REQUEST
 from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    INCONSISTENT_GROUP_PROTOCOL,
-    NONE,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.error_names import name_of
-from messages.group_requests import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-)
 from messages.groups import (
     CheckExpiry,
     CommitOffsets,
@@ -126,7 +103,7 @@ class GroupCoordinatorActor(Dispatcher):
         self._group_settings: GroupSettings
         self._metadata_cache: ActorAddress
         self._finder: ActorAddress
-        self._places = LedPartitions()
+        self._places = request_checks.LedPartitions()
         self._logs: dict[int, ActorAddress] = {}
         """Partition of __consumer_offsets -> its actor, for the partitions that this broker leads."""
         self._groups: dict[str, _Hosted] = {}
@@ -161,11 +138,15 @@ class GroupCoordinatorActor(Dispatcher):
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
         """Handle a client's request."""
         match message.request.request:
-            case ListGroupsRequest() as request:
+            case group_requests.ListGroupsRequest() as request:
                 self.send(*message.reply(self._list(request)))
-            case DescribeGroupsRequest() | DeleteGroupsRequest():
+            case group_requests.DescribeGroupsRequest() | group_requests.DeleteGroupsRequest():
                 self._gather(message)
-            case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetDeleteRequest() as request:
+            case (
+                group_requests.OffsetCommitRequest()
+                | TxnOffsetCommitRequest()
+                | group_requests.OffsetDeleteRequest() as request
+            ):
                 partitions = tuple([each.partition for each in request.partitions])
                 self._numbers += 1
                 self._asked[self._numbers] = message
@@ -178,30 +159,34 @@ class GroupCoordinatorActor(Dispatcher):
         forwarded = self._asked.pop(message.request)
         request = forwarded.request.request
         unknown = [each.partition for each, known in zip(request.partitions, message.known, strict=True) if not known]
-        if isinstance(request, OffsetDeleteRequest) or any(message.known):
+        if isinstance(request, group_requests.OffsetDeleteRequest) or any(message.known):
             self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
         else:
-            self.send(*forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_TOPIC_OR_PARTITION)))
+            self.send(
+                *forwarded.reply(API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_TOPIC_OR_PARTITION))
+            )
 
     def _route(self, forwarded: Forwarded, mail: Message | CommitOffsets) -> None:
         """Send a message to the group, or respond if the request is invalid or the group does not exist (rule 3)."""
         request = forwarded.request.request
-        code: int | None = INCONSISTENT_GROUP_PROTOCOL
-        if not is_nameless_sync(request):
-            code = verdict(type(request), request.group_id, self._places)
-            code = session_verdict(request, self._group_settings) if code is None else code
+        code: int | None = errors.INCONSISTENT_GROUP_PROTOCOL
+        if not request_checks.is_nameless_sync(request):
+            code = request_checks.verdict(type(request), request.group_id, self._places)
+            code = request_checks.session_verdict(request, self._group_settings) if code is None else code
         if not self._places.count:
             self._count()
         unknown = mail.unknown if isinstance(mail, CommitOffsets) else ()
         if code is not None:
             refusal = API_BY_REQUEST[type(request)].refusal(request, code)
-            self.send(*forwarded.reply(with_unknown(refusal, unknown)))
+            self.send(*forwarded.reply(request_checks.with_unknown(refusal, unknown)))
             return
         hosted = self._groups.get(request.group_id)
-        if hosted is None and makes_group(request):
+        if hosted is None and request_checks.makes_group(request):
             hosted = self._host(LoadedGroup(request.group_id), self._places.partition_of(request.group_id))
         if hosted is None:
-            self.send(*forwarded.reply(with_unknown(NOBODYS[type(request)](request), unknown)))
+            self.send(
+                *forwarded.reply(request_checks.with_unknown(request_checks.NOBODYS[type(request)](request), unknown))
+            )
         else:
             self.send(hosted.actor, mail)
 
@@ -229,21 +214,23 @@ class GroupCoordinatorActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
-    def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
+    def _list(self, request: group_requests.ListGroupsRequest) -> group_requests.ListGroupsResponse:
         wanted = {state.lower() for state in request.states_filter}
         groups = [
-            ListedGroup(name, hosted.protocol_type, hosted.state)
+            group_requests.ListedGroup(name, hosted.protocol_type, hosted.state)
             for name, hosted in self._groups.items()
             if not wanted or hosted.state.lower() in wanted
         ]
-        return ListGroupsResponse(COORDINATOR_LOAD_IN_PROGRESS if self._loaders else NONE, tuple(groups))
+        return group_requests.ListGroupsResponse(
+            errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(groups)
+        )
 
     def _gather(self, forwarded: Forwarded) -> None:
         """Send a forwarded request to each group that the request names (rule 4)."""
         request = forwarded.request.request
         gathering = PendingGroupsRequest(request)
         for place, group in enumerate(gathering.groups):
-            code = verdict(type(request), group, self._places)
+            code = request_checks.verdict(type(request), group, self._places)
             if code is not None:
                 gathering.refused(place, code)
             elif group not in self._groups:
@@ -259,7 +246,7 @@ class GroupCoordinatorActor(Dispatcher):
         """Store a group's answer, and respond when all have answered."""
         forwarded, gathering, place = self._gathered.pop(message.id)
         if isinstance(message.result, Failure):
-            gathering.refused(place, UNKNOWN_SERVER_ERROR)
+            gathering.refused(place, errors.UNKNOWN_SERVER_ERROR)
         else:
             gathering.answered(place, message.result)
         if gathering.response is not None:
@@ -321,7 +308,7 @@ class GroupCoordinatorActor(Dispatcher):
         loader = self._loaders.pop(partition)
         self.send(sender, ActorExitRequest())
         self._places.loading.discard(partition)
-        if message.error_code != NONE:
+        if message.error_code != errors.NONE:
             log.error(
                 "[GroupMetadataManager brokerId=%d] Error loading offsets from %s-%d: %s",
                 *(self._settings.node_id, GROUP_METADATA, partition, name_of(message.error_code)),

@@ -17,8 +17,8 @@ from thespian.actors import ActorAddress
 from actors.coordinator.partition_reader import PartitionReader
 from actors.core.coordinator.loading import Loading, Row
 from actors.core.topic.topic_name import GROUP_METADATA
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import NONE
 from messages.groups import GroupsLoaded, HandOver, LoadedGroup, LoadEnded, LoadGroups
 
 READ_BYTES = 128 * 1024
@@ -48,7 +48,7 @@ class GroupLoaderActor(PartitionReader):
 
     def reading_ended(self, error_code: int) -> None:
         """Send the groups, or the error code."""
-        if error_code != NONE:
+        if error_code != errors.NONE:
             self._end(error_code)
             return
         self._groups = self._loading.groups()
@@ -65,7 +65,7 @@ class GroupLoaderActor(PartitionReader):
         if self._groups:
             self.send(self.myAddress, HandOver())
         else:
-            self._end(NONE)
+            self._end(errors.NONE)
 
     def _end(self, code: int) -> None:
         loading = self._loading

@@ -16,34 +16,26 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.request_sender import RequestSender
 from actors.core.transaction.markers import Outcome, outcomes, request_of, take
-from messages.error_codes import NONE
+from messages import errors, transactions
 from messages.error_names import name_of
 from messages.probes import probe
 from messages.transaction_requests import WriteTxnMarkersResponse
-from messages.transactions import (
-    DropMarkers,
-    Marker,
-    MarkersCancelled,
-    PartitionsMarked,
-    RetryMarkers,
-    SendMarkers,
-)
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelManager")
 
 
-class MarkerSenderActor(RequestSender[Marker]):
+class MarkerSenderActor(RequestSender[transactions.Marker]):
     """This actor sends transaction markers, which end transactions, to one broker, one request at a time."""
 
     CLIENT = "txn-marker-sender"
 
-    def receiveMsg_SendMarkers(self, message: SendMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_SendMarkers(self, message: transactions.SendMarkers, sender: ActorAddress) -> None:
         """Queue markers."""
         self._queue += message.markers
         self.send_next()
 
-    def receiveMsg_DropMarkers(self, message: DropMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_DropMarkers(self, message: transactions.DropMarkers, sender: ActorAddress) -> None:
         """Drop the queued markers of transactional ids that this broker does not coordinate any more."""
         self._queue = deque(each for each in self._queue if each.state_partition != message.state_partition)
 
@@ -52,23 +44,23 @@ class MarkerSenderActor(RequestSender[Marker]):
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 
-    def responded(self, entries: list[Marker], response: Message) -> None:
+    def responded(self, entries: list[transactions.Marker], response: Message) -> None:
         """Evaluate the result of each marker."""
         if isinstance(response, WriteTxnMarkersResponse):
             again = [each for outcome in outcomes(entries, response) for each in self._carry_out(outcome)]
             if again:
-                self.send(self._parent, RetryMarkers(tuple(again)))
+                self.send(self._parent, transactions.RetryMarkers(tuple(again)))
 
-    def failed(self, entries: list[Marker], sent: int, reason: str) -> None:
+    def failed(self, entries: list[transactions.Marker], sent: int, reason: str) -> None:
         """Give the markers back, so that they are sent again (rule 1)."""
         probe("markers get no response")
         log.warning(
             "[Transaction Marker Channel Manager %d]: Sending %d transaction markers to broker %d failed: %s",
             *(self._start.node_id, sent, self._start.broker, reason),
         )
-        self.send(self._parent, RetryMarkers(tuple(entries)))
+        self.send(self._parent, transactions.RetryMarkers(tuple(entries)))
 
-    def _carry_out(self, outcome: Outcome) -> list[Marker]:
+    def _carry_out(self, outcome: Outcome) -> list[transactions.Marker]:
         """Send the result of a marker to the marker's owner, a TransactionsActor.
 
         Return a list with the marker for the partitions to try again, or an empty list.
@@ -82,9 +74,9 @@ class MarkerSenderActor(RequestSender[Marker]):
                 *(start.node_id, start.broker, marker.transactional_id, *partition, name_of(code)),
             )
         if outcome.done:
-            self.send(marker.owner, PartitionsMarked(*who, outcome.done))
-        if outcome.cancelled != NONE:
+            self.send(marker.owner, transactions.PartitionsMarked(*who, outcome.done))
+        if outcome.cancelled != errors.NONE:
             probe("markers are cancelled")
-            self.send(marker.owner, MarkersCancelled(*who, outcome.cancelled))
+            self.send(marker.owner, transactions.MarkersCancelled(*who, outcome.cancelled))
             return []
         return [marker._replace(partitions=outcome.again)] if outcome.again else []

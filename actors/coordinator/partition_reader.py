@@ -16,9 +16,9 @@ from thespian.actors import ActorAddress
 
 from actors.core.coordinator.loading import Row
 from actors.runtime import Dispatcher
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
-from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR
 from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
 
 log = logging.getLogger("kafka.coordinator")
@@ -58,7 +58,7 @@ class PartitionReader(Dispatcher):
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
         """Start at the log start offset."""
-        if message.result.error_code != NONE:
+        if message.result.error_code != errors.NONE:
             self.reading_ended(message.result.error_code)
             return
         self._next_offset = message.result.offset
@@ -72,7 +72,7 @@ class PartitionReader(Dispatcher):
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
         """Pass the records to `take_rows`, and read on until the end of the partition."""
         result = message.result
-        if result.error_code != NONE:
+        if result.error_code != errors.NONE:
             self.reading_ended(result.error_code)
             return
         if result.body.size:
@@ -82,8 +82,8 @@ class PartitionReader(Dispatcher):
             self.unreadable += len(unreadable)
             self.take_rows(rows)
         if self._next_offset >= message.state.end:
-            self.reading_ended(NONE)
+            self.reading_ended(errors.NONE)
         elif result.body.size:
             self._read_on()
         else:
-            self.reading_ended(UNKNOWN_SERVER_ERROR)
+            self.reading_ended(errors.UNKNOWN_SERVER_ERROR)

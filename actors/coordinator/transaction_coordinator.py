@@ -32,21 +32,12 @@ from actors.core.transaction.decisions import init_verdict, is_half_pair, is_val
 from actors.core.transaction.transactions import unknown_states
 from actors.core.transaction.verifications import VERSION as VERIFYING_VERSION
 from actors.runtime import Dispatcher
+from messages import errors, transaction_requests
 from messages.apis import API_BY_REQUEST
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest
-from messages.error_codes import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    INVALID_REQUEST,
-    NONE,
-    NOT_COORDINATOR,
-    OPERATION_NOT_ATTEMPTED,
-    TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
@@ -54,21 +45,6 @@ from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.placement import slot
 from messages.probes import probe
-from messages.transaction_requests import (
-    AddedPartition,
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTransaction,
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    EndTxnRequest,
-    ListedTransaction,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-)
 from messages.transactions import (
     AddToTransaction,
     DescribeTransaction,
@@ -175,24 +151,24 @@ class TransactionCoordinatorActor(Dispatcher):
         match message.request.request:
             case InitProducerIdRequest() as request:
                 self._initialize(message, request)
-            case AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
+            case transaction_requests.AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
                 self._verify(message, request)
-            case AddPartitionsToTxnRequest() as request:
+            case transaction_requests.AddPartitionsToTxnRequest() as request:
                 self._numbers += 1
                 self._asked[self._numbers] = message
                 self.send(self._start.metadata_cache, CheckPartitionsExist(self._numbers, request.partitions))
-            case AddOffsetsToTxnRequest():
+            case transaction_requests.AddOffsetsToTxnRequest():
                 self._add_offsets(message)
-            case EndTxnRequest() as request:
+            case transaction_requests.EndTxnRequest() as request:
                 self._route(message, request.transactional_id, message)
-            case DescribeTransactionsRequest() as request:
+            case transaction_requests.DescribeTransactionsRequest() as request:
                 self._describe(message, request)
-            case ListTransactionsRequest() as request:
+            case transaction_requests.ListTransactionsRequest() as request:
                 self._list(message, request)
 
     def _initialize(self, forwarded: Forwarded, request: InitProducerIdRequest) -> None:
         if is_half_pair(request):
-            self._refuse(forwarded, INVALID_REQUEST)
+            self._refuse(forwarded, errors.INVALID_REQUEST)
         elif request.transactional_id is None:
             self.send(self._start.producer_ids, forwarded)
         elif code := init_verdict(request, self._settings.transaction_max_timeout_ms):
@@ -203,19 +179,24 @@ class TransactionCoordinatorActor(Dispatcher):
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Continue an AddPartitionsToTxn after the metadata cache has returned which partitions exist (rule 2)."""
         forwarded = self._asked.pop(message.request)
-        request: AddPartitionsToTxnRequest = forwarded.request.request
+        request: transaction_requests.AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
-            TOPIC_AUTHORIZATION_FAILED
+            errors.TOPIC_AUTHORIZATION_FAILED
             if each.topic in INTERNAL_TOPICS
-            else NONE
+            else errors.NONE
             if known
-            else UNKNOWN_TOPIC_OR_PARTITION
+            else errors.UNKNOWN_TOPIC_OR_PARTITION
             for each, known in zip(message.partitions, message.known, strict=True)
         ]
         if any(codes):
             added = zip(request.partitions, codes, strict=True)
-            results = tuple([AddedPartition(each, code or OPERATION_NOT_ATTEMPTED) for each, code in added])
-            self.send(*forwarded.reply(AddPartitionsToTxnResponse(results)))
+            results = tuple(
+                [
+                    transaction_requests.AddedPartition(each, code or errors.OPERATION_NOT_ATTEMPTED)
+                    for each, code in added
+                ]
+            )
+            self.send(*forwarded.reply(transaction_requests.AddPartitionsToTxnResponse(results)))
         else:
             self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, request.partitions))
 
@@ -224,14 +205,14 @@ class TransactionCoordinatorActor(Dispatcher):
             self._awaiting_count.append(forwarded)
             self._count(GROUP_METADATA)
             return
-        request: AddOffsetsToTxnRequest = forwarded.request.request
+        request: transaction_requests.AddOffsetsToTxnRequest = forwarded.request.request
         partition = TopicPartition(GROUP_METADATA, slot(request.group_id) % self._groups_count)
         self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, (partition,)))
 
     def _route(self, forwarded: Forwarded, transactional_id: str, mail: Message) -> None:
         """Send a request to the partition of its id (rule 1)."""
         code = self._verdict(transactional_id)
-        if code != NONE:
+        if code != errors.NONE:
             self._refuse(forwarded, code)
         else:
             self.send(self._hosted[self._places.partition_of(transactional_id)].actor, mail)
@@ -239,13 +220,13 @@ class TransactionCoordinatorActor(Dispatcher):
     def _verdict(self, transactional_id: str) -> int:
         """Return NONE if this broker coordinates the id, else the error code."""
         if not is_valid_id(transactional_id):
-            return INVALID_REQUEST
+            return errors.INVALID_REQUEST
         if not self._places.count:
             self._count(TRANSACTION_STATE)
         partition = self._places.partition_of(transactional_id)
         if partition in self._places.loading:
-            return COORDINATOR_LOAD_IN_PROGRESS
-        return NONE if partition in self._places.serving else NOT_COORDINATOR
+            return errors.COORDINATOR_LOAD_IN_PROGRESS
+        return errors.NONE if partition in self._places.serving else errors.NOT_COORDINATOR
 
     def _refuse(self, forwarded: Forwarded, code: int) -> None:
         request = forwarded.request.request
@@ -253,24 +234,24 @@ class TransactionCoordinatorActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
-    def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
+    def _describe(self, forwarded: Forwarded, request: transaction_requests.DescribeTransactionsRequest) -> None:
         """Send a request for each id to the id's partition (rule 4)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactional_ids), 0)
         for place, name in enumerate(request.transactional_ids):
             code = self._verdict(name)
-            if code != NONE:
-                gathering.results[place] = DescribedTransaction(code, name)
+            if code != errors.NONE:
+                gathering.results[place] = transaction_requests.DescribedTransaction(code, name)
             else:
                 actor = self._hosted[self._places.partition_of(name)].actor
                 self._ask(gathering, place, actor, DescribeTransaction(name))
         self._answer_gathered(gathering)
 
-    def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
+    def _verify(self, forwarded: Forwarded, request: transaction_requests.AddPartitionsToTxnRequest) -> None:
         """Split a broker's request by transactional id, and send each part to the id's partition (rules 4, 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
-            code = self._verdict(each.transactional_id) if each.verify_only else INVALID_REQUEST
-            if code != NONE:
+            code = self._verdict(each.transactional_id) if each.verify_only else errors.INVALID_REQUEST
+            if code != errors.NONE:
                 gathering.results[place] = PartitionsVerified((code,) * len(each.partitions))
             else:
                 actor = self._hosted[self._places.partition_of(each.transactional_id)].actor
@@ -278,10 +259,12 @@ class TransactionCoordinatorActor(Dispatcher):
                 self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions))
         self._answer_gathered(gathering)
 
-    def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
+    def _list(self, forwarded: Forwarded, request: transaction_requests.ListTransactionsRequest) -> None:
         """Send a request to each partition (rule 4)."""
         if self._places.loading:
-            self.send(*forwarded.reply(ListTransactionsResponse(COORDINATOR_LOAD_IN_PROGRESS)))
+            self.send(
+                *forwarded.reply(transaction_requests.ListTransactionsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS))
+            )
             return
         places = sorted(self._places.serving)
         gathering = _SplitRequest(forwarded, [None] * len(places), 0)
@@ -312,23 +295,31 @@ class TransactionCoordinatorActor(Dispatcher):
             return
         forwarded, results = gathering.forwarded, gathering.results
         match forwarded.request.request:
-            case DescribeTransactionsRequest(transactional_ids=names):
+            case transaction_requests.DescribeTransactionsRequest(transactional_ids=names):
                 described = [
                     result
-                    if isinstance(result, DescribedTransaction)
-                    else DescribedTransaction(UNKNOWN_SERVER_ERROR, name)
+                    if isinstance(result, transaction_requests.DescribedTransaction)
+                    else transaction_requests.DescribedTransaction(errors.UNKNOWN_SERVER_ERROR, name)
                     for name, result in zip(names, results, strict=True)
                 ]
-                self.send(*forwarded.reply(DescribeTransactionsResponse(tuple(described))))
-            case AddPartitionsToTxnRequest(transactions=transactions):
+                self.send(*forwarded.reply(transaction_requests.DescribeTransactionsResponse(tuple(described))))
+            case transaction_requests.AddPartitionsToTxnRequest(transactions=transactions):
                 verified = [_verified(*each) for each in zip(transactions, results, strict=True)]
-                self.send(*forwarded.reply(AddPartitionsToTxnResponse(transactions=tuple(verified))))
-            case ListTransactionsRequest(state_filters=states):
-                listed: list[ListedTransaction] = []
+                self.send(
+                    *forwarded.reply(transaction_requests.AddPartitionsToTxnResponse(transactions=tuple(verified)))
+                )
+            case transaction_requests.ListTransactionsRequest(state_filters=states):
+                listed: list[transaction_requests.ListedTransaction] = []
                 for result in results:
                     if isinstance(result, PartitionTransactions):
                         listed += result.transactions
-                self.send(*forwarded.reply(ListTransactionsResponse(NONE, unknown_states(states), tuple(listed))))
+                self.send(
+                    *forwarded.reply(
+                        transaction_requests.ListTransactionsResponse(
+                            errors.NONE, unknown_states(states), tuple(listed)
+                        )
+                    )
+                )
 
     # ---------------------------------------------------------------------------------------------- loading, unloading
 
@@ -369,7 +360,7 @@ class TransactionCoordinatorActor(Dispatcher):
         if hosted is None or hosted.actor != sender:
             return
         self._places.loading.discard(partition)
-        if message.error_code != NONE:
+        if message.error_code != errors.NONE:
             log.error(
                 "[Transaction State Manager %d]: Error loading transactions from %s-%d: %s",
                 *(node_id, TRANSACTION_STATE, partition, name_of(message.error_code)),
@@ -438,9 +429,11 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(self._start.finder, message)
 
 
-def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
+def _verified(
+    asked: transaction_requests.AddPartitionsToTxnTransaction, result: Message | None
+) -> transaction_requests.AddPartitionsToTxnResult:
     """Return the result for one transactional id, taken from the answer of the id's partition."""
-    failed = (UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
+    failed = (errors.UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
-    added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
-    return AddPartitionsToTxnResult(asked.transactional_id, tuple(added))
+    added = [transaction_requests.AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
+    return transaction_requests.AddPartitionsToTxnResult(asked.transactional_id, tuple(added))

@@ -20,23 +20,11 @@ from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
 from actors.coordinator.broker_senders import BrokerSenders
 from actors.coordinator.marker_sender import MarkerSenderActor
+from messages import transactions
 from messages.ask import Answer, Ask
 from messages.cluster import TopicPartition
 from messages.metrics import Gauge, Gauges
 from messages.probes import probe
-from messages.transactions import (
-    CompletionsToRetry,
-    DropMarkers,
-    FindLeaders,
-    LeadersFound,
-    Marker,
-    PartitionLeader,
-    PartitionsMarked,
-    RetryDue,
-    RetryMarkers,
-    SendMarkers,
-    StartTransactionMarkers,
-)
 from messages.zookeeper import Assignments, GetAssignments
 
 RETRY, RETRY_SECONDS = "retry", 0.1
@@ -52,16 +40,16 @@ class TransactionMarkersActor(BrokerSenders):
 
     def __init__(self) -> None:
         super().__init__()
-        self._start: StartTransactionMarkers
-        self._due: list[Marker] = []
+        self._start: transactions.StartTransactionMarkers
+        self._due: list[transactions.Marker] = []
         """Markers whose leaders are not requested yet."""
-        self._asked: dict[int, list[Marker]] = {}
+        self._asked: dict[int, list[transactions.Marker]] = {}
         """Markers whose leaders are requested from the metadata cache, by number of the request."""
-        self._missing: dict[int, list[Marker]] = {}
+        self._missing: dict[int, list[transactions.Marker]] = {}
         """Markers of partitions that the metadata cache lacks, by number of the request to ZooKeeper."""
-        self._unknown: list[Marker] = []
+        self._unknown: list[transactions.Marker] = []
         """Markers without a live leader (rule 2)."""
-        self._again: list[Marker] = []
+        self._again: list[transactions.Marker] = []
         """Markers that were not written."""
         self._waits = False
         self._questions = 0
@@ -70,18 +58,20 @@ class TransactionMarkersActor(BrokerSenders):
         self._to_retry: dict[int, int] = {}
         """Partition of __transaction_state -> number of completions that must be appended again."""
 
-    def receiveMsg_StartTransactionMarkers(self, message: StartTransactionMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_StartTransactionMarkers(
+        self, message: transactions.StartTransactionMarkers, sender: ActorAddress
+    ) -> None:
         """Set the actors that this actor sends requests to, and publish the metrics."""
         self._start = message
         if message.metrics is not None:
             self.send(message.metrics, Gauges(tuple([Gauge(*each) for each in self._gauges.items()])))
 
-    def receiveMsg_SendMarkers(self, message: SendMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_SendMarkers(self, message: transactions.SendMarkers, sender: ActorAddress) -> None:
         """Queue the markers of an ended transaction."""
         self._due += message.markers
         self._find()
 
-    def receiveMsg_RetryMarkers(self, message: RetryMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_RetryMarkers(self, message: transactions.RetryMarkers, sender: ActorAddress) -> None:
         """Queue markers that a broker did not write."""
         self._again += message.markers
         self._wait()
@@ -93,11 +83,11 @@ class TransactionMarkersActor(BrokerSenders):
         self._unknown, self._again = [], []
         self._find()
 
-    def receiveMsg_DropMarkers(self, message: DropMarkers, sender: ActorAddress) -> None:
+    def receiveMsg_DropMarkers(self, message: transactions.DropMarkers, sender: ActorAddress) -> None:
         """Drop the markers of ids that this broker does not coordinate any more (rule 4)."""
         gone = message.state_partition
 
-        def kept(markers: Iterable[Marker]) -> list[Marker]:
+        def kept(markers: Iterable[transactions.Marker]) -> list[transactions.Marker]:
             return [each for each in markers if each.state_partition != gone]
 
         self._due, self._unknown, self._again = kept(self._due), kept(self._unknown), kept(self._again)
@@ -108,7 +98,7 @@ class TransactionMarkersActor(BrokerSenders):
         self._to_retry.pop(gone, None)
         self._publish()
 
-    def receiveMsg_CompletionsToRetry(self, message: CompletionsToRetry, sender: ActorAddress) -> None:
+    def receiveMsg_CompletionsToRetry(self, message: transactions.CompletionsToRetry, sender: ActorAddress) -> None:
         """Store and publish how many completion records of a __transaction_state partition must be appended again."""
         self._to_retry[message.partition] = message.count
         self._publish()
@@ -126,13 +116,13 @@ class TransactionMarkersActor(BrokerSenders):
         markers, self._due = self._due, []
         self._asked[self._questions] = markers
         partitions = tuple(dict.fromkeys([each for marker in markers for each in marker.partitions]))
-        self.send(self._start.metadata_cache, Ask(self._questions, FindLeaders(partitions)))
+        self.send(self._start.metadata_cache, Ask(self._questions, transactions.FindLeaders(partitions)))
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
         """Handle the leaders from the metadata cache, or the topics from ZooKeeper."""
         if message.id in self._asked:
             markers = self._asked.pop(message.id)
-            if isinstance(message.result, LeadersFound):
+            if isinstance(message.result, transactions.LeadersFound):
                 self._dispatch(markers, message.result.leaders)
             else:
                 self._unknown += markers
@@ -146,16 +136,16 @@ class TransactionMarkersActor(BrokerSenders):
         self._wait()
         self._publish()
 
-    def _dispatch(self, markers: list[Marker], leaders: tuple[PartitionLeader, ...]) -> None:
+    def _dispatch(self, markers: list[transactions.Marker], leaders: tuple[transactions.PartitionLeader, ...]) -> None:
         """Divide markers among the senders."""
         asked = dict.fromkeys([each for marker in markers for each in marker.partitions])
         places = dict(zip(asked, leaders, strict=False))
-        by_broker: dict[int, list[Marker]] = {}
-        missing: list[Marker] = []
+        by_broker: dict[int, list[transactions.Marker]] = {}
+        missing: list[transactions.Marker] = []
         for marker in markers:
             groups: dict[int | None, list[TopicPartition]] = {}
             for partition in marker.partitions:
-                place = places.get(partition, PartitionLeader(True, -1, None))
+                place = places.get(partition, transactions.PartitionLeader(True, -1, None))
                 broker = place.leader if place.endpoint is not None else -1
                 groups.setdefault(broker if place.exists else None, []).append(partition)
             for broker_id, partitions in groups.items():
@@ -168,11 +158,11 @@ class TransactionMarkersActor(BrokerSenders):
                     by_broker.setdefault(broker_id, []).append(part)
         endpoints = {place.leader: place.endpoint for place in leaders if place.endpoint is not None}
         for broker_id, its in by_broker.items():
-            self.send(self.sender_to(broker_id, endpoints[broker_id]), SendMarkers(tuple(its)))
+            self.send(self.sender_to(broker_id, endpoints[broker_id]), transactions.SendMarkers(tuple(its)))
         if missing:
             self._ask_zookeeper(missing)
 
-    def _ask_zookeeper(self, markers: list[Marker]) -> None:
+    def _ask_zookeeper(self, markers: list[transactions.Marker]) -> None:
         """Read from ZooKeeper which partitions of these markers are deleted (rule 3)."""
         probe("a marker is due for a partition that the metadata cache lacks")
         self._questions += 1
@@ -180,7 +170,7 @@ class TransactionMarkersActor(BrokerSenders):
         topics = tuple(sorted({each.topic for marker in markers for each in marker.partitions}))
         self.send(self._start.bridge, Ask(self._questions, GetAssignments(topics, watch=False)))
 
-    def _complete_deleted(self, markers: list[Marker], found: Assignments) -> None:
+    def _complete_deleted(self, markers: list[transactions.Marker], found: Assignments) -> None:
         """Send PartitionsMarked for partitions of deleted topics; keep the markers of other partitions for a retry."""
         existing = {topic.topic for topic in found.topics} | set(found.unreadable)
         for marker in markers:
@@ -188,7 +178,7 @@ class TransactionMarkersActor(BrokerSenders):
             gone = tuple([each for each in marker.partitions if each not in known])
             if gone:
                 who = marker.transactional_id, marker.producer_id, marker.producer_epoch
-                self.send(marker.owner, PartitionsMarked(*who, gone))
+                self.send(marker.owner, transactions.PartitionsMarked(*who, gone))
             if known:
                 self._unknown.append(marker._replace(partitions=tuple(known)))
 
@@ -198,7 +188,7 @@ class TransactionMarkersActor(BrokerSenders):
         """Start the retry timer while markers wait (rule 2)."""
         if (self._unknown or self._again) and not self._waits:
             self._waits = True
-            self.set_timer(RETRY, RETRY_SECONDS, RetryDue())
+            self.set_timer(RETRY, RETRY_SECONDS, transactions.RetryDue())
 
     def _publish(self) -> None:
         """Publish the metrics that changed."""

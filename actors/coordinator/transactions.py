@@ -27,34 +27,13 @@ from actors.core.transaction.transaction_loading import TransactionLoading
 from actors.core.transaction.transaction_records import key_value
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
 from actors.runtime import Answerer
+from messages import errors, transactions
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProducePartition
-from messages.error_codes import CORRUPT_MESSAGE, NONE
 from messages.error_names import name_of
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.transaction_requests import EndTxnRequest
-from messages.transactions import (
-    AbortTimedOut,
-    AddToTransaction,
-    CompletionsToRetry,
-    DescribeTransaction,
-    ExpireTransactionalIds,
-    ListPartitionTransactions,
-    Marker,
-    MarkersCancelled,
-    PartitionsMarked,
-    PartitionsVerified,
-    PartitionTransactions,
-    ProducerIdTaken,
-    RetryCompletions,
-    SendMarkers,
-    StartTransactions,
-    TakeProducerId,
-    TransactionsLoaded,
-    UnloadTransactions,
-    VerifyTransaction,
-)
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
@@ -70,14 +49,14 @@ class TransactionsActor(PartitionReader, Answerer):
     def __init__(self) -> None:
         super().__init__()
         self._coordinator: ActorAddress
-        self._start: StartTransactions
+        self._start: transactions.StartTransactions
         self._loading: TransactionLoading | None = None
         self._transactions = TransactionalIds({})
         self._looks_for_timeouts = False
         self._retries = 0
         """The last published number of completions to retry."""
 
-    def receiveMsg_StartTransactions(self, message: StartTransactions, sender: ActorAddress) -> None:
+    def receiveMsg_StartTransactions(self, message: transactions.StartTransactions, sender: ActorAddress) -> None:
         """Start reading the partition (rule 2)."""
         self._coordinator, self._start = sender, message
         self._loading = TransactionLoading(message.partition)
@@ -95,19 +74,23 @@ class TransactionsActor(PartitionReader, Answerer):
                 "[Transaction State Manager %d]: Error loading partition %d of __transaction_state: %s",
                 *(self._start.settings.node_id, self._start.partition, damage),
             )
-            self.reading_ended(CORRUPT_MESSAGE)
+            self.reading_ended(errors.CORRUPT_MESSAGE)
 
     def reading_ended(self, error_code: int) -> None:
         """Report the end of the load, and start the timers if the load succeeded."""
         loading, self._loading = self._loading, None
         if loading is None:
             return
-        ids = loading.ids if error_code == NONE else {}
-        self.send(self._coordinator, TransactionsLoaded(loading.partition, error_code, len(ids), self.unreadable))
-        if error_code == NONE:
+        ids = loading.ids if error_code == errors.NONE else {}
+        self.send(
+            self._coordinator, transactions.TransactionsLoaded(loading.partition, error_code, len(ids), self.unreadable)
+        )
+        if error_code == errors.NONE:
             self._transactions = TransactionalIds(ids, self._start.settings.request_timeout_ms)
             self._transactions.begin(self._wall_ms())
-            self.set_timer(EXPIRY, self._start.settings.expiry_interval_ms / 1000, ExpireTransactionalIds())
+            self.set_timer(
+                EXPIRY, self._start.settings.expiry_interval_ms / 1000, transactions.ExpireTransactionalIds()
+            )
             self._carry_out()
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -121,12 +104,12 @@ class TransactionsActor(PartitionReader, Answerer):
                 self._transactions.end(message, self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_AddToTransaction(self, message: AddToTransaction, sender: ActorAddress) -> None:
+    def receiveMsg_AddToTransaction(self, message: transactions.AddToTransaction, sender: ActorAddress) -> None:
         """Add a client's partitions to its transaction."""
         self._transactions.add(message.forwarded, message.partitions, self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_ProducerIdTaken(self, message: ProducerIdTaken, sender: ActorAddress) -> None:
+    def receiveMsg_ProducerIdTaken(self, message: transactions.ProducerIdTaken, sender: ActorAddress) -> None:
         """Continue a request with its new producer id."""
         self._transactions.producer_id_received(message, self._wall_ms())
         self._carry_out()
@@ -134,12 +117,12 @@ class TransactionsActor(PartitionReader, Answerer):
     def answer(self, question: Message) -> Message:
         """Answer a request that the coordinator makes on behalf of an admin client or a partition's leader."""
         match question:
-            case VerifyTransaction():
-                return PartitionsVerified(self._transactions.verify(question))
-            case DescribeTransaction(transactional_id):
+            case transactions.VerifyTransaction():
+                return transactions.PartitionsVerified(self._transactions.verify(question))
+            case transactions.DescribeTransaction(transactional_id):
                 return self._transactions.describe(transactional_id)
-            case ListPartitionTransactions():
-                return PartitionTransactions(self._transactions.listed(question, self._wall_ms()))
+            case transactions.ListPartitionTransactions():
+                return transactions.PartitionTransactions(self._transactions.listed(question, self._wall_ms()))
         raise TypeError(f"TransactionsActor has no handler for {type(question).__name__}")
 
     # ------------------------------------------------------------------------------------------------ what comes later
@@ -151,13 +134,13 @@ class TransactionsActor(PartitionReader, Answerer):
             self._transactions.stored(request, result.error_code, now)
         self._carry_out()
 
-    def receiveMsg_PartitionsMarked(self, message: PartitionsMarked, sender: ActorAddress) -> None:
+    def receiveMsg_PartitionsMarked(self, message: transactions.PartitionsMarked, sender: ActorAddress) -> None:
         """Record that partitions have their markers."""
         producer = message.producer_id, message.producer_epoch
         self._transactions.marked(message.transactional_id, producer, message.partitions, self._wall_ms())
         self._carry_out()
 
-    def receiveMsg_MarkersCancelled(self, message: MarkersCancelled, sender: ActorAddress) -> None:
+    def receiveMsg_MarkersCancelled(self, message: transactions.MarkersCancelled, sender: ActorAddress) -> None:
         """Write to the node's log that a partition has a newer coordinator epoch.
 
         Keep the state of the transactional id unchanged: its new coordinator ends the transaction.
@@ -173,18 +156,18 @@ class TransactionsActor(PartitionReader, Answerer):
         """Handle an expired timer (rule 3)."""
         now = self._wall_ms()
         match message.payload:
-            case AbortTimedOut():
+            case transactions.AbortTimedOut():
                 self._looks_for_timeouts = False
                 self._transactions.abort_timed_out(now)
-            case ExpireTransactionalIds():
+            case transactions.ExpireTransactionalIds():
                 settings = self._start.settings
                 self._transactions.expire(now, settings.id_expiration_ms)
-                self.set_timer(EXPIRY, settings.expiry_interval_ms / 1000, ExpireTransactionalIds())
-            case RetryCompletions():
+                self.set_timer(EXPIRY, settings.expiry_interval_ms / 1000, transactions.ExpireTransactionalIds())
+            case transactions.RetryCompletions():
                 self._transactions.retry(now)
         self._carry_out()
 
-    def receiveMsg_UnloadTransactions(self, message: UnloadTransactions, sender: ActorAddress) -> None:
+    def receiveMsg_UnloadTransactions(self, message: transactions.UnloadTransactions, sender: ActorAddress) -> None:
         """Fail pending requests, because another broker coordinates the ids."""
         self._transactions.unload()
         self._carry_out()
@@ -200,9 +183,9 @@ class TransactionsActor(PartitionReader, Answerer):
                 case Append():
                     self._append(step)
                 case Mark(transaction):
-                    self.send(self._start.markers, SendMarkers((self._marker(transaction),)))
+                    self.send(self._start.markers, transactions.SendMarkers((self._marker(transaction),)))
                 case TakeId(number):
-                    self.send(self._start.producer_ids, TakeProducerId(number))
+                    self.send(self._start.producer_ids, transactions.TakeProducerId(number))
         self._arm()
 
     def _append(self, step: Append) -> None:
@@ -213,8 +196,8 @@ class TransactionsActor(PartitionReader, Answerer):
         )
         self.send(self._start.log, AppendBatches((batch,)))
 
-    def _marker(self, txn: Transaction) -> Marker:
-        return Marker(
+    def _marker(self, txn: Transaction) -> transactions.Marker:
+        return transactions.Marker(
             *(txn.transactional_id, txn.producer_id, txn.producer_epoch, self._start.coordinator_epoch),
             *(txn.is_commit, txn.partitions, self._start.partition, self.myAddress),
         )
@@ -223,13 +206,13 @@ class TransactionsActor(PartitionReader, Answerer):
         """Start the timers that are needed (rule 3)."""
         if self._transactions.has_open and not self._looks_for_timeouts:
             self._looks_for_timeouts = True
-            self.set_timer(ABORT, self._start.settings.abort_interval_ms / 1000, AbortTimedOut())
+            self.set_timer(ABORT, self._start.settings.abort_interval_ms / 1000, transactions.AbortTimedOut())
         retries = self._transactions.to_retry
         if retries != self._retries:
             self._retries = retries
-            self.send(self._start.markers, CompletionsToRetry(self._start.partition, retries))
+            self.send(self._start.markers, transactions.CompletionsToRetry(self._start.partition, retries))
             if retries:
-                self.set_timer(RETRY, RETRY_SECONDS, RetryCompletions())
+                self.set_timer(RETRY, RETRY_SECONDS, transactions.RetryCompletions())
 
     def _wall_ms(self) -> int:
         return int(self.port("time").wall_ms())

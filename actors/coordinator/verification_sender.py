@@ -17,8 +17,8 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.request_sender import RequestSender
 from actors.core.transaction.verifications import error_codes, request_of, supports_verification, take
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import NETWORK_EXCEPTION, NONE, UNKNOWN_SERVER_ERROR
 from messages.metrics import Count, Counts, Sample, Samples
 from messages.probes import probe
 from messages.requests import ApiVersionsRequest, ApiVersionsResponse
@@ -58,16 +58,16 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
             self._verifies = supports_verification(response)
             if not self._verifies:
                 probe("a transaction coordinator cannot verify")
-                self._answer(self._queue, {}, NONE)
+                self._answer(self._queue, {}, errors.NONE)
                 self._queue.clear()
         elif isinstance(response, AddPartitionsToTxnResponse):
-            self._answer(entries, error_codes(response), response.error_code or UNKNOWN_SERVER_ERROR)
+            self._answer(entries, error_codes(response), response.error_code or errors.UNKNOWN_SERVER_ERROR)
 
     def failed(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
         """Send NETWORK_EXCEPTION to the partitions' actors (rule 2)."""
         probe("a verification gets no response")
         self._verifies = False
-        self._answer(entries, {}, NETWORK_EXCEPTION)
+        self._answer(entries, {}, errors.NETWORK_EXCEPTION)
 
     def _answer(
         self,
@@ -78,7 +78,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         failures = 0
         for each in entries:
             code = codes.get((each.transactional_id, each.partition), otherwise)
-            failures += code != NONE
+            failures += code != errors.NONE
             self.send(each.asker, TransactionVerified(each.number, each.producer_id, code))
         metrics = self._start.metrics
         if metrics is not None and entries:

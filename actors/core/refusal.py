@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from messages.error_codes import INVALID_REQUEST
+from messages import errors
 
 
 class Refused(ValueError):
     """The base class of exceptions for requests that violate a rule of Kafka."""
 
-    code = INVALID_REQUEST
+    code = errors.INVALID_REQUEST
 
     def __init__(self, text: str, code: int | None = None) -> None:
         super().__init__(text)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
+from actors.explain import partition_situations
 from actors.explain.causes import (
     BrokerGone,
     broker_gone,
@@ -21,15 +22,6 @@ from actors.explain.histories import (
     is_registered,
     pending_deletion,
     state_history,
-)
-from actors.explain.partition_situations import (
-    MOST_CANDIDATES,
-    NEVER_LED,
-    OF_PARTITIONS,
-    in_any,
-    is_deleted,
-    most_troubled,
-    out_of_sync,
 )
 from actors.explain.situation import Remedy, Seen, Situation, quiet
 from messages.cluster import TopicPartition
@@ -69,8 +61,8 @@ def _lags(facts: TraceFacts, broker: int) -> Seen | None:
     if not is_registered(facts, broker):
         return None
     lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
-    for partition in islice(lagged, MOST_CANDIDATES):
-        seen = out_of_sync(facts, partition)
+    for partition in islice(lagged, partition_situations.MOST_CANDIDATES):
+        seen = partition_situations.out_of_sync(facts, partition)
         if seen is not None and seen.values["broker"] == broker:
             return seen._replace(values={**seen.values, "partition": partition})
     return None
@@ -157,17 +149,17 @@ def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
     created = {
         topic: created_after(facts, topic)
         for topic in topics
-        if not pending_deletion(facts, topic) and not is_deleted(facts, topic)
+        if not pending_deletion(facts, topic) and not partition_situations.is_deleted(facts, topic)
     }
 
     def exists(partition: TopicPartition) -> bool:
         states = facts.states.get(partition)
         return partition.topic in created and (states is None or states[-1].place > created[partition.topic])
 
-    yield from most_troubled(facts, filter(exists, changed))
+    yield from partition_situations.most_troubled(facts, filter(exists, changed))
 
 
-_any_partition = partial(in_any, _troubled)
+_any_partition = partial(partition_situations.in_any, _troubled)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
@@ -218,11 +210,11 @@ CONTROLLER = (
 )
 
 CLUSTER = (
-    _any_partition(OF_PARTITIONS[0]),
-    _any_partition(NEVER_LED),
-    _any_partition(OF_PARTITIONS[1]),
+    _any_partition(partition_situations.OF_PARTITIONS[0]),
+    _any_partition(partition_situations.NEVER_LED),
+    _any_partition(partition_situations.OF_PARTITIONS[1]),
     BROKER_IS_GONE._replace(find=_any_broker),
-    *map(_any_partition, OF_PARTITIONS[2:8]),
+    *map(_any_partition, partition_situations.OF_PARTITIONS[2:8]),
     CONTROLLER_CHANGED,
     Situation(quiet, "all brokers are alive, and no partition lacks a leader or a replica"),
 )

@@ -12,60 +12,12 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
+from actors.explain import histories
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import (
-    assignment_of,
-    end_of_record,
-    is_of_last_run,
-    is_registered,
-    registered_run,
-    state_history,
-    target_of,
-)
+from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition, partition_named
-from messages.error_codes import (
-    COORDINATOR_NOT_AVAILABLE,
-    FENCED_LEADER_EPOCH,
-    ILLEGAL_GENERATION,
-    INVALID_PRODUCER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
-    PRODUCER_FENCED,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-)
 from messages.events import NOT_ELECTED, READ_STATE
-from messages.facts.declarations import (
-    BrokersRead,
-    ControllerElected,
-    ControllerEvent,
-    ControllerResigned,
-    ErrorAnswered,
-    FollowerLagged,
-    GroupHosted,
-    GroupStateChanged,
-    LogDirectoryFailed,
-    LogTruncated,
-    NodeFailure,
-    NodeFaultChange,
-    NodeRun,
-    RecordingGap,
-    ReplicasAssigned,
-    ReplicationThrottled,
-    SessionChanged,
-    StateChangeRefused,
-    StateWrite,
-    StopRequested,
-    TopicDeletionStep,
-    TracePosition,
-    TransactionDecision,
-    TransactionRequest,
-)
+from messages.facts import declarations
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -83,21 +35,21 @@ class BrokerGone(NamedTuple):
     recorded delivery to `noticed`; otherwise 0.
     """
 
-    place: TracePosition
+    place: declarations.TracePosition
     broker: int
     by: int
-    event: ControllerEvent | None
-    noticed: TracePosition
+    event: declarations.ControllerEvent | None
+    noticed: declarations.TracePosition
     late: float = 0.0
 
 
 class BrokerCame(NamedTuple):
     """A controller noticed that a broker has registered in ZooKeeper."""
 
-    place: TracePosition
+    place: declarations.TracePosition
     broker: int
     by: int
-    event: ControllerEvent | None
+    event: declarations.ControllerEvent | None
 
 
 class DeletionBlocked(NamedTuple):
@@ -106,7 +58,7 @@ class DeletionBlocked(NamedTuple):
     `code` is the error code of its response; 0 if the broker is not alive.
     """
 
-    place: TracePosition
+    place: declarations.TracePosition
     partition: TopicPartition
     broker: int
     code: int
@@ -115,7 +67,7 @@ class DeletionBlocked(NamedTuple):
 class ReassignmentWaits(NamedTuple):
     """A reassignment waits for a broker that is not in the ISR."""
 
-    place: TracePosition
+    place: declarations.TracePosition
     partition: TopicPartition
     broker: int
     isr: tuple[int, ...]
@@ -141,7 +93,7 @@ def cause_of(facts: TraceFacts, fact: Fact) -> Fact | None:
     return None if find is None else find(facts, fact)
 
 
-def last_before(found: Iterable[_F], place: TracePosition, run: str | None = None) -> _F | None:
+def last_before(found: Iterable[_F], place: declarations.TracePosition, run: str | None = None) -> _F | None:
     """Return the last of these facts (sorted by time) up to a position; None if there is none.
 
     Args:
@@ -149,7 +101,7 @@ def last_before(found: Iterable[_F], place: TracePosition, run: str | None = Non
     """
     last = None
     for each in found:
-        at: TracePosition = each.place  # type: ignore[attr-defined]
+        at: declarations.TracePosition = each.place  # type: ignore[attr-defined]
         if at > place:
             break
         if run in (None, at.run):
@@ -160,13 +112,13 @@ def last_before(found: Iterable[_F], place: TracePosition, run: str | None = Non
 # --------------------------------------------------------------------------------------------------- how a broker went
 
 
-def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerGone | None:
+def broker_gone(facts: TraceFacts, broker: int, until: declarations.TracePosition) -> BrokerGone | None:
     """Return the observation that a broker is gone, if the controllers still saw it as gone at this position.
 
     Returns:
         None if controllers saw the broker as alive at the position, or had never seen it.
     """
-    since: BrokersRead | None = None
+    since: declarations.BrokersRead | None = None
     for seen in facts.seen:
         if seen.place > until:
             break
@@ -179,20 +131,22 @@ def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> BrokerG
     noticed = since.event.place if since.event is not None else since.place
     gone = BrokerGone(since.place, broker, since.by, since.event, noticed)
     end = _end_of_broker(facts, gone)
-    if isinstance(end, NodeRun) and end.ending == KILLED:
+    if isinstance(end, declarations.NodeRun) and end.ending == KILLED:
         return gone._replace(late=max(noticed.at - end.place.at, 0.0))
     return gone
 
 
 def gone_at_end(facts: TraceFacts, broker: int) -> BrokerGone | None:
     """Return the observation that a broker is gone, if it is not registered at the end of the recording."""
-    return None if is_registered(facts, broker) else broker_gone(facts, broker, end_of_record(facts))
+    return (
+        None if histories.is_registered(facts, broker) else broker_gone(facts, broker, histories.end_of_record(facts))
+    )
 
 
 def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
     """Return why the broker disappeared: it failed, it was killed or stopped, or its session ended while it ran."""
     noticed = gone.noticed
-    node_run = registered_run(facts, gone.broker, noticed)
+    node_run = histories.registered_run(facts, gone.broker, noticed)
     if node_run is None:
         return None
     run = node_run.place.run
@@ -208,16 +162,18 @@ def _end_of_broker(facts: TraceFacts, gone: BrokerGone) -> Fact | None:
     near = [each for each in expired if each.place.at > noticed.at - AT_ONCE]
     if near:
         return near[0]
-    return RecordingGap(node_run.place, noticed.at - node_run.place.at)
+    return declarations.RecordingGap(node_run.place, noticed.at - node_run.place.at)
 
 
-def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> RecordingGap | None:
+def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> declarations.RecordingGap | None:
     """Return the last gap in the node's recording that overlaps the interval from `begin` to `end`."""
     found = [each for each in facts.gaps if each.place.node == node and each.place.at >= begin and each.began <= end]
     return found[-1] if found else None
 
 
-def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float) -> NodeFaultChange | None:
+def _injected(
+    facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float
+) -> declarations.NodeFaultChange | None:
     """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
 
     Of the node's runs that began before `end`, only the last is considered, because the removal of a fault is not
@@ -225,7 +181,7 @@ def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, 
     """
     node_runs = [node_run for node_run in facts.node_runs if node_run.place.node == node and node_run.began <= end]
     run = max(node_runs, key=lambda node_run: node_run.began).place.run if node_runs else ""
-    active: dict[str, NodeFaultChange] = {}
+    active: dict[str, declarations.NodeFaultChange] = {}
     for each in facts.node_faults:
         if each.place.run != run or each.fault not in kinds or each.place.at > end:
             continue
@@ -236,20 +192,20 @@ def _injected(facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, 
     return max(active.values(), key=lambda each: each.place, default=None)
 
 
-def _stop_of_run(facts: TraceFacts, node_run: NodeRun) -> StopRequested | None:
+def _stop_of_run(facts: TraceFacts, node_run: declarations.NodeRun) -> declarations.StopRequested | None:
     return last_before(facts.stops, node_run.place, node_run.place.run) if node_run.ending == STOPPED else None
 
 
-def _of_failure(facts: TraceFacts, failure: NodeFailure) -> Fact | None:
+def _of_failure(facts: TraceFacts, failure: declarations.NodeFailure) -> Fact | None:
     run = failure.place.run
     return last_before(facts.failed_disks, failure.place, run) or last_before(facts.taken_ids, failure.place, run)
 
 
-def _of_disk(facts: TraceFacts, failed: LogDirectoryFailed) -> NodeFaultChange | None:
+def _of_disk(facts: TraceFacts, failed: declarations.LogDirectoryFailed) -> declarations.NodeFaultChange | None:
     return _injected(facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at)
 
 
-def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
+def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact | None:
     """Return why a session expired.
 
     The possible causes: the node did not run, a test expired the session, or the node had no connection to ZooKeeper.
@@ -269,7 +225,7 @@ def _of_session(facts: TraceFacts, changed: SessionChanged) -> Fact | None:
     return injected or suspended
 
 
-def _noticed_before(facts: TraceFacts, broker: int, place: TracePosition) -> bool:
+def _noticed_before(facts: TraceFacts, broker: int, place: declarations.TracePosition) -> bool:
     """Return whether a controller noticed the end of the broker's session before the broker lost its connection."""
     noticed = [
         after.event.place.at
@@ -279,24 +235,24 @@ def _noticed_before(facts: TraceFacts, broker: int, place: TracePosition) -> boo
     return bool(noticed) and min(noticed, key=lambda at: abs(at - place.at)) <= place.at
 
 
-def _of_gap(facts: TraceFacts, gap: RecordingGap) -> NodeFaultChange | None:
+def _of_gap(facts: TraceFacts, gap: declarations.RecordingGap) -> declarations.NodeFaultChange | None:
     return _injected(facts, gap.place.node, ("pause",), gap.began - AT_ONCE, gap.began + AT_ONCE)
 
 
 # --------------------------------------------------------------------------------------------------------- partitions
 
 
-def before_of(facts: TraceFacts, state: StateWrite) -> StateWrite | None:
+def before_of(facts: TraceFacts, state: declarations.StateWrite) -> declarations.StateWrite | None:
     """Return the partition's previous state; None if it is not recorded."""
     before = None
-    for each in state_history(facts, state.partition):
+    for each in histories.state_history(facts, state.partition):
         if each.place == state.place and each.version == state.version:
             return before
         before = each
     return None
 
 
-def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
+def _of_state(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
     """Return why a state was written.
 
     The cause is a lagging follower, a broker that disappeared or returned, or the event that the controller handled.
@@ -330,9 +286,9 @@ def _of_state(facts: TraceFacts, state: StateWrite) -> Fact | None:
 _DISK_EVENTS = ("LogDirEventNotification", "LeaderAndIsrResponseReceived")
 
 
-def _registration_of_leader(facts: TraceFacts, state: StateWrite) -> BrokerCame | None:
+def _registration_of_leader(facts: TraceFacts, state: declarations.StateWrite) -> BrokerCame | None:
     """Return the registration by which the new leader became electable."""
-    before: BrokersRead | None = None
+    before: declarations.BrokersRead | None = None
     came = None
     for seen in facts.seen:
         if seen.place > state.place:
@@ -343,7 +299,7 @@ def _registration_of_leader(facts: TraceFacts, state: StateWrite) -> BrokerCame 
     return came
 
 
-def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
+def _of_lag(facts: TraceFacts, lagged: declarations.FollowerLagged) -> Fact | None:
     """Return why a follower was behind: its process ended, was suspended or slow, or could not reach its leader."""
     place, broker, leader = lagged.place, lagged.broker, lagged.leader
     begin = place.at - max(lagged.lag, lagged.caught_up_ago, 0.0) - AT_ONCE
@@ -371,15 +327,15 @@ def _of_lag(facts: TraceFacts, lagged: FollowerLagged) -> Fact | None:
     return failed[0] if failed else None
 
 
-def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
+def _of_truncation(facts: TraceFacts, cut: declarations.LogTruncated) -> declarations.StateWrite | None:
     """Return the election that caused a truncation.
 
     The cause is the partition's last unclean election before the truncation. If no election was unclean, the result is
     the partition's first change of leader. If the leader did not change before the truncation, the result is None.
     """
     changed = None
-    before: StateWrite | None = None
-    for state in state_history(facts, cut.partition):
+    before: declarations.StateWrite | None = None
+    for state in histories.state_history(facts, cut.partition):
         if state.place > cut.place:
             break
         if before is not None and state.leader not in (NO_LEADER, before.leader):
@@ -389,7 +345,7 @@ def _of_truncation(facts: TraceFacts, cut: LogTruncated) -> StateWrite | None:
     return changed
 
 
-def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
+def _of_unclean(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
     """Return why a state was written. For an unclean election, the reason is the loss of the previous leader."""
     before = before_of(facts, state)
     if before is not None and before.leader == NO_LEADER and state.leader not in (NO_LEADER, *before.isr):
@@ -397,27 +353,29 @@ def _of_unclean(facts: TraceFacts, state: StateWrite) -> Fact | None:
     return _of_state(facts, state)
 
 
-def since_without_leader(facts: TraceFacts, state: StateWrite) -> StateWrite:
+def since_without_leader(facts: TraceFacts, state: declarations.StateWrite) -> declarations.StateWrite:
     """Return the first state of the leaderless interval to which `state` belongs."""
     first = state
-    for each in reversed([each for each in state_history(facts, state.partition) if each.place <= state.place]):
+    for each in reversed(
+        [each for each in histories.state_history(facts, state.partition) if each.place <= state.place]
+    ):
         if each.leader != NO_LEADER:
             break
         first = each
     return first
 
 
-def _of_assignment(facts: TraceFacts, assigned: ReplicasAssigned) -> ControllerEvent | None:
+def _of_assignment(facts: TraceFacts, assigned: declarations.ReplicasAssigned) -> declarations.ControllerEvent | None:
     return assigned.event
 
 
 def waits_for(facts: TraceFacts, partition: TopicPartition) -> ReassignmentWaits | None:
     """Return the broker for which a reassignment waits."""
-    assigned, history = assignment_of(facts, partition), state_history(facts, partition)
+    assigned, history = histories.assignment_of(facts, partition), histories.state_history(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return None
     in_sync = history[-1].isr if history else ()
-    missing = [broker for broker in target_of(assigned) if broker not in in_sync]
+    missing = [broker for broker in histories.target_of(assigned) if broker not in in_sync]
     return ReassignmentWaits(assigned.place, partition, missing[0], in_sync) if missing else None
 
 
@@ -426,53 +384,61 @@ def _of_waiting(facts: TraceFacts, waits: ReassignmentWaits) -> Fact | None:
     gone = gone_at_end(facts, waits.broker)
     if gone is not None:
         return gone
-    history = state_history(facts, waits.partition)
+    history = histories.state_history(facts, waits.partition)
     throttle = throttle_of(facts, waits.partition, waits.broker, history[-1].leader if history else NO_LEADER)
     if throttle is not None:
         return throttle
     failed = [each for each in facts.failed_fetches if each.place.node == waits.broker and each.place > waits.place]
-    return failed[0] if failed else assignment_of(facts, waits.partition)
+    return failed[0] if failed else histories.assignment_of(facts, waits.partition)
 
 
 def throttle_of(
     facts: TraceFacts, partition: TopicPartition, follower: int, leader: int
-) -> ReplicationThrottled | None:
+) -> declarations.ReplicationThrottled | None:
     """Return the throttle that limits the replication from the leader to the follower at the end of the recording."""
-    last: dict[tuple[int, str], ReplicationThrottled] = {}
+    last: dict[tuple[int, str], declarations.ReplicationThrottled] = {}
     for each in facts.throttles:
-        if is_of_last_run(facts, each.place):
+        if histories.is_of_last_run(facts, each.place):
             last[each.place.node, each.side] = each
     found = (last.get((follower, "follower")), last.get((leader, "leader")))
     return next((each for each in found if each is not None and each.concerns(partition)), None)
 
 
-def refusal_of(facts: TraceFacts, partition: TopicPartition, since: TracePosition) -> StateChangeRefused | None:
+def refusal_of(
+    facts: TraceFacts, partition: TopicPartition, since: declarations.TracePosition
+) -> declarations.StateChangeRefused | None:
     """Return the controller's last refusal to change the partition's state since a position, or None."""
-    refused = last_before([each for each in facts.refusals if each.partition == partition], end_of_record(facts))
+    refused = last_before(
+        [each for each in facts.refusals if each.partition == partition], histories.end_of_record(facts)
+    )
     return None if refused is None or refused.place < since else refused
 
 
-def _of_refusal(facts: TraceFacts, refused: StateChangeRefused) -> Fact | None:
+def _of_refusal(facts: TraceFacts, refused: declarations.StateChangeRefused) -> Fact | None:
     """Return why a state change was refused: a failed disk of the ISR, or the failed read of the state in this term."""
     if refused.what == READ_STATE:
         return None
     if refused.why.startswith(NOT_ELECTED):
-        history = state_history(facts, refused.partition)
+        history = histories.state_history(facts, refused.partition)
         isr = history[-1].isr if history else ()
-        failed = [each for each in facts.failed_disks if each.place.node in isr and is_of_last_run(facts, each.place)]
+        failed = [
+            each
+            for each in facts.failed_disks
+            if each.place.node in isr and histories.is_of_last_run(facts, each.place)
+        ]
         return last_before(failed, refused.place)
     read = [each for each in facts.refusals if (each.partition, each.what) == (refused.partition, READ_STATE)]
     return last_before(read, refused.place, refused.place.run)
 
 
 def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
-    if blocked.code != NONE:
+    if blocked.code != errors.NONE:
         failed = [each for each in facts.failed_disks if each.place.node == blocked.broker]
         return last_before(failed, blocked.place)
     return gone_at_end(facts, blocked.broker)
 
 
-def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
+def _of_step(facts: TraceFacts, step: declarations.TopicDeletionStep) -> Fact | None:
     """Return the recorded request that led to this step of a topic deletion, or else the controller's event."""
     asked = [each for each in facts.deletions if each.step == "asked" and set(each.topics) & set(step.topics)]
     if step.step != "asked":
@@ -483,13 +449,13 @@ def _of_step(facts: TraceFacts, step: TopicDeletionStep) -> Fact | None:
 # -------------------------------------------------------------------------------------------------------- controllers
 
 
-def _of_election(facts: TraceFacts, elected: ControllerElected) -> ControllerResigned | None:
+def _of_election(facts: TraceFacts, elected: declarations.ControllerElected) -> declarations.ControllerResigned | None:
     """Return the end of the previous controller's term."""
     earlier = [each for each in facts.elected if each.place < elected.place]
     return end_of_term(facts, earlier[-1]) if earlier else None
 
 
-def _of_resignation(facts: TraceFacts, term: ControllerResigned) -> Fact | None:
+def _of_resignation(facts: TraceFacts, term: declarations.ControllerResigned) -> Fact | None:
     """Return why a controller's term ended."""
     run, place = term.place.run, term.place
     node_run = next((each for each in facts.node_runs if each.place.run == run), None)
@@ -507,18 +473,18 @@ def _of_resignation(facts: TraceFacts, term: ControllerResigned) -> Fact | None:
     return term.event
 
 
-def end_of_term(facts: TraceFacts, elected: ControllerElected) -> ControllerResigned | None:
+def end_of_term(facts: TraceFacts, elected: declarations.ControllerElected) -> declarations.ControllerResigned | None:
     """Return the recorded end of this term; None if there is none."""
     for each in facts.terms():
         if each.place.run == elected.place.run and each.place > elected.place:
-            return each if isinstance(each, ControllerResigned) else None
+            return each if isinstance(each, declarations.ControllerResigned) else None
     return None
 
 
 # ------------------------------------------------------------------------------------------------------------- clients
 
 
-def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
+def _of_error(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | None:
     """Return the cause of an error response: an injected fault, or the fact that explains the error code."""
     returned = [
         each
@@ -534,14 +500,14 @@ def _of_error(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
     return None if find is None else find(facts, error)
 
 
-def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.StateWrite | None:
     """Return the state write that made the ISR smaller than min.insync.replicas; None if the ISR is large enough."""
     partition = partition_named(error.subject)
     if partition is None:
         return None
     minimum = minimum_of(facts, partition, error.place)
-    since: StateWrite | None = None
-    for state in state_history(facts, partition):
+    since: declarations.StateWrite | None = None
+    for state in histories.state_history(facts, partition):
         if state.place > error.place:
             break
         small = len(state.isr) < minimum
@@ -549,27 +515,29 @@ def _isr_below_minimum(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | 
     return since
 
 
-def minimum_of(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> int:
+def minimum_of(facts: TraceFacts, partition: TopicPartition, until: declarations.TracePosition) -> int:
     """Return the last recorded min.insync.replicas of a partition; 1 if none is recorded."""
     found = last_before([each for each in facts.minimums if each.partition == partition], until)
     return 1 if found is None else found.replicas
 
 
-def _leader_changed(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+def _leader_changed(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.StateWrite | None:
     partition = partition_named(error.subject)
     return None if partition is None else next(reversed(_leaders(facts, partition, error.place)), None)
 
 
-def _leaders(facts: TraceFacts, partition: TopicPartition, until: TracePosition) -> list[StateWrite]:
+def _leaders(
+    facts: TraceFacts, partition: TopicPartition, until: declarations.TracePosition
+) -> list[declarations.StateWrite]:
     """Return the partition's first state, and each later state with another leader than before, up to `until`."""
-    found: list[StateWrite] = []
-    for state in state_history(facts, partition):
+    found: list[declarations.StateWrite] = []
+    for state in histories.state_history(facts, partition):
         if state.place <= until and (not found or state.leader != found[-1].leader):
             found.append(state)
     return found
 
 
-def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
+def _fenced(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | None:
     """Return the change that raised the producer's epoch above the epoch in the refused request."""
     if error.batch is None:
         return None
@@ -577,14 +545,14 @@ def _fenced(facts: TraceFacts, error: ErrorAnswered) -> Fact | None:
     return raised_epoch(facts, producer, epoch, error.place)
 
 
-def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePosition) -> Fact | None:
+def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: declarations.TracePosition) -> Fact | None:
     """Return the first fact up to `until` that gave this producer id an epoch above `epoch`.
 
     The fact is a TransactionDecision or a successful InitProducerId request.
     """
-    found: list[TransactionDecision | TransactionRequest] = [
+    found: list[declarations.TransactionDecision | declarations.TransactionRequest] = [
         *(each for each in facts.decisions if not each.loaded),
-        *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", NONE)),
+        *(each for each in facts.transaction_requests if (each.api, each.code) == ("InitProducerId", errors.NONE)),
     ]
     newer = [
         each
@@ -594,7 +562,7 @@ def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: TracePo
     return min(newer, key=lambda each: each.place, default=None)
 
 
-def _rebalanced(facts: TraceFacts, error: ErrorAnswered) -> GroupStateChanged | None:
+def _rebalanced(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.GroupStateChanged | None:
     states = [
         each
         for each in facts.group_states
@@ -603,34 +571,34 @@ def _rebalanced(facts: TraceFacts, error: ErrorAnswered) -> GroupStateChanged | 
     return last_before(states, error.place, error.place.run)
 
 
-def _coordinator_moved(facts: TraceFacts, error: ErrorAnswered) -> StateWrite | None:
+def _coordinator_moved(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.StateWrite | None:
     hosted = last_before([each for each in facts.hosted if each.group == error.group], error.place)
     return None if hosted is None else _log_led(facts, hosted.log, error.place)
 
 
-def _disk_of(facts: TraceFacts, error: ErrorAnswered) -> LogDirectoryFailed | None:
+def _disk_of(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.LogDirectoryFailed | None:
     return last_before(facts.failed_disks, error.place, error.place.run)
 
 
-_CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, ErrorAnswered], Fact | None]] = {
-    NOT_ENOUGH_REPLICAS: _isr_below_minimum,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
-    NOT_LEADER_OR_FOLLOWER: _leader_changed,
-    LEADER_NOT_AVAILABLE: _leader_changed,
-    FENCED_LEADER_EPOCH: _leader_changed,
-    KAFKA_STORAGE_ERROR: _disk_of,
-    INVALID_PRODUCER_EPOCH: _fenced,
-    PRODUCER_FENCED: _fenced,
-    ILLEGAL_GENERATION: _rebalanced,
-    UNKNOWN_MEMBER_ID: _rebalanced,
-    REBALANCE_IN_PROGRESS: _rebalanced,
-    NOT_COORDINATOR: _coordinator_moved,
-    COORDINATOR_NOT_AVAILABLE: _coordinator_moved,
+_CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], Fact | None]] = {
+    errors.NOT_ENOUGH_REPLICAS: _isr_below_minimum,
+    errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
+    errors.NOT_LEADER_OR_FOLLOWER: _leader_changed,
+    errors.LEADER_NOT_AVAILABLE: _leader_changed,
+    errors.FENCED_LEADER_EPOCH: _leader_changed,
+    errors.KAFKA_STORAGE_ERROR: _disk_of,
+    errors.INVALID_PRODUCER_EPOCH: _fenced,
+    errors.PRODUCER_FENCED: _fenced,
+    errors.ILLEGAL_GENERATION: _rebalanced,
+    errors.UNKNOWN_MEMBER_ID: _rebalanced,
+    errors.REBALANCE_IN_PROGRESS: _rebalanced,
+    errors.NOT_COORDINATOR: _coordinator_moved,
+    errors.COORDINATOR_NOT_AVAILABLE: _coordinator_moved,
 }
 """Error code -> the function that finds its cause. Other errors are caused by the request itself."""
 
 
-def _of_group_state(facts: TraceFacts, changed: GroupStateChanged) -> Fact | None:
+def _of_group_state(facts: TraceFacts, changed: declarations.GroupStateChanged) -> Fact | None:
     """Return why a group's state changed: a member's action in the same event, or the last load of the group."""
     same = changed.place.run, changed.place.event_id
     actions = [
@@ -643,11 +611,13 @@ def _of_group_state(facts: TraceFacts, changed: GroupStateChanged) -> Fact | Non
     return last_before([each for each in facts.hosted if each.group == changed.group], changed.place)
 
 
-def _of_hosted(facts: TraceFacts, hosted: GroupHosted) -> StateWrite | None:
+def _of_hosted(facts: TraceFacts, hosted: declarations.GroupHosted) -> declarations.StateWrite | None:
     return _log_led(facts, hosted.log, hosted.place)
 
 
-def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> StateWrite | None:
+def _log_led(
+    facts: TraceFacts, log: TopicPartition, until: declarations.TracePosition
+) -> declarations.StateWrite | None:
     """Return the last change of the leader of a coordinator's partition.
 
     The election of the partition's first leader does not count as a change.
@@ -655,7 +625,9 @@ def _log_led(facts: TraceFacts, log: TopicPartition, until: TracePosition) -> St
     return next(reversed(_leaders(facts, log, until)[1:]), None)
 
 
-def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> TransactionRequest | None:
+def _of_decision(
+    facts: TraceFacts, decision: declarations.TransactionDecision
+) -> declarations.TransactionRequest | None:
     """Return the request that ended a transaction; None if a timeout ended it."""
     if decision.loaded or not decision.api:
         return None
@@ -665,34 +637,34 @@ def _of_decision(facts: TraceFacts, decision: TransactionDecision) -> Transactio
     return same[-1] if same else last_before(asked, decision.place)
 
 
-def _of_transaction_request(facts: TraceFacts, request: TransactionRequest) -> Fact | None:
+def _of_transaction_request(facts: TraceFacts, request: declarations.TransactionRequest) -> Fact | None:
     """Return the TransactionDecision or InitProducerId request that fenced a rejected request's producer, or None."""
-    if request.code not in (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED):
+    if request.code not in (errors.INVALID_PRODUCER_EPOCH, errors.PRODUCER_FENCED):
         return None
     return raised_epoch(facts, request.producer_id, request.producer_epoch, request.place)
 
 
 CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     BrokerGone: _end_of_broker,
-    NodeRun: _stop_of_run,
-    NodeFailure: _of_failure,
-    LogDirectoryFailed: _of_disk,
-    SessionChanged: _of_session,
-    RecordingGap: _of_gap,
-    StateWrite: _of_unclean,
-    FollowerLagged: _of_lag,
-    LogTruncated: _of_truncation,
-    ReplicasAssigned: _of_assignment,
+    declarations.NodeRun: _stop_of_run,
+    declarations.NodeFailure: _of_failure,
+    declarations.LogDirectoryFailed: _of_disk,
+    declarations.SessionChanged: _of_session,
+    declarations.RecordingGap: _of_gap,
+    declarations.StateWrite: _of_unclean,
+    declarations.FollowerLagged: _of_lag,
+    declarations.LogTruncated: _of_truncation,
+    declarations.ReplicasAssigned: _of_assignment,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,
-    StateChangeRefused: _of_refusal,
-    TopicDeletionStep: _of_step,
-    ControllerElected: _of_election,
-    ControllerResigned: _of_resignation,
-    ErrorAnswered: _of_error,
-    GroupStateChanged: _of_group_state,
-    GroupHosted: _of_hosted,
-    TransactionDecision: _of_decision,
-    TransactionRequest: _of_transaction_request,
+    declarations.StateChangeRefused: _of_refusal,
+    declarations.TopicDeletionStep: _of_step,
+    declarations.ControllerElected: _of_election,
+    declarations.ControllerResigned: _of_resignation,
+    declarations.ErrorAnswered: _of_error,
+    declarations.GroupStateChanged: _of_group_state,
+    declarations.GroupHosted: _of_hosted,
+    declarations.TransactionDecision: _of_decision,
+    declarations.TransactionRequest: _of_transaction_request,
 }
 """Kind of fact -> the function that finds its cause. Faults, requests and acts of operators have none."""

@@ -18,14 +18,14 @@ from actors.explain.situation import Remedy, Seen, Situation, quiet
 from actors.explain.step_texts import has_joined
 from actors.explain.transaction_history import RETRIED
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.error_names import name_of
+from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     CORRUPT_MESSAGE,
     NONE,
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
-from messages.error_names import name_of
 from messages.facts.declarations import (
     CoordinatorPartitionRead,
     ErrorAnswered,

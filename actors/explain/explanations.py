@@ -11,34 +11,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from actors.explain import histories
 from actors.explain.causes import cause_of, refusal_of
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import (
-    assignment_of,
-    deletions_of,
-    ids,
-    latest_assignments,
-    led_since,
-    pending_deletion,
-    registered_run,
-    replicas_of,
-    since_when,
-    state_history,
-    target_of,
-)
 from actors.explain.step_texts import reason_of, text_of
+from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
-from messages.error_codes import NONE
 from messages.error_names import name_of
-from messages.facts.declarations import (
-    BrokersRead,
-    ControllerElected,
-    ControllerEvent,
-    EventWithoutEffect,
-    LeaderAndIsrSent,
-    StateWrite,
-    TracePosition,
-)
+from messages.facts import declarations
 from messages.trace.endings import KILLED
 
 LAST = 5
@@ -51,7 +31,7 @@ class Sentence(NamedTuple):
     """A sentence of an explanation, with the trace position of the fact that it states."""
 
     text: str
-    place: TracePosition | None = None
+    place: declarations.TracePosition | None = None
 
 
 Answer = list[Sentence]
@@ -62,29 +42,30 @@ Answer = list[Sentence]
 
 def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain the partition's leader, or why it has none."""
-    history = state_history(facts, partition)
+    history = histories.state_history(facts, partition)
     if not history:
-        assigned = assignment_of(facts, partition)
+        assigned = histories.assignment_of(facts, partition)
         if assigned is None:
             return refused_creations(facts, partition.topic) or [Sentence(f"no node in this trace knows {partition}")]
         return [
             Sentence(
-                f"it never had a leader: its replicas are {ids(assigned.replicas)}, and no partition state was written",
+                f"it never had a leader: its replicas are {histories.ids(assigned.replicas)}, "
+                "and no partition state was written",
                 assigned.place,
             )
         ]
-    removed = [each for each in deletions_of(facts, partition.topic) if each > history[-1].place]
+    removed = [each for each in histories.deletions_of(facts, partition.topic) if each > history[-1].place]
     if removed:
         return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
-    now, since = history[-1], since_when(history, lambda state: state.leader)
+    now, since = history[-1], histories.since_when(history, lambda state: state.leader)
     refused = refusal_of(facts, partition, now.place)
     refusal = [] if refused is None else [Sentence(text_of(refused), refused.place)]
     if now.leader != NO_LEADER:
         leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
         gone = _alive(facts, now.leader, only_gone=True)
         return [leads] if gone is None else [leads, gone, *refusal]
-    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
-    queued = pending_deletion(facts, partition.topic)
+    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {histories.ids(now.isr)}", since.place)]
+    queued = histories.pending_deletion(facts, partition.topic)
     if queued:
         return [
             *lines,
@@ -102,15 +83,18 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a replica other than the preferred one leads."""
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return []
     now, wanted = history[-1], assigned.replicas[0]
     lines = [
-        Sentence(f"the preferred leader is broker {wanted}, of the replicas {ids(assigned.replicas)}", assigned.place)
+        Sentence(
+            f"the preferred leader is broker {wanted}, of the replicas {histories.ids(assigned.replicas)}",
+            assigned.place,
+        )
     ]
     if wanted in now.isr:
-        back = since_when(history, lambda state: wanted in state.isr)
+        back = histories.since_when(history, lambda state: wanted in state.isr)
         led = [state for state in history if state.leader == wanted and state.place >= back.place]
         since = "and was elected since then" if led else "but was not elected since then"
         lines.append(Sentence(f"broker {wanted} has been in the ISR since {_wrote(back)}, {since}", back.place))
@@ -121,13 +105,15 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why replicas are not in the ISR."""
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     lines = []
     for broker in assigned.replicas if history and assigned is not None else ():
         if broker not in history[-1].isr:
-            left = since_when(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
+            left = histories.since_when(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
             before = [state for state in history if state.place < left.place]
-            was = f"; the ISR was {ids(before[-1].isr)} before" if before else " (from the start of the trace)"
+            was = (
+                f"; the ISR was {histories.ids(before[-1].isr)} before" if before else " (from the start of the trace)"
+            )
             lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(left)}{was}", left.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
@@ -136,7 +122,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why the leader epoch increased and which node last wrote the state."""
-    history = state_history(facts, partition)
+    history = histories.state_history(facts, partition)
     if not history:
         return []
     words = "last state read from ZooKeeper" if history[-1].read else "last state"
@@ -149,7 +135,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for state in grown[-LAST:]:
         answer.append(
             Sentence(
-                f"leader epoch {state.epoch}, leader {state.leader}, ISR {ids(state.isr)}: {_wrote(state)}",
+                f"leader epoch {state.epoch}, leader {state.leader}, ISR {histories.ids(state.isr)}: {_wrote(state)}",
                 state.place,
             )
         )
@@ -159,28 +145,32 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def isr_history(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """List the last changes of the ISR, each with its reason."""
     lines = []
-    for before, after in itertools.pairwise(state_history(facts, partition)):
+    for before, after in itertools.pairwise(histories.state_history(facts, partition)):
         if set(before.isr) != set(after.isr):
             cause = cause_of(facts, after)
             why = f": {text_of(cause)}" if cause is not None else ""
-            lines.append(Sentence(f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}{why}", after.place))
+            lines.append(
+                Sentence(
+                    f"{histories.ids(before.isr)} -> {histories.ids(after.isr)}, {_wrote(after)}{why}", after.place
+                )
+            )
     return lines[-2 * LAST :]
 
 
 def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why the reassignment is not complete."""
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
-    what = f"adding {ids(assigned.adding)}, removing {ids(assigned.removing)}"
+    what = f"adding {histories.ids(assigned.adding)}, removing {histories.ids(assigned.removing)}"
     event = assigned.event or "an admin request"
     how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
     lines = [Sentence(f"{what}, {how}", assigned.place)]
     in_sync = history[-1].isr if history else ()
-    for broker in target_of(assigned):
+    for broker in histories.target_of(assigned):
         if broker not in in_sync:
             gone = _alive(facts, broker)
-            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {ids(in_sync)}"))
+            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {histories.ids(in_sync)}"))
             lines += [gone] if gone is not None else []
     return lines
 
@@ -196,10 +186,10 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for each in facts.dropped:
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
-            taken = f"the request for {ids(each.replicas)} was removed from /admin/reassign_partitions"
+            taken = f"the request for {histories.ids(each.replicas)} was removed from /admin/reassign_partitions"
             lines.append(Sentence(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
-        if replicas_of(before) == replicas_of(after):
+        if histories.replicas_of(before) == histories.replicas_of(after):
             continue
         origin = [broker for broker in before.replicas if broker not in before.adding]
         back = [broker for broker in before.adding if broker not in after.replicas]
@@ -207,11 +197,12 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
             given_up = (
                 "the reassignment was cancelled"
                 if not after.adding
-                else f"the reassignment was replaced by one to {ids(target_of(after))}"
+                else f"the reassignment was replaced by one to {histories.ids(histories.target_of(after))}"
             )
             lines.append(
                 Sentence(
-                    f"{given_up}, and {ids(back)} were not added, by {after.event or 'an admin request'}", after.place
+                    f"{given_up}, and {histories.ids(back)} were not added, by {after.event or 'an admin request'}",
+                    after.place,
                 )
             )
     return lines[-LAST:]
@@ -220,10 +211,10 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain the times without a leader, and the duration of each step of the failovers."""
     lines: list[Sentence] = []
-    before: StateWrite | None = None
-    gap: list[StateWrite] = []
+    before: declarations.StateWrite | None = None
+    gap: list[declarations.StateWrite] = []
     """States without a leader since `before`."""
-    for state in state_history(facts, partition):
+    for state in histories.state_history(facts, partition):
         if state.leader == NO_LEADER:
             gap.append(state)
             continue
@@ -232,7 +223,7 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
         ):
             lines += _outage(facts, before, gap, state)
         before, gap = state, []
-    if before is not None and gap and not pending_deletion(facts, partition.topic):
+    if before is not None and gap and not histories.pending_deletion(facts, partition.topic):
         last = max((each.place for each in facts.node_runs), default=gap[-1].place)
         began, since = _lost_at(facts, before, gap[0])
         words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
@@ -240,7 +231,12 @@ def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     return lines[-LAST:]
 
 
-def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], after: StateWrite) -> Answer:
+def _outage(
+    facts: TraceFacts,
+    before: declarations.StateWrite,
+    gap: Sequence[declarations.StateWrite],
+    after: declarations.StateWrite,
+) -> Answer:
     """Return a sentence with the time between two leaders and the duration of each step of the failover.
 
     Args:
@@ -266,8 +262,8 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     waited = (event.waited or 0) / 1000
     shares = [
         (unseen, _unseen(facts, before, first)),
-        (_without(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
-        (unable, f"with no electable replica in the ISR {ids(isr)}"),
+        (_without(alive, began, able), f"with no live replica in the ISR {histories.ids(isr)}"),
+        (unable, f"with no electable replica in the ISR {histories.ids(isr)}"),
         (heard - able, f"until the controller received {event.words} ({event.kind}) for broker {after.leader}"),
     ]
     parts = [(took, what) for took, what in shares if took > MOMENT]
@@ -280,7 +276,7 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
         if order.outcome is not None:
             how = (
                 "it became leader and responded"
-                if order.outcome == NONE
+                if order.outcome == errors.NONE
                 else f"it rejected the request: {name_of(order.outcome)}"
             )
             parts.append((order.answered - order.sent, f"until {how}"))
@@ -288,30 +284,30 @@ def _outage(facts: TraceFacts, before: StateWrite, gap: Sequence[StateWrite], af
     return [Sentence(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
-def _unseen(facts: TraceFacts, before: StateWrite, first: ControllerEvent) -> str:
+def _unseen(facts: TraceFacts, before: declarations.StateWrite, first: declarations.ControllerEvent) -> str:
     """Return the text about the time from the loss of the leader until the controller noticed the loss.
 
     If the leader was killed, the text names the timeout of its ZooKeeper session.
     """
-    node_run = registered_run(facts, before.leader, first.place)
+    node_run = histories.registered_run(facts, before.leader, first.place)
     received = f"the controller received {first.words} ({first.kind})"
     if node_run is not None and node_run.ending == KILLED and node_run.end <= first.place.at:
         return f"until the ZooKeeper session of broker {before.leader} timed out and {received}"
     return f"until {received}"
 
 
-def _is_gone(facts: TraceFacts, broker: int, until: TracePosition) -> bool:
+def _is_gone(facts: TraceFacts, broker: int, until: declarations.TracePosition) -> bool:
     """Return whether the broker is missing from the last list of live brokers that was read at or before `until`."""
     seen = [each for each in facts.seen if each.place <= until]
     return bool(seen) and broker not in seen[-1].brokers
 
 
-def _lost_at(facts: TraceFacts, led: StateWrite, after: StateWrite) -> tuple[float, str]:
+def _lost_at(facts: TraceFacts, led: declarations.StateWrite, after: declarations.StateWrite) -> tuple[float, str]:
     """Return when the leader of `led` was lost, in seconds since 1970, and the evidence; `after` is the next state."""
     event = after.event
     noticed = event.place if event is not None else after.place
-    node_run = registered_run(facts, led.leader, noticed)
-    first = led_since(facts, led)
+    node_run = histories.registered_run(facts, led.leader, noticed)
+    first = histories.led_since(facts, led)
     if node_run is not None and node_run.end <= first.taken:
         return first.taken, f"the election of broker {led.leader}"
     if node_run is not None and node_run.end <= after.taken:
@@ -363,16 +359,16 @@ def _ready_at(facts: TraceFacts, broker: int, heard: float) -> float:
 
 def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """List the brokers that do not have the partition's latest state in ZooKeeper, and explain why."""
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
         answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
-        obeyed = [each for each in answer if each.outcome == NONE]
+        obeyed = [each for each in answer if each.outcome == errors.NONE]
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
             continue
         knows = f"has leader epoch {obeyed[-1].epoch}, not {now.epoch}" if obeyed else "received no leader for it"
-        last = answer[-1] if answer and answer[-1].outcome != NONE else None
+        last = answer[-1] if answer and answer[-1].outcome != errors.NONE else None
         if last is None:
             why = "no newer request was sent"
         elif last.outcome is None:
@@ -394,11 +390,12 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
             continue
         what = f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
         lines.append(Sentence(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
-    for before, after in itertools.pairwise(state_history(facts, partition)) if lines else ():
+    for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
-            unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {ids(before.isr)}: {_wrote(after)}"
+            isr = histories.ids(before.isr)
+            unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
-    return sorted(lines, key=lambda line: line.place or TracePosition(0.0, 0, "", 0))[-LAST:]
+    return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
 
 
 # --------------------------------------------------------------------------------------------------------------- topic
@@ -408,7 +405,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic is not deleted."""
     assigned = facts.assignments_of_topics.get(topic, [])
     made = [fact.place for fact in assigned if fact.written]
-    over = [place for place in deletions_of(facts, topic) if any(place < each for each in made)]
+    over = [place for place in histories.deletions_of(facts, topic) if any(place < each for each in made)]
     steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
     if over and not steps:
         return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
@@ -437,7 +434,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
         lines.append(Sentence("not deleted at the end of the trace"))
         brokers = {broker for fact in assigned for broker in fact.replicas}
         lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
-        moving = [fact for fact in latest_assignments(facts, topic) if fact.adding or fact.removing]
+        moving = [fact for fact in histories.latest_assignments(facts, topic) if fact.adding or fact.removing]
         lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
 
@@ -458,7 +455,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
         for each in facts.refused
         if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
-    latest = latest_assignments(facts, topic)
+    latest = histories.latest_assignments(facts, topic)
     if lines and latest:
         replicas = sorted({len(each.replicas) for each in latest})
         lines.append(Sentence(f"it has {len(latest)} partitions of {' or '.join(map(str, replicas))} replicas"))
@@ -510,8 +507,8 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
             continue
         lines.append(Sentence(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
-            states = [state for state in state_history(facts, partition) if state.place <= each.place]
-            why = f": its ISR is {ids(states[-1].isr)}" if states else ""
+            states = [state for state in histories.state_history(facts, partition) if state.place <= each.place]
+            why = f": its ISR is {histories.ids(states[-1].isr)}" if states else ""
             lines.append(Sentence(f"{partition} keeps its leader{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
 
@@ -524,7 +521,7 @@ def terms(facts: TraceFacts, _: None) -> Answer:
     lines, in_office = [], set()
     for fact in facts.terms():
         run = fact.place.run
-        if isinstance(fact, ControllerElected):
+        if isinstance(fact, declarations.ControllerElected):
             lines.append(Sentence(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
             in_office.add(run)
         elif run in in_office:
@@ -554,7 +551,7 @@ def slow(facts: TraceFacts, _: None) -> Answer:
 
 def idle(facts: TraceFacts, _: None) -> Answer:
     """List the events without an effect, by reason."""
-    reasons: dict[str, list[EventWithoutEffect]] = {}
+    reasons: dict[str, list[declarations.EventWithoutEffect]] = {}
     for each in facts.idle:
         reasons.setdefault(each.why, []).append(each)
     return [
@@ -606,7 +603,7 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
     here = broker in facts.seen[-1].brokers
     if here and only_gone:
         return None
-    since: BrokersRead = facts.seen[-1]
+    since: declarations.BrokersRead = facts.seen[-1]
     for seen in reversed(facts.seen):
         if (broker in seen.brokers) != here:
             break
@@ -615,12 +612,12 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
     return Sentence(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
 
 
-def _orders(order: LeaderAndIsrSent, state: StateWrite) -> bool:
+def _orders(order: declarations.LeaderAndIsrSent, state: declarations.StateWrite) -> bool:
     """Return whether this LeaderAndIsr request was sent to the state's leader and has the state's leader epoch."""
     return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
 
 
-def _wrote(state: StateWrite) -> str:
+def _wrote(state: declarations.StateWrite) -> str:
     return f"{state.by} {'found it in ZooKeeper' if state.read else 'wrote it'}" + (
         f" during {state.event}" if state.event else ""
     )

@@ -9,51 +9,8 @@ from functools import cached_property
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from messages.cluster import TopicPartition
+from messages.facts import declarations
 from messages.facts import facts as facts_of_run
-from messages.facts.declarations import (
-    BrokerResponse,
-    BrokersRead,
-    ControllerElected,
-    ControllerEvent,
-    ControllerEventHandled,
-    ControllerResigned,
-    ControllerZnodeDeleted,
-    CoordinatorPartitionRead,
-    ErrorAnswered,
-    EventWithoutEffect,
-    Fact,
-    FetchFailed,
-    FollowerLagged,
-    GroupHosted,
-    GroupMemberAction,
-    GroupStateChanged,
-    InjectedFaultReturned,
-    LeaderAndIsrSent,
-    LogDirectoryFailed,
-    LogTruncated,
-    MinInsyncReplicas,
-    NodeFailure,
-    NodeFaultChange,
-    NodeRun,
-    PendingEvent,
-    ReassignmentRequestRemoved,
-    RecordingGap,
-    RegistrationTaken,
-    ReplicaDeletionFailed,
-    ReplicasAssigned,
-    ReplicationThrottled,
-    RequestFailed,
-    RequestRefused,
-    SessionChanged,
-    StateChangeRefused,
-    StateWrite,
-    StopRequested,
-    TopicDeletionStep,
-    TransactionDecision,
-    TransactionMarked,
-    TransactionRequest,
-    Undecodable,
-)
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import Run
 
@@ -62,63 +19,63 @@ from messages.trace.files.runs import Run
 class TraceFacts:
     """The facts of the runs of a trace, in one list for each kind, sorted by time."""
 
-    written: list[StateWrite] = dataclasses.field(default_factory=list)
-    assigned: list[ReplicasAssigned] = dataclasses.field(default_factory=list)
-    dropped: list[ReassignmentRequestRemoved] = dataclasses.field(default_factory=list)
-    seen: list[BrokersRead] = dataclasses.field(default_factory=list)
-    elected: list[ControllerElected] = dataclasses.field(default_factory=list)
-    resigned: list[ControllerResigned] = dataclasses.field(default_factory=list)
-    deletions: list[TopicDeletionStep] = dataclasses.field(default_factory=list)
-    orders: list[LeaderAndIsrSent] = dataclasses.field(default_factory=list)
-    failures: list[RequestFailed] = dataclasses.field(default_factory=list)
-    answered: list[BrokerResponse] = dataclasses.field(default_factory=list)
-    refused: list[RequestRefused] = dataclasses.field(default_factory=list)
-    errors: list[ErrorAnswered] = dataclasses.field(default_factory=list)
-    faults: list[InjectedFaultReturned] = dataclasses.field(default_factory=list)
-    node_faults: list[NodeFaultChange] = dataclasses.field(default_factory=list)
-    cuts: list[LogTruncated] = dataclasses.field(default_factory=list)
-    handled: list[ControllerEvent] = dataclasses.field(default_factory=list)
-    idle: list[EventWithoutEffect] = dataclasses.field(default_factory=list)
-    waiting: list[PendingEvent] = dataclasses.field(default_factory=list)
-    transaction_requests: list[TransactionRequest] = dataclasses.field(default_factory=list)
-    decisions: list[TransactionDecision] = dataclasses.field(default_factory=list)
-    marked: list[TransactionMarked] = dataclasses.field(default_factory=list)
-    lagged: list[FollowerLagged] = dataclasses.field(default_factory=list)
-    failed_fetches: list[FetchFailed] = dataclasses.field(default_factory=list)
-    refusals: list[StateChangeRefused] = dataclasses.field(default_factory=list)
-    throttles: list[ReplicationThrottled] = dataclasses.field(default_factory=list)
-    minimums: list[MinInsyncReplicas] = dataclasses.field(default_factory=list)
-    sessions: list[SessionChanged] = dataclasses.field(default_factory=list)
-    deleted_controllers: list[ControllerZnodeDeleted] = dataclasses.field(default_factory=list)
-    taken_ids: list[RegistrationTaken] = dataclasses.field(default_factory=list)
-    failed_disks: list[LogDirectoryFailed] = dataclasses.field(default_factory=list)
-    failed_nodes: list[NodeFailure] = dataclasses.field(default_factory=list)
-    stops: list[StopRequested] = dataclasses.field(default_factory=list)
-    gaps: list[RecordingGap] = dataclasses.field(default_factory=list)
-    undeleted: list[ReplicaDeletionFailed] = dataclasses.field(default_factory=list)
-    hosted: list[GroupHosted] = dataclasses.field(default_factory=list)
-    coordinator_reads: list[CoordinatorPartitionRead] = dataclasses.field(default_factory=list)
-    group_states: list[GroupStateChanged] = dataclasses.field(default_factory=list)
-    member_actions: list[GroupMemberAction] = dataclasses.field(default_factory=list)
-    node_runs: list[NodeRun] = dataclasses.field(default_factory=list)
-    undecodable: list[Undecodable] = dataclasses.field(default_factory=list)
+    written: list[declarations.StateWrite] = dataclasses.field(default_factory=list)
+    assigned: list[declarations.ReplicasAssigned] = dataclasses.field(default_factory=list)
+    dropped: list[declarations.ReassignmentRequestRemoved] = dataclasses.field(default_factory=list)
+    seen: list[declarations.BrokersRead] = dataclasses.field(default_factory=list)
+    elected: list[declarations.ControllerElected] = dataclasses.field(default_factory=list)
+    resigned: list[declarations.ControllerResigned] = dataclasses.field(default_factory=list)
+    deletions: list[declarations.TopicDeletionStep] = dataclasses.field(default_factory=list)
+    orders: list[declarations.LeaderAndIsrSent] = dataclasses.field(default_factory=list)
+    failures: list[declarations.RequestFailed] = dataclasses.field(default_factory=list)
+    answered: list[declarations.BrokerResponse] = dataclasses.field(default_factory=list)
+    refused: list[declarations.RequestRefused] = dataclasses.field(default_factory=list)
+    errors: list[declarations.ErrorAnswered] = dataclasses.field(default_factory=list)
+    faults: list[declarations.InjectedFaultReturned] = dataclasses.field(default_factory=list)
+    node_faults: list[declarations.NodeFaultChange] = dataclasses.field(default_factory=list)
+    cuts: list[declarations.LogTruncated] = dataclasses.field(default_factory=list)
+    handled: list[declarations.ControllerEvent] = dataclasses.field(default_factory=list)
+    idle: list[declarations.EventWithoutEffect] = dataclasses.field(default_factory=list)
+    waiting: list[declarations.PendingEvent] = dataclasses.field(default_factory=list)
+    transaction_requests: list[declarations.TransactionRequest] = dataclasses.field(default_factory=list)
+    decisions: list[declarations.TransactionDecision] = dataclasses.field(default_factory=list)
+    marked: list[declarations.TransactionMarked] = dataclasses.field(default_factory=list)
+    lagged: list[declarations.FollowerLagged] = dataclasses.field(default_factory=list)
+    failed_fetches: list[declarations.FetchFailed] = dataclasses.field(default_factory=list)
+    refusals: list[declarations.StateChangeRefused] = dataclasses.field(default_factory=list)
+    throttles: list[declarations.ReplicationThrottled] = dataclasses.field(default_factory=list)
+    minimums: list[declarations.MinInsyncReplicas] = dataclasses.field(default_factory=list)
+    sessions: list[declarations.SessionChanged] = dataclasses.field(default_factory=list)
+    deleted_controllers: list[declarations.ControllerZnodeDeleted] = dataclasses.field(default_factory=list)
+    taken_ids: list[declarations.RegistrationTaken] = dataclasses.field(default_factory=list)
+    failed_disks: list[declarations.LogDirectoryFailed] = dataclasses.field(default_factory=list)
+    failed_nodes: list[declarations.NodeFailure] = dataclasses.field(default_factory=list)
+    stops: list[declarations.StopRequested] = dataclasses.field(default_factory=list)
+    gaps: list[declarations.RecordingGap] = dataclasses.field(default_factory=list)
+    undeleted: list[declarations.ReplicaDeletionFailed] = dataclasses.field(default_factory=list)
+    hosted: list[declarations.GroupHosted] = dataclasses.field(default_factory=list)
+    coordinator_reads: list[declarations.CoordinatorPartitionRead] = dataclasses.field(default_factory=list)
+    group_states: list[declarations.GroupStateChanged] = dataclasses.field(default_factory=list)
+    member_actions: list[declarations.GroupMemberAction] = dataclasses.field(default_factory=list)
+    node_runs: list[declarations.NodeRun] = dataclasses.field(default_factory=list)
+    undecodable: list[declarations.Undecodable] = dataclasses.field(default_factory=list)
 
-    def terms(self) -> list[ControllerElected | ControllerResigned]:
+    def terms(self) -> list[declarations.ControllerElected | declarations.ControllerResigned]:
         """Return the beginnings and ends of all controllers' terms, in the order of their time."""
         return sorted((*self.elected, *self.resigned), key=lambda each: each.place)
 
     @cached_property
-    def states(self) -> dict[TopicPartition, list[StateWrite]]:
+    def states(self) -> dict[TopicPartition, list[declarations.StateWrite]]:
         """The states by partition; cached, because one explanation may read the states of many partitions."""
         return _grouped(self.written, lambda state: state.partition)
 
     @cached_property
-    def assignments(self) -> dict[TopicPartition, list[ReplicasAssigned]]:
+    def assignments(self) -> dict[TopicPartition, list[declarations.ReplicasAssigned]]:
         """The assignments by partition."""
         return _grouped(self.assigned, lambda assigned: assigned.partition)
 
     @cached_property
-    def assignments_of_topics(self) -> dict[str, list[ReplicasAssigned]]:
+    def assignments_of_topics(self) -> dict[str, list[declarations.ReplicasAssigned]]:
         """The assignments by topic."""
         return _grouped(self.assigned, lambda assigned: assigned.partition.topic)
 
@@ -152,13 +109,13 @@ def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: 
     """
     gathered = TraceFacts()
     for run in runs:
-        events: dict[int, ControllerEvent] = {}
-        found: list[Fact] = []
+        events: dict[int, declarations.ControllerEvent] = {}
+        found: list[declarations.Fact] = []
         for fact in facts_of_run(run, partition, until):
             match fact:
-                case ControllerEvent():
+                case declarations.ControllerEvent():
                     events[fact.place.n] = fact
-                case ControllerEventHandled(_, event):
+                case declarations.ControllerEventHandled(_, event):
                     events[event.place.n] = event
                     gathered.handled.append(event)
                 case _:
@@ -174,7 +131,9 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
     """Return the facts before a time, in seconds since 1970; a run that ended later counts as still running."""
     earlier = TraceFacts()
     for field in dataclasses.fields(facts):
-        kept = [fact for fact in getattr(facts, field.name) if fact.place.at < at or isinstance(fact, NodeRun)]
+        kept = [
+            fact for fact in getattr(facts, field.name) if fact.place.at < at or isinstance(fact, declarations.NodeRun)
+        ]
         setattr(earlier, field.name, kept)
     earlier.node_runs = [
         node_run if node_run.place.at < at else node_run._replace(ending=RUNNING)
@@ -184,7 +143,7 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
     return earlier
 
 
-def _joined(fact: Any, events: dict[int, ControllerEvent]) -> Any:
+def _joined(fact: Any, events: dict[int, declarations.ControllerEvent]) -> Any:
     """Return the fact with its empty field `event` filled.
 
     The fact is returned unchanged if its `event` is not empty, if it has no such field, or if the event is not

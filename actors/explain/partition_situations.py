@@ -11,65 +11,24 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from actors.explain.causes import (
-    BrokerGone,
-    DeletionBlocked,
-    before_of,
-    cause_of,
-    chain_of,
-    gone_at_end,
-    last_before,
-    minimum_of,
-    refusal_of,
-    waits_for,
-)
+from actors.explain import causes, histories
 from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import (
-    assignment_of,
-    counted,
-    created_after,
-    deletions_of,
-    end_of_record,
-    ids,
-    is_down,
-    is_registered,
-    latest_assignments,
-    led_since,
-    pending_deletion,
-    registered_among,
-    registered_run,
-    since_when,
-    state_history,
-    target_of,
-)
 from actors.explain.situation import Remedy, Seen, Situation
 from actors.explain.step_texts import NO_CAUSE, cut_off, text_of
+from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
-from messages.error_codes import (
-    NONE,
-    NOT_CONTROLLER,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-)
 from messages.error_names import name_of
 from messages.events import READ_STATE
-from messages.facts.declarations import (
-    ErrorAnswered,
-    ReplicasAssigned,
-    RequestRefused,
-    StateChangeRefused,
-    StateWrite,
-    TracePosition,
-)
+from messages.facts import declarations
 
 # ---------------------------------------------------------------------------------------------------------- partitions
 
 
-def _refused_topic(facts: TraceFacts, topic: str) -> RequestRefused | None:
+def _refused_topic(facts: TraceFacts, topic: str) -> declarations.RequestRefused | None:
     refused = [
         each for each in facts.refused if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
     ]
-    final = [each for each in refused if each.code != NOT_CONTROLLER]
+    final = [each for each in refused if each.code != errors.NOT_CONTROLLER]
     return (final or refused)[-1] if refused else None
 
 
@@ -86,7 +45,7 @@ def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
 
 def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
     """Find the topic's last deletion, unless the topic was created again after it."""
-    over = deletions_of(facts, topic)
+    over = histories.deletions_of(facts, topic)
     if not over or any(each.place > over[-1] for each in facts.assignments_of_topics.get(topic, [])):
         return None
     [step] = [each for each in facts.deletions if each.place == over[-1] and each.step == "deleted"][:1]
@@ -94,7 +53,7 @@ def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
 
 
 def _queued(facts: TraceFacts, topic: str) -> Seen | None:
-    queued = pending_deletion(facts, topic)
+    queued = histories.pending_deletion(facts, topic)
     if not queued:
         return None
     blocked = _blocker(facts, topic, queued[0].place)
@@ -105,16 +64,16 @@ def _queued(facts: TraceFacts, topic: str) -> Seen | None:
     return Seen(blocked, {"topic": topic, "what": what}, queued[0].place.at)
 
 
-def _blocker(facts: TraceFacts, topic: str, queued: TracePosition) -> DeletionBlocked | None:
+def _blocker(facts: TraceFacts, topic: str, queued: declarations.TracePosition) -> causes.DeletionBlocked | None:
     """Return the replica that delays the topic's deletion; None if no replica does."""
     failed = [each for each in facts.undeleted if each.partition.topic == topic and each.place >= queued]
-    for each in latest_assignments(facts, topic):
+    for each in histories.latest_assignments(facts, topic):
         for broker in each.replicas:
-            gone = gone_at_end(facts, broker)
+            gone = causes.gone_at_end(facts, broker)
             if gone is not None:
-                return DeletionBlocked(max(queued, gone.place), each.partition, broker, NONE)
+                return causes.DeletionBlocked(max(queued, gone.place), each.partition, broker, errors.NONE)
     if failed:
-        return DeletionBlocked(failed[-1].place, failed[-1].partition, failed[-1].broker, failed[-1].code)
+        return causes.DeletionBlocked(failed[-1].place, failed[-1].partition, failed[-1].broker, failed[-1].code)
     return None
 
 
@@ -124,7 +83,7 @@ def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[Trace
 
 
 def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    if assignment_of(facts, partition) is not None or state_history(facts, partition):
+    if histories.assignment_of(facts, partition) is not None or histories.state_history(facts, partition):
         return None
     is_old = partition in facts.assignments
     return Seen(
@@ -133,8 +92,8 @@ def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | N
 
 
 def _never_led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    assigned = assignment_of(facts, partition)
-    if assigned is None or state_history(facts, partition):
+    assigned = histories.assignment_of(facts, partition)
+    if assigned is None or histories.state_history(facts, partition):
         return None
     return _not_elected(facts, partition, assigned, assigned.replicas, "assignment", assigned.place.at)
 
@@ -145,18 +104,18 @@ def no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     The last state can have a leader nevertheless: one that is gone, or one that the controller does not know because it
     cannot read the state.
     """
-    history = state_history(facts, partition)
+    history = histories.state_history(facts, partition)
     if not history:
         return None
     now = history[-1]
     if now.leader == NO_LEADER:
-        since = since_when(history, lambda state: state.leader)
+        since = histories.since_when(history, lambda state: state.leader)
         return _not_elected(facts, partition, since, now.isr, "ISR", since.taken)
-    gone = gone_at_end(facts, now.leader)
-    if gone is not None and gone.place > now.place and refusal_of(facts, partition, gone.place) is not None:
+    gone = causes.gone_at_end(facts, now.leader)
+    if gone is not None and gone.place > now.place and causes.refusal_of(facts, partition, gone.place) is not None:
         return _not_elected(facts, partition, gone, now.isr, "ISR", gone.noticed.at - gone.late)
-    refused = refusal_of(facts, partition, now.place)
-    if refused is not None and READ_STATE in {each.what for each in chain_of(facts, refused)}:
+    refused = causes.refusal_of(facts, partition, now.place)
+    if refused is not None and READ_STATE in {each.what for each in causes.chain_of(facts, refused)}:
         return _not_elected(facts, partition, refused, now.isr, "ISR", refused.place.at)
     return None
 
@@ -164,7 +123,10 @@ def no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
 def _not_elected(
     facts: TraceFacts,
     partition: TopicPartition,
-    since: StateWrite | ReplicasAssigned | BrokerGone | StateChangeRefused,
+    since: declarations.StateWrite
+    | declarations.ReplicasAssigned
+    | causes.BrokerGone
+    | declarations.StateChangeRefused,
     candidates: tuple[int, ...],
     what: str,
     at: float,
@@ -175,23 +137,26 @@ def _not_elected(
         since: The fact since which the partition has no leader.
         what: What the candidates are: "ISR" or "assignment".
     """
-    alive = registered_among(facts, candidates)
-    state = f"no replica in its {what} {ids(candidates)} is alive"
-    values: dict[str, Any] = {"alive": alive, "isr": ids(candidates), "state": state}
+    alive = histories.registered_among(facts, candidates)
+    state = f"no replica in its {what} {histories.ids(candidates)} is alive"
+    values: dict[str, Any] = {"alive": alive, "isr": histories.ids(candidates), "state": state}
     if not alive:
         return Seen(since, values, at)
-    refused = refusal_of(facts, partition, max(since.place, min(_registered_since(facts, each) for each in alive)))
+    refused = causes.refusal_of(
+        facts, partition, max(since.place, min(_registered_since(facts, each) for each in alive))
+    )
     values["state"] = (
-        f"the controller did not elect any of the live brokers {ids(alive)} of its {what} {ids(candidates)}"
+        f"the controller did not elect any of the live brokers {histories.ids(alive)} "
+        f"of its {what} {histories.ids(candidates)}"
     )
     if refused is None:
         return Seen(since, {**values, "why": NO_CAUSE}, at)
-    return Seen(refused, {**values, "why": f", because {text_of(chain_of(facts, refused)[-1])}"}, at)
+    return Seen(refused, {**values, "why": f", because {text_of(causes.chain_of(facts, refused)[-1])}"}, at)
 
 
-def _registered_since(facts: TraceFacts, broker: int) -> TracePosition:
+def _registered_since(facts: TraceFacts, broker: int) -> declarations.TracePosition:
     """Return the first of the last reads of the registered brokers that all have this broker."""
-    since = end_of_record(facts)
+    since = histories.end_of_record(facts)
     for seen in reversed(facts.seen):
         if broker not in seen.brokers:
             break
@@ -200,22 +165,22 @@ def _registered_since(facts: TraceFacts, broker: int) -> TracePosition:
 
 
 def _is_down(facts: TraceFacts, seen: Seen) -> bool:
-    return is_down(facts, seen.values["broker"])
+    return histories.is_down(facts, seen.values["broker"])
 
 
 def _can_be_elected(facts: TraceFacts, seen: Seen) -> bool:
-    return is_registered(facts, seen.values["preferred"])
+    return histories.is_registered(facts, seen.values["preferred"])
 
 
 def _none_is_alive(facts: TraceFacts, seen: Seen) -> bool:
     return not seen.values["alive"]
 
 
-REFUSED = (NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+REFUSED = (errors.NOT_ENOUGH_REPLICAS, errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 
 
-def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[ErrorAnswered]:
-    created = created_after(facts, partition.topic)
+def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[declarations.ErrorAnswered]:
+    created = histories.created_after(facts, partition.topic)
     return [
         each
         for each in facts.errors
@@ -227,17 +192,17 @@ def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool
     refused = _refused_produces(facts, partition)
     if not refused:
         return None
-    minimum = minimum_of(facts, partition, end_of_record(facts))
-    history = state_history(facts, partition)
+    minimum = causes.minimum_of(facts, partition, histories.end_of_record(facts))
+    history = histories.state_history(facts, partition)
     if lasts != (bool(history) and len(history[-1].isr) < minimum):
         return None
-    below = cause_of(facts, refused[-1])
-    isr = below.isr if isinstance(below, StateWrite) else ()
+    below = causes.cause_of(facts, refused[-1])
+    isr = below.isr if isinstance(below, declarations.StateWrite) else ()
     values = {
-        "times": counted(sum(each.times for each in refused)),
+        "times": histories.counted(sum(each.times for each in refused)),
         "code": name_of(refused[-1].code),
         "size": len(isr),
-        "isr": ids(isr),
+        "isr": histories.ids(isr),
         "minimum": minimum,
     }
     return Seen(refused[-1], values, refused[0].place.at, refused[-1].place.at)
@@ -253,42 +218,46 @@ def _producers_were_refused(facts: TraceFacts, partition: TopicPartition) -> See
 
 def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last truncation of the partition's log that an unclean election caused."""
-    created = created_after(facts, partition.topic)
+    created = histories.created_after(facts, partition.topic)
     cuts = [
         each
         for each in facts.cuts
         if each.partition == partition and not 0 <= each.end <= each.to and each.place > created
     ]
     for cut in reversed(cuts):
-        elected = cause_of(facts, cut)
-        before = before_of(facts, elected) if isinstance(elected, StateWrite) else None
-        if isinstance(elected, StateWrite) and before is not None and elected.leader not in before.isr:
-            return Seen(cut, {"leader": elected.leader, "isr": ids(before.isr), "lost": cut_off(cut)}, cut.place.at)
+        elected = causes.cause_of(facts, cut)
+        before = causes.before_of(facts, elected) if isinstance(elected, declarations.StateWrite) else None
+        if isinstance(elected, declarations.StateWrite) and before is not None and elected.leader not in before.isr:
+            return Seen(
+                cut, {"leader": elected.leader, "isr": histories.ids(before.isr), "lost": cut_off(cut)}, cut.place.at
+            )
     return None
 
 
 def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find a replica that is not in the ISR at the end of the trace, and the time when it left the ISR."""
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if not history or assigned is None:
         return None
     wanted = [each for each in assigned.replicas if each not in (*assigned.adding, *assigned.removing)]
     missing = [broker for broker in wanted if broker not in history[-1].isr]
     if not missing:
         return None
-    left = since_when(history, lambda state: missing[0] in state.isr)
-    return Seen(left, {"broker": missing[0], "isr": ids(history[-1].isr)}, left.taken)
+    left = histories.since_when(history, lambda state: missing[0] in state.isr)
+    return Seen(left, {"broker": missing[0], "isr": histories.ids(history[-1].isr)}, left.taken)
 
 
 def _reassigning(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    waits, assigned = waits_for(facts, partition), assignment_of(facts, partition)
+    waits, assigned = causes.waits_for(facts, partition), histories.assignment_of(facts, partition)
     if waits is None or assigned is None:
         return None
-    return Seen(waits, {"broker": waits.broker, "target": ids(target_of(assigned))}, waits.place.at)
+    return Seen(waits, {"broker": waits.broker, "target": histories.ids(histories.target_of(assigned))}, waits.place.at)
 
 
 def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    refused = last_before([each for each in facts.refused if each.subject == partition], end_of_record(facts))
+    refused = causes.last_before(
+        [each for each in facts.refused if each.subject == partition], histories.end_of_record(facts)
+    )
     return None if refused is None else Seen(refused, since=refused.place.at)
 
 
@@ -299,66 +268,66 @@ def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | 
     single write. This write then shows the interval.
     """
     found: Seen | None = None
-    gap: StateWrite | None = None
-    for before, after in pairwise(state_history(facts, partition)):
+    gap: declarations.StateWrite | None = None
+    for before, after in pairwise(histories.state_history(facts, partition)):
         if after.leader == NO_LEADER:
             gap = gap or after
         elif gap is not None:
             found = Seen(gap, {"leader": after.leader}, _lost_at(facts, gap), after.taken)
             gap = None
-        elif before.leader != after.leader and isinstance(cause_of(facts, after), BrokerGone):
+        elif before.leader != after.leader and isinstance(causes.cause_of(facts, after), causes.BrokerGone):
             found = Seen(after, {"leader": after.leader}, _lost_at(facts, after), after.taken)
     return found
 
 
-def _lost_at(facts: TraceFacts, state: StateWrite) -> float:
+def _lost_at(facts: TraceFacts, state: declarations.StateWrite) -> float:
     """Return when the leader of the previous state was lost, in seconds since 1970.
 
     This is the end of that leader's run in the trace, or the arrival of the controller event that wrote `state`,
     whichever is earlier, but not before the partition had this leader.
     """
-    before = before_of(facts, state)
+    before = causes.before_of(facts, state)
     noticed = state.event.place if state.event is not None else state.place
-    node_run = registered_run(facts, before.leader, noticed) if before is not None else None
+    node_run = histories.registered_run(facts, before.leader, noticed) if before is not None else None
     if before is None or node_run is None:
         return noticed.at
-    return max(min(node_run.end, noticed.at), led_since(facts, before).taken)
+    return max(min(node_run.end, noticed.at), histories.led_since(facts, before).taken)
 
 
 def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last interval in which a replica was out of the ISR."""
     found: Seen | None = None
-    left: dict[int, StateWrite] = {}
-    for before, after in pairwise(state_history(facts, partition)):
+    left: dict[int, declarations.StateWrite] = {}
+    for before, after in pairwise(histories.state_history(facts, partition)):
         for broker in set(before.isr) - set(after.isr):
             left[broker] = after
         for broker in set(after.isr) - set(before.isr):
             if broker in left:
                 shrunk = left.pop(broker)
-                found = Seen(shrunk, {"broker": broker, "isr": ids(after.isr)}, shrunk.taken, after.taken)
+                found = Seen(shrunk, {"broker": broker, "isr": histories.ids(after.isr)}, shrunk.taken, after.taken)
     return found
 
 
 def _not_preferred(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    history, assigned = state_history(facts, partition), assignment_of(facts, partition)
+    history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return None
-    since = since_when(history, lambda state: state.leader)
+    since = histories.since_when(history, lambda state: state.leader)
     return Seen(since, {"leader": since.leader, "preferred": assigned.replicas[0]}, since.taken)
 
 
 def _leader_moved(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    history = state_history(facts, partition)
-    since = since_when(history, lambda state: state.leader) if history else None
+    history = histories.state_history(facts, partition)
+    since = histories.since_when(history, lambda state: state.leader) if history else None
     if since is None or since is history[0]:
         return None
     return Seen(since, {"leader": since.leader}, since.taken)
 
 
 def _led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    history = state_history(facts, partition)
-    since = since_when(history, lambda state: state.leader)
-    return Seen(None, {"leader": since.leader, "isr": ids(history[-1].isr)}, since.taken)
+    history = histories.state_history(facts, partition)
+    since = histories.since_when(history, lambda state: state.leader)
+    return Seen(None, {"leader": since.leader, "isr": histories.ids(history[-1].isr)}, since.taken)
 
 
 NEVER_CREATED = "topic {topic} was never created: at {since} {first}"
@@ -492,7 +461,7 @@ def in_any(candidates: Candidates, situation: Situation) -> Situation:
 
 
 def _troubled_of(facts: TraceFacts, topic: str) -> list[TopicPartition]:
-    return most_troubled(facts, [each.partition for each in latest_assignments(facts, topic)])
+    return most_troubled(facts, [each.partition for each in histories.latest_assignments(facts, topic)])
 
 
 _worst = partial(in_any, _troubled_of)
@@ -504,9 +473,9 @@ def _grow_refused(facts: TraceFacts, topic: str) -> Seen | None:
 
 
 def _has_leaders(facts: TraceFacts, topic: str) -> Seen | None:
-    created = created_after(facts, topic)
+    created = histories.created_after(facts, topic)
     first = next(each.place for each in facts.assignments_of_topics[topic] if each.place > created)
-    return Seen(None, {"partitions": len(latest_assignments(facts, topic))}, first.at)
+    return Seen(None, {"partitions": len(histories.latest_assignments(facts, topic))}, first.at)
 
 
 PARTITION = (

@@ -21,47 +21,11 @@ from actors.explain.histories import (
     state_history,
 )
 from actors.explain.situation import Remedy, first_needed
+from messages import errors
 from messages.cluster import NO_LEADER
-from messages.error_codes import CONCURRENT_TRANSACTIONS, NONE, NOT_CONTROLLER
 from messages.error_names import name_of
 from messages.events import NOT_ELECTED
-from messages.facts.declarations import (
-    EXPIRED,
-    JOINED,
-    LEFT,
-    NOT_JOINED,
-    NOT_SYNCED,
-    ControllerElected,
-    ControllerEvent,
-    ControllerResigned,
-    ControllerZnodeDeleted,
-    CoordinatorPartitionRead,
-    ErrorAnswered,
-    FetchFailed,
-    FollowerLagged,
-    GroupHosted,
-    GroupMemberAction,
-    GroupStateChanged,
-    InjectedFaultReturned,
-    LogDirectoryFailed,
-    LogTruncated,
-    NodeFailure,
-    NodeFaultChange,
-    NodeRun,
-    RecordingGap,
-    RegistrationTaken,
-    ReplicasAssigned,
-    ReplicationThrottled,
-    RequestRefused,
-    SessionChanged,
-    StateChangeRefused,
-    StateWrite,
-    StopRequested,
-    TopicDeletionStep,
-    TracePosition,
-    TransactionDecision,
-    TransactionRequest,
-)
+from messages.facts import declarations
 from messages.store import CONNECTED
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
@@ -83,34 +47,34 @@ def _unregistered(facts: TraceFacts, fact: Any) -> bool:
     return not is_registered(facts, fact.place.node)
 
 
-def _disconnected(facts: TraceFacts, changed: SessionChanged) -> bool:
+def _disconnected(facts: TraceFacts, changed: declarations.SessionChanged) -> bool:
     of_run = [each.state for each in facts.sessions if each.place.run == changed.place.run]
     return of_run[-1:] != [CONNECTED] and is_of_last_run(facts, changed.place)
 
 
-def _never_registered_again(facts: TraceFacts, taken: RegistrationTaken) -> bool:
+def _never_registered_again(facts: TraceFacts, taken: declarations.RegistrationTaken) -> bool:
     node_runs = [each for each in facts.node_runs if each.place.node == taken.place.node]
     return not any(at > taken.place.at for node_run in node_runs for _, at in node_run.registered)
 
 
-def _injected_still(facts: TraceFacts, fault: NodeFaultChange) -> bool:
+def _injected_still(facts: TraceFacts, fault: declarations.NodeFaultChange) -> bool:
     changes = [each for each in facts.node_faults if (each.place.run, each.fault) == (fault.place.run, fault.fault)]
     return changes[-1].change != "removed" and is_of_last_run(facts, fault.place)
 
 
-def _out_of_isr(facts: TraceFacts, lagged: FollowerLagged) -> bool:
+def _out_of_isr(facts: TraceFacts, lagged: declarations.FollowerLagged) -> bool:
     history = state_history(facts, lagged.partition)
     return bool(history) and lagged.broker not in history[-1].isr
 
 
-def _not_joined_again(facts: TraceFacts, action: GroupMemberAction) -> bool:
+def _not_joined_again(facts: TraceFacts, action: declarations.GroupMemberAction) -> bool:
     return not has_joined(facts, action.group, action.client_id, action.place)
 
 
-def has_joined(facts: TraceFacts, group: str, client_id: str, since: TracePosition) -> bool:
+def has_joined(facts: TraceFacts, group: str, client_id: str, since: declarations.TracePosition) -> bool:
     """Return whether a client joined a group after a position."""
     actions = [each for each in facts.member_actions if (each.group, each.client_id) == (group, client_id)]
-    return any(each.action == JOINED and each.place > since for each in actions)
+    return any(each.action == declarations.JOINED and each.place > since for each in actions)
 
 
 NO_CAUSE = "; the trace does not show why"
@@ -118,14 +82,16 @@ START = (Remedy("Start broker {node} again.", _down("node")),)
 FAULT = "Remove the injected fault"
 
 TEXTS: dict[tuple[type, str], StepText] = {
-    (NodeRun, KILLED): StepText("broker {node} was killed or crashed (its trace ends without a stop)", START),
-    (NodeRun, STOPPED): StepText("broker {node} was stopped", START),
-    (NodeRun, ""): StepText("the trace of broker {node} ends: {ending}"),
-    (NodeFailure, ""): StepText(
+    (declarations.NodeRun, KILLED): StepText(
+        "broker {node} was killed or crashed (its trace ends without a stop)", START
+    ),
+    (declarations.NodeRun, STOPPED): StepText("broker {node} was stopped", START),
+    (declarations.NodeRun, ""): StepText("the trace of broker {node} ends: {ending}"),
+    (declarations.NodeFailure, ""): StepText(
         "broker {node} ended itself ({reason})",
         (Remedy("Repair what the reason names, then start broker {node} again.", _down("node")),),
     ),
-    (RegistrationTaken, ""): StepText(
+    (declarations.RegistrationTaken, ""): StepText(
         "a process with the id of broker {node} could not register: another live session (0x{owner:x}) owns"
         " /brokers/ids/{node}",
         (
@@ -135,7 +101,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
             ),
         ),
     ),
-    (LogDirectoryFailed, ""): StepText(
+    (declarations.LogDirectoryFailed, ""): StepText(
         "the log directory of {partition} on broker {node} failed: {error}",
         (
             Remedy(
@@ -144,8 +110,8 @@ TEXTS: dict[tuple[type, str], StepText] = {
             ),
         ),
     ),
-    (StopRequested, ""): StepText("broker {node} was asked to stop (a stop signal or command)", START),
-    (SessionChanged, "expired"): StepText(
+    (declarations.StopRequested, ""): StepText("broker {node} was asked to stop (a stop signal or command)", START),
+    (declarations.SessionChanged, "expired"): StepText(
         "the ZooKeeper session of broker {node} expired while its process ran",
         (
             Remedy(
@@ -155,11 +121,11 @@ TEXTS: dict[tuple[type, str], StepText] = {
             Remedy("Find who ended the session, or what held it up."),
         ),
     ),
-    (SessionChanged, "suspended"): StepText(
+    (declarations.SessionChanged, "suspended"): StepText(
         "broker {node} lost its connection to ZooKeeper",
         (Remedy("Repair ZooKeeper or the network between it and the broker.", _disconnected),),
     ),
-    (RecordingGap, ""): StepText(
+    (declarations.RecordingGap, ""): StepText(
         "broker {node} did not run while its ZooKeeper session ended (its process was suspended or held up for up to"
         " {seconds:.1f} s)",
         (
@@ -170,10 +136,10 @@ TEXTS: dict[tuple[type, str], StepText] = {
             Remedy("Find what suspended broker {node} (SIGSTOP, a debugger, swapping, a slow disk)."),
         ),
     ),
-    (NodeFaultChange, ""): StepText(
+    (declarations.NodeFaultChange, ""): StepText(
         "a test injected the fault '{fault}' into broker {node}", (Remedy(f"{FAULT}.", _injected_still),)
     ),
-    (InjectedFaultReturned, ""): StepText(
+    (declarations.InjectedFaultReturned, ""): StepText(
         "a test injected the fault '{fault}' into {api} of client {client_id} at broker {node}",
         (Remedy(f"{FAULT} if it is still there."),),  # the removal of such a fault is not recorded
     ),
@@ -186,17 +152,21 @@ TEXTS: dict[tuple[type, str], StepText] = {
         (Remedy("Start broker {broker} if it is down.", _down("broker")),),
     ),
     (BrokerCame, ""): StepText("broker {broker} registered, which controller {by} noticed through {event}"),
-    (StateWrite, "lost"): StepText("{partition} lost its leader: {by} wrote leader none, ISR {isr}, epoch {epoch}"),
-    (StateWrite, "found"): StepText(
+    (declarations.StateWrite, "lost"): StepText(
+        "{partition} lost its leader: {by} wrote leader none, ISR {isr}, epoch {epoch}"
+    ),
+    (declarations.StateWrite, "found"): StepText(
         "{by} found in ZooKeeper: {partition} has leader {leader}, ISR {isr}, epoch {epoch}"
     ),
-    (StateWrite, ""): StepText("{by} wrote the state of {partition}: leader {leader}, ISR {isr}, epoch {epoch}"),
-    (FollowerLagged, "silent"): StepText(
+    (declarations.StateWrite, ""): StepText(
+        "{by} wrote the state of {partition}: leader {leader}, ISR {isr}, epoch {epoch}"
+    ),
+    (declarations.FollowerLagged, "silent"): StepText(
         "leader {leader} removed broker {broker} from the ISR of {partition}: it had offset {end} of {leader_end}, its"
         " last fetch was {fetched_ago:.3f} s ago, and it was not caught up for {caught_up_ago:.3f} s (limit {lag:g} s)",
         (Remedy("Find what slows broker {broker} or its connection to broker {leader}.", _out_of_isr),),
     ),
-    (FollowerLagged, "never"): StepText(
+    (declarations.FollowerLagged, "never"): StepText(
         "leader {leader} removed broker {broker} from the ISR of {partition}: it never fetched since broker {leader}"
         " leads (limit {lag:g} s)",
         (
@@ -204,7 +174,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
             Remedy("Find why broker {broker} does not fetch from broker {leader}.", _out_of_isr),
         ),
     ),
-    (FetchFailed, ""): StepText(
+    (declarations.FetchFailed, ""): StepText(
         "broker {node} could not fetch from broker {leader}: {reason}",
         (
             Remedy(
@@ -213,16 +183,20 @@ TEXTS: dict[tuple[type, str], StepText] = {
             ),
         ),
     ),
-    (ReplicationThrottled, ""): StepText(
+    (declarations.ReplicationThrottled, ""): StepText(
         "a throttle limits the replication of {partitions} at broker {node} as {side} to {rate} bytes per second",
         (Remedy("Raise the rate of the throttle, or remove it when the reassignment is complete."),),
     ),
-    (StateChangeRefused, "not elected"): StepText("controller {node} could not {what} for {partition}: {why}"),
-    (StateChangeRefused, ""): StepText(
+    (declarations.StateChangeRefused, "not elected"): StepText(
+        "controller {node} could not {what} for {partition}: {why}"
+    ),
+    (declarations.StateChangeRefused, ""): StepText(
         "controller {node} could not {what} for {partition}: {why}",
         (Remedy("Correct what this reason names, then let a new controller be elected."),),
     ),
-    (ReplicasAssigned, ""): StepText("the replicas of {partition} were set to {replicas}, adding {adding}"),
+    (declarations.ReplicasAssigned, ""): StepText(
+        "the replicas of {partition} were set to {replicas}, adding {adding}"
+    ),
     (ReassignmentWaits, ""): StepText(
         "the reassignment of {partition} waits for broker {broker}, which is not in the ISR {isr}",
         (Remedy("Start broker {broker}, or cancel the reassignment.", _down("broker")),),
@@ -235,87 +209,95 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "replica {broker} of {partition} cannot be deleted: broker {broker} answered {error_name}",
         (Remedy("Repair broker {broker}; the controller tries again when it registers."),),
     ),
-    (TopicDeletionStep, "asked"): StepText("the deletion of {topics} was requested at broker {node}"),
-    (TopicDeletionStep, "queued"): StepText("the controller queued {topics} for deletion"),
-    (TopicDeletionStep, "ineligible"): StepText("{topics} became ineligible for deletion"),
-    (TopicDeletionStep, "deleted"): StepText("the znodes of {topics} were removed"),
-    (LogTruncated, ""): StepText("broker {node} cut {cut} of {partition} off, which its leader did not have"),
-    (ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
-    (ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
-    (ControllerZnodeDeleted, ""): StepText(
+    (declarations.TopicDeletionStep, "asked"): StepText("the deletion of {topics} was requested at broker {node}"),
+    (declarations.TopicDeletionStep, "queued"): StepText("the controller queued {topics} for deletion"),
+    (declarations.TopicDeletionStep, "ineligible"): StepText("{topics} became ineligible for deletion"),
+    (declarations.TopicDeletionStep, "deleted"): StepText("the znodes of {topics} were removed"),
+    (declarations.LogTruncated, ""): StepText(
+        "broker {node} cut {cut} of {partition} off, which its leader did not have"
+    ),
+    (declarations.ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
+    (declarations.ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
+    (declarations.ControllerZnodeDeleted, ""): StepText(
         "/controller was deleted in ZooKeeper by another client, although the session of controller {node} lived",
         (Remedy("Find the client of ZooKeeper that deletes /controller."),),
     ),
-    (ControllerEvent, ""): StepText("controller {node} handled {self}"),
-    (RequestRefused, ""): StepText(
+    (declarations.ControllerEvent, ""): StepText("controller {node} handled {self}"),
+    (declarations.RequestRefused, ""): StepText(
         "{request} was refused: {reason}", (Remedy("Correct the request as the reason says, and send it again."),)
     ),
-    (RequestRefused, "elsewhere"): StepText(
+    (declarations.RequestRefused, "elsewhere"): StepText(
         "{request} was refused: {reason}", (Remedy("Send the request to the controller."),)
     ),
-    (ErrorAnswered, "batch"): StepText(
+    (declarations.ErrorAnswered, "batch"): StepText(
         "broker {node} refused {api} of {sender} for {subject}: {error_name}{sequences}"
     ),
-    (ErrorAnswered, ""): StepText("broker {node} answered {api} of {sender} with {error_name}"),
-    (GroupHosted, ""): StepText("broker {node} became the coordinator of group {group}, whose log is {log}"),
-    (CoordinatorPartitionRead, ""): StepText("broker {node} could not read {unreadable} batches of {partition}"),
-    (GroupStateChanged, "PreparingRebalance"): StepText("group {group} began a rebalance"),
-    (GroupStateChanged, "Empty"): StepText("group {group} has no members"),
-    (GroupStateChanged, ""): StepText("group {group} became {state}"),
-    (GroupMemberAction, JOINED): StepText("client {client_id} joined group {group}"),
-    (GroupMemberAction, LEFT): StepText("client {client_id} left group {group}"),
-    (GroupMemberAction, EXPIRED): StepText(
+    (declarations.ErrorAnswered, ""): StepText("broker {node} answered {api} of {sender} with {error_name}"),
+    (declarations.GroupHosted, ""): StepText(
+        "broker {node} became the coordinator of group {group}, whose log is {log}"
+    ),
+    (declarations.CoordinatorPartitionRead, ""): StepText(
+        "broker {node} could not read {unreadable} batches of {partition}"
+    ),
+    (declarations.GroupStateChanged, "PreparingRebalance"): StepText("group {group} began a rebalance"),
+    (declarations.GroupStateChanged, "Empty"): StepText("group {group} has no members"),
+    (declarations.GroupStateChanged, ""): StepText("group {group} became {state}"),
+    (declarations.GroupMemberAction, declarations.JOINED): StepText("client {client_id} joined group {group}"),
+    (declarations.GroupMemberAction, declarations.LEFT): StepText("client {client_id} left group {group}"),
+    (declarations.GroupMemberAction, declarations.EXPIRED): StepText(
         "client {client_id} sent no heartbeat to group {group} for its session timeout of {timeout_s:g} s",
         (Remedy("Start the client again, or find what keeps it from sending heartbeats.", _not_joined_again),),
     ),
-    (GroupMemberAction, NOT_JOINED): StepText("the time to join group {group} was over"),
-    (GroupMemberAction, NOT_SYNCED): StepText("the time to synchronise group {group} was over"),
-    (TransactionDecision, "timeout"): StepText(
+    (declarations.GroupMemberAction, declarations.NOT_JOINED): StepText("the time to join group {group} was over"),
+    (declarations.GroupMemberAction, declarations.NOT_SYNCED): StepText(
+        "the time to synchronise group {group} was over"
+    ),
+    (declarations.TransactionDecision, "timeout"): StepText(
         "the coordinator aborted the transaction of {transactional_id} (producer epoch {producer_epoch}): its timeout"
         " was over",
         (Remedy("End transactions within transaction.timeout.ms, or raise it."),),
     ),
-    (TransactionDecision, "fenced"): StepText(
+    (declarations.TransactionDecision, "fenced"): StepText(
         "the coordinator aborted the transaction of {transactional_id}: a new producer with its id began"
     ),
-    (TransactionDecision, ""): StepText("the coordinator {ended} the transaction of {transactional_id}"),
-    (TransactionRequest, "begun"): StepText(
+    (declarations.TransactionDecision, ""): StepText("the coordinator {ended} the transaction of {transactional_id}"),
+    (declarations.TransactionRequest, "begun"): StepText(
         "{sender} began with transactional id {transactional_id}: InitProducerId returned producer id {producer_id},"
         " epoch {producer_epoch}"
     ),
-    (TransactionRequest, ""): StepText("{sender} sent {api} for {transactional_id}"),
-    (TransactionRequest, "fences"): StepText(
+    (declarations.TransactionRequest, ""): StepText("{sender} sent {api} for {transactional_id}"),
+    (declarations.TransactionRequest, "fences"): StepText(
         "{sender} began a new producer with transactional id {transactional_id} (InitProducerId), which fences others"
     ),
-    (TransactionRequest, "refused"): StepText(
+    (declarations.TransactionRequest, "refused"): StepText(
         "{api} of {sender} for {transactional_id} (producer epoch {producer_epoch}) was refused: {error_name}"
     ),
 }
 """(Kind of fact, variant) -> its text. A variant without an entry has the text of the variant ""."""
 
 _VARIANTS: dict[type, Callable[[Any], str]] = {
-    NodeRun: lambda run: run.ending,
-    SessionChanged: lambda changed: changed.state,
+    declarations.NodeRun: lambda run: run.ending,
+    declarations.SessionChanged: lambda changed: changed.state,
     BrokerGone: lambda gone: "timeout" if gone.late else "",
-    StateWrite: lambda state: "found" if state.read else "lost" if state.leader == NO_LEADER else "",
-    FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
+    declarations.StateWrite: lambda state: "found" if state.read else "lost" if state.leader == NO_LEADER else "",
+    declarations.FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
     DeletionBlocked: lambda blocked: "" if blocked.code else "gone",
-    TopicDeletionStep: lambda step: step.step,
-    ErrorAnswered: lambda error: "batch" if error.subject else "",
-    GroupStateChanged: lambda changed: changed.state,
-    GroupMemberAction: lambda action: action.action,
-    StateChangeRefused: lambda refused: "not elected" if refused.why.startswith(NOT_ELECTED) else "",
-    RequestRefused: lambda refused: "elsewhere" if refused.code == NOT_CONTROLLER else "",
-    TransactionDecision: lambda decision: (
+    declarations.TopicDeletionStep: lambda step: step.step,
+    declarations.ErrorAnswered: lambda error: "batch" if error.subject else "",
+    declarations.GroupStateChanged: lambda changed: changed.state,
+    declarations.GroupMemberAction: lambda action: action.action,
+    declarations.StateChangeRefused: lambda refused: "not elected" if refused.why.startswith(NOT_ELECTED) else "",
+    declarations.RequestRefused: lambda refused: "elsewhere" if refused.code == errors.NOT_CONTROLLER else "",
+    declarations.TransactionDecision: lambda decision: (
         "" if decision.commit or decision.api == "EndTxn" else "fenced" if decision.api else "timeout"
     ),
-    TransactionRequest: lambda request: _request_variant(request.api, request.code),
+    declarations.TransactionRequest: lambda request: _request_variant(request.api, request.code),
 }
 
 
 def _request_variant(api: str, code: int) -> str:
     if api == "InitProducerId":
-        return {NONE: "begun", CONCURRENT_TRANSACTIONS: "fences"}.get(code, "refused")
+        return {errors.NONE: "begun", errors.CONCURRENT_TRANSACTIONS: "fences"}.get(code, "refused")
     return "refused" if code else ""
 
 
@@ -323,7 +305,7 @@ def _sender(fact: Any) -> str:
     return f"client {fact.client_id}" if fact.client_id else "a client"
 
 
-def _sequences(error: ErrorAnswered) -> str:
+def _sequences(error: declarations.ErrorAnswered) -> str:
     """Return the producer id, epoch and sequence number of a refused batch as text; "" if there is no batch."""
     if error.batch is None:
         return ""
@@ -332,7 +314,7 @@ def _sequences(error: ErrorAnswered) -> str:
     return f" (producer id {producer}, epoch {epoch}, sequence {sequence}{wanted})"
 
 
-def _throttled(throttle: ReplicationThrottled) -> str:
+def _throttled(throttle: declarations.ReplicationThrottled) -> str:
     """Return the throttled partitions as text."""
     return ", ".join(
         f"all partitions of {topic}" if numbers is None else ", ".join(f"{topic}-{number}" for number in numbers)
@@ -341,32 +323,32 @@ def _throttled(throttle: ReplicationThrottled) -> str:
     )
 
 
-def cut_off(cut: LogTruncated) -> str:
+def cut_off(cut: declarations.LogTruncated) -> str:
     """Return the offsets that a truncation removed, as text."""
     return f"offsets {cut.to} to {cut.end - 1}" if cut.end > cut.to else f"what came from offset {cut.to} on"
 
 
-def reason_of(refused: RequestRefused) -> str:
+def reason_of(refused: declarations.RequestRefused) -> str:
     """Return why a request was refused, with the name of the error code."""
     return f"{refused.why} ({name_of(refused.code)})" if refused.why else name_of(refused.code)
 
 
 _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
     DeletionBlocked: lambda blocked: {"error_name": name_of(blocked.code)},
-    ErrorAnswered: lambda error: {
+    declarations.ErrorAnswered: lambda error: {
         "error_name": name_of(error.code),
         "sender": _sender(error),
         "sequences": _sequences(error),
     },
-    GroupMemberAction: lambda action: {
+    declarations.GroupMemberAction: lambda action: {
         "client_id": action.client_id or action.member or "?",
         "timeout_s": action.timeout_ms / 1000,
     },
-    LogTruncated: lambda cut: {"cut": cut_off(cut)},
-    ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},
-    RequestRefused: lambda refused: {"reason": reason_of(refused)},
-    TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
-    TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},
+    declarations.LogTruncated: lambda cut: {"cut": cut_off(cut)},
+    declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},
+    declarations.RequestRefused: lambda refused: {"reason": reason_of(refused)},
+    declarations.TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
+    declarations.TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},
 }
 
 

@@ -6,26 +6,25 @@ from collections.abc import Callable
 
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.fact_gathering import TraceFacts
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    NONE,
-    NOT_COORDINATOR,
-)
 from messages.error_names import name_of
 from messages.facts.declarations import TransactionDecision, TransactionRequest
 
 NAMED = 5
 """Maximum number of partitions in a line."""
-RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS)
+RETRIED = (
+    errors.COORDINATOR_LOAD_IN_PROGRESS,
+    errors.COORDINATOR_NOT_AVAILABLE,
+    errors.NOT_COORDINATOR,
+    errors.CONCURRENT_TRANSACTIONS,
+)
 """Error codes that clients retry without reporting an error."""
 
 
 def state(facts: TraceFacts, transactional_id: str) -> Answer:
     """Explain the current state of a transactional id, and since when it has had this state."""
-    requests = [each for each in _requests(facts, transactional_id) if each.code == NONE]
+    requests = [each for each in _requests(facts, transactional_id) if each.code == errors.NONE]
     decisions = _decisions(facts, transactional_id)
     if not requests and not decisions:
         return [Sentence(f"the trace has no successful request of transactional id {transactional_id}")]
@@ -96,12 +95,16 @@ def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
     decisions = _decisions(facts, transactional_id)
     requests = _requests(facts, transactional_id)
     for each in requests:
-        if each.code == NONE or each.code in RETRIED:
+        if each.code == errors.NONE or each.code in RETRIED:
             continue
         text = f"{each.api} of {_producer(each)} was rejected: {name_of(each.code)}"
         raised: list[TransactionDecision | TransactionRequest] = [
             *(one for one in decisions if one.place < each.place),
-            *(one for one in requests if one.place < each.place and (one.api, one.code) == ("InitProducerId", NONE)),
+            *(
+                one
+                for one in requests
+                if one.place < each.place and (one.api, one.code) == ("InitProducerId", errors.NONE)
+            ),
         ]
         newest = max(raised, key=lambda one: one.place, default=None)
         lines.append(Sentence(text, each.place))

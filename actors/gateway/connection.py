@@ -22,25 +22,15 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
+from actors.gateway import request_faults
 from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, Hold
 from actors.gateway.limits import MemoryPool, TraceRateLimit
-from actors.gateway.request_faults import (
-    BLACKHOLE,
-    DELAY,
-    DISCONNECT,
-    ERROR,
-    LOSE_RESPONSE,
-    THROTTLE,
-    RequestFault,
-    RequestFaults,
-    throttled,
-)
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
 from actors.runtime.rate_limited_logger import RateLimitedLogger
+from messages import errors
 from messages.apis import API_BY_REQUEST, APIS
 from messages.data_requests import FetchRequest, ProduceRequest
-from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
 from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined
@@ -71,10 +61,10 @@ class Gateway(Protocol):
     log: RateLimitedLogger
     paused: bool
     """Whether reading from all connections is paused."""
-    faults: RequestFaults | None
+    faults: request_faults.RequestFaults | None
     """The faults that may be injected into requests; None if fault injection is disabled."""
 
-    def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
+    def fault_met(self, connection: int, header: RequestHeader, api: str, fault: request_faults.RequestFault) -> None:
         """Report that a fault was injected into a request."""
 
     def opened(self, connection: Connection) -> None:
@@ -109,7 +99,7 @@ class _PendingResponse:
         self.size = size
         self.taken = False
         """Whether the actors have sent the response."""
-        self.fault: RequestFault | None = None
+        self.fault: request_faults.RequestFault | None = None
         """The fault that was injected into the request."""
         self.pieces: Sequence[Piece] | None = None
         """The encoded response."""
@@ -373,7 +363,7 @@ class Connection:
                 self._peer,
                 self.listener,
             )
-            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), CLUSTER_AUTHORIZATION_FAILED)
+            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED)
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
             return
         faults = self._gateway.faults
@@ -386,17 +376,17 @@ class Connection:
                 return
         self._forward(read)
 
-    def _meet(self, fault: RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
+    def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""
         header, parts, request = read
-        if fault.kind == ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
+        if fault.kind == request_faults.ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
             refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
-        elif fault.kind in (ERROR, DISCONNECT):
+        elif fault.kind in (request_faults.ERROR, request_faults.DISCONNECT):
             self.refuse("an injected fault")
-        elif fault.kind == DELAY:
+        elif fault.kind == request_faults.DELAY:
             asyncio.get_running_loop().call_later(fault.value, self._forward, read)
-        elif fault.kind != BLACKHOLE:
+        elif fault.kind != request_faults.BLACKHOLE:
             self._forward(read)
 
     def _forward(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
@@ -432,10 +422,10 @@ class Connection:
                     answered.taken = True
                     place += 1
                     fault, message = answered.fault, response.response
-                    if fault is not None and fault.kind == LOSE_RESPONSE:
+                    if fault is not None and fault.kind == request_faults.LOSE_RESPONSE:
                         continue
-                    if fault is not None and fault.kind == THROTTLE and message is not None:
-                        message = throttled(message, fault.value)
+                    if fault is not None and fault.kind == request_faults.THROTTLE and message is not None:
+                        message = request_faults.throttled(message, fault.value)
                         self._mute(fault.value / 1000)
                     if message is None:
                         answered.pieces = ()

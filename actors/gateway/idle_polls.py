@@ -24,8 +24,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from messages import errors
 from messages.data_requests import FetchRequest, FetchResponse, is_idle_poll, next_epoch
-from messages.error_codes import NONE
 from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, Transmit
 from messages.vocabulary import Message, changed
 
@@ -41,7 +41,7 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
     request = transmit.request
     if not (transmit.again and isinstance(request, FetchRequest) and is_idle_poll(request)):
         return None
-    if response != FetchResponse((), NONE, request.session_id):
+    if response != FetchResponse((), errors.NONE, request.session_id):
         return None
     following = changed(request, session_epoch=next_epoch(request.session_epoch))
     return changed(transmit, request=following, correlation_id=transmit.correlation_id + 1)
@@ -183,7 +183,7 @@ class IdleFetchSessions:
         assert held is not None
         rest.epoch = next_epoch(rest.epoch)
         self._await(session_id, rest)
-        self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), NONE, session_id)))
+        self._answer(ClientResponse(held.connection, held.correlation_id, FetchResponse((), errors.NONE, session_id)))
 
     def _await(self, session_id: int, rest: _IdleFetchSession) -> None:
         """Start the timer that ends the idle state if no further poll arrives (rule 3)."""

@@ -44,20 +44,10 @@ from actors.gateway.request_metrics import RequestMetrics
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
 from actors.runtime.rate_limited_logger import RateLimitedLogger
+from messages import network
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
 from messages.cluster import Endpoint
-from messages.network import (
-    ClientGone,
-    ClientPart,
-    ClientRequest,
-    ClientRequests,
-    ClientResponse,
-    ClientResponses,
-    CloseClient,
-    FaultInjected,
-    WakeFetchSession,
-)
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
 from messages.wire import RequestHeader
@@ -192,17 +182,17 @@ class ListenerGateway:
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle a message of an actor (on the loop's thread)."""
         match message:
-            case ClientResponse():
+            case network.ClientResponse():
                 self._respond(message)
-            case ClientResponses(responses):
+            case network.ClientResponses(responses):
                 for connection, of_connection in groupby(responses, lambda response: response.connection):
                     self._respond_all(connection, tuple(of_connection))
-            case WakeFetchSession(session_id):
+            case network.WakeFetchSession(session_id):
                 self._idle.wake(session_id)
-            case ClientPart(id, part):
+            case network.ClientPart(id, part):
                 if id in self._connections:
                     self._connections[id].take(part)
-            case CloseClient(id, reason):
+            case network.CloseClient(id, reason):
                 if id in self._connections:
                     self._connections[id].refuse(reason)
             case ServeClients(handler, records, logs):
@@ -215,12 +205,12 @@ class ListenerGateway:
                     sender,
                 )
 
-    def _respond(self, message: ClientResponse) -> None:
+    def _respond(self, message: network.ClientResponse) -> None:
         if message.rest:
             self._idle.rest(message)
         self._respond_all(message.connection, (message,))
 
-    def _respond_all(self, id: int, responses: Sequence[ClientResponse]) -> None:
+    def _respond_all(self, id: int, responses: Sequence[network.ClientResponse]) -> None:
         """Pass on the responses to requests of one connection."""
         if self.request_metrics is not None:
             self.request_metrics.answered(id, [response.correlation_id for response in responses])
@@ -302,7 +292,7 @@ class ListenerGateway:
         self._connections.pop(connection.id, None)
         if connection.waits_for_records:
             self._idle.gone(connection.id)
-            self._send_to_fetches(ClientGone(connection.id))
+            self._send_to_fetches(network.ClientGone(connection.id))
         if self.request_metrics is not None:
             self.request_metrics.closed(connection.id)
         self._count.end(connection.address)
@@ -352,14 +342,14 @@ class ListenerGateway:
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._give_turns)
 
-    def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
+    def submit(self, request: network.ClientRequest | network.ClientRequests | network.ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
         to = self._handler
-        if isinstance(request, ClientRequests):
+        if isinstance(request, network.ClientRequests):
             to = self._records
             if self.request_metrics is not None:
                 self.request_metrics.sent(request.requests)
-        elif isinstance(request, ClientRequest):
+        elif isinstance(request, network.ClientRequest):
             if self.request_metrics is not None:
                 self.request_metrics.sent((request,))
             if type(request.request) in CARRIERS:
@@ -372,7 +362,9 @@ class ListenerGateway:
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: RequestFault) -> None:
         """Report an injected fault to the request handler (rule 3 of `request_faults`)."""
         if self._handler is not None:
-            hit = FaultInjected(connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value)
+            hit = network.FaultInjected(
+                connection, header.correlation_id, header.client_id or "", api, fault.kind, fault.value
+            )
             self._base.inject(self._handler, hit, self.address)
 
     def _send_to_fetches(self, message: Message) -> None:

@@ -22,8 +22,8 @@ from actors.gateway.counters import Counters
 from actors.gateway.metric_table import help_of
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
+from messages import metrics
 from messages.cluster import TopicPartition
-from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, ReplicasCounts, Sample, Samples
 from messages.vocabulary import Message
 
 _log = logging.getLogger("kafka_actors.metrics")
@@ -153,33 +153,33 @@ class MetricsGateway:
     def begin(self, names: Iterable[str]) -> None:
         """Export these counters with value 0 before the first count."""
         for name in names:
-            self._counters.count(Count(name, 0))
+            self._counters.count(metrics.Count(name, 0))
 
-    def count(self, count: Count) -> None:
+    def count(self, count: metrics.Count) -> None:
         """Add to a counter (on the loop's thread)."""
         self._counters.count(count)
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle metrics of an actor."""
         match message:
-            case Gauges(values):
+            case metrics.Gauges(values):
                 for gauge in values:
                     self._set(gauge)
-            case Samples(values):
+            case metrics.Samples(values):
                 for sample in values:
                     self.observe(sample)
-            case Counts(counts):
+            case metrics.Counts(counts):
                 for count in counts:
                     self._counters.count(count)
-            case ReplicasCounts(counts):
+            case metrics.ReplicasCounts(counts):
                 for partition, replicas in counts:
                     if replicas is None:
                         self._replicas.pop(partition, None)
                     else:
                         self._replicas[partition] = replicas
-            case DropMetrics(names, dropped):
+            case metrics.DropMetrics(names, dropped):
                 self._counters.drop(names, dropped)
-            case DropMetric(name, labels):
+            case metrics.DropMetric(name, labels):
                 if name in self._gauges:
                     self._gauges[name].remove(*(value for _, value in labels))
                 elif name in self._summaries:
@@ -191,7 +191,7 @@ class MetricsGateway:
                     sender,
                 )
 
-    def _set(self, gauge: Gauge) -> None:
+    def _set(self, gauge: metrics.Gauge) -> None:
         name, value, labels = gauge
         metric = self._gauges.get(name)
         if metric is None:
@@ -200,7 +200,7 @@ class MetricsGateway:
             metric = self._gauges[name] = PrometheusGauge(name, help_of(name), names, registry=self._registry)
         (metric.labels(*(value for _, value in labels)) if labels else metric).set(value)
 
-    def observe(self, sample: Sample) -> None:
+    def observe(self, sample: metrics.Sample) -> None:
         """Add one observation to a summary (on the loop's thread)."""
         name, value, labels = sample
         summary = self._summaries.get(name)

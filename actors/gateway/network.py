@@ -24,9 +24,9 @@ from thespian.actors import ActorAddress
 from actors.gateway.idle_polls import poll_again
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
+from messages import network
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint
-from messages.network import ChannelPart, CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.parts import Part
 from messages.vocabulary import Message
 from messages.wire import WireError, decoding_response, encoding_request
@@ -70,7 +70,7 @@ class Channel:
             self.endpoint = endpoint
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
 
-    async def request(self, transmit: Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
+    async def request(self, transmit: network.Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
         """Send a request on the open connection, and return the response with its parts.
 
         The caller closes the channel after a failure.
@@ -137,15 +137,15 @@ class NetworkGateway:
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle a message of an actor (on the loop's thread)."""
         match message:
-            case Ask(id, Transmit() as transmit):
+            case Ask(id, network.Transmit() as transmit):
                 self._begin(transmit, sender, lambda outcome: Answer(id, outcome))
-            case Transmit():
+            case network.Transmit():
                 self._begin(message, sender, lambda outcome: outcome)
-            case ChannelPart(channel, part):
+            case network.ChannelPart(channel, part):
                 self._channel(channel).parts.append(part)
-            case Interrupt(channel):
+            case network.Interrupt(channel):
                 self._channel(channel).interrupted = True
-            case CloseConnection(channel):
+            case network.CloseConnection(channel):
                 self._forget(channel)
             case _:
                 _log.error(
@@ -155,7 +155,7 @@ class NetworkGateway:
     def _channel(self, name: str) -> Channel:
         return self._channels.setdefault(name, Channel(self._bench))
 
-    def _begin(self, transmit: Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
+    def _begin(self, transmit: network.Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
         channel = self._channel(transmit.channel)
         parts, channel.parts = channel.parts, []
         channel.interrupted = False
@@ -165,7 +165,7 @@ class NetworkGateway:
     async def _exchange(
         self,
         channel: Channel,
-        transmit: Transmit,
+        transmit: network.Transmit,
         parts: list[Part],
         sender: ActorAddress,
         wrap: Callable[[Message], Message],
@@ -188,12 +188,12 @@ class NetworkGateway:
                     break
                 transmit = following
             for part in ahead:
-                self._base.inject(sender, ChannelPart(transmit.channel, part), self.address)
-            outcome = Received(transmit.channel, transmit.correlation_id, response)
+                self._base.inject(sender, network.ChannelPart(transmit.channel, part), self.address)
+            outcome = network.Received(transmit.channel, transmit.correlation_id, response)
         except (OSError, EOFError, TimeoutError, WireError) as error:
             channel.close()
             reason = str(error) or type(error).__name__
-            outcome = TransmitFailed(transmit.channel, transmit.correlation_id, reason)
+            outcome = network.TransmitFailed(transmit.channel, transmit.correlation_id, reason)
         except BaseException:
             channel.close()
             raise

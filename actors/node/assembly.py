@@ -34,8 +34,8 @@ from actors.runtime.trace.recorder import NullRecorder, Recorder
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
+from messages import node
 from messages.events import CONTROLLER_EVENTS
-from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, StartNode, StopNode
 from messages.partition import last_stable_offset
 from messages.vocabulary import Message
 from zk_bridge.store import Store
@@ -101,7 +101,7 @@ class Listener(Protocol):
 
 
 def recorder_of(
-    settings: NodeSettings,
+    settings: node.NodeSettings,
     clock: Clock,
     folder: str = "",
     started: float | None = None,
@@ -151,10 +151,10 @@ class Node:
 
     def __init__(
         self,
-        settings: NodeSettings,
+        settings: node.NodeSettings,
         store: Store,
         network: Callable[[LocalBase], Network],
-        listener: Callable[[LocalBase, NodeSettings], Listener],
+        listener: Callable[[LocalBase, node.NodeSettings], Listener],
         clock: Clock,
         scheduler: Scheduler,
         ports: Mapping[str, Any] | None = None,
@@ -168,8 +168,8 @@ class Node:
         self.network = network(base)
         self.listener = listener(base, settings)
         self.listener.request_metrics = RequestMetrics(self.metrics, clock.now)
-        self.ready: NodeReady | None = None
-        self.ended: NodeFailed | NodeStopped | None = None
+        self.ready: node.NodeReady | None = None
+        self.ended: node.NodeFailed | node.NodeStopped | None = None
         """The message with which the node ended or failed. `stop` must still be called."""
         self._scheduler = scheduler
         self._notify = notify
@@ -214,7 +214,7 @@ class Node:
         }
         self._actor = self._system.createActor(NodeActor)
         self._scheduler.add(base)
-        start = StartNode(
+        start = node.StartNode(
             self.settings,
             self._store_gateway.address,
             self.network.address,
@@ -226,7 +226,7 @@ class Node:
 
     def leave(self) -> None:
         """Start a clean shutdown of the node. NodeStopped follows."""
-        self.base.inject(self._actor, StopNode())
+        self.base.inject(self._actor, node.StopNode())
 
     def notify(self, message: Message) -> None:
         """Send a message to NodeActor."""
@@ -277,9 +277,9 @@ class Node:
 
         NodeReady is also stored as `ready`, and the first NodeFailed or NodeStopped as `ended`.
         """
-        if isinstance(message, NodeReady):
+        if isinstance(message, node.NodeReady):
             self.ready = message
-        elif isinstance(message, NodeFailed | NodeStopped):
+        elif isinstance(message, node.NodeFailed | node.NodeStopped):
             self.ended = self.ended or message
         if self._notify is not None:
             self._notify(message)
@@ -314,7 +314,7 @@ class Node:
             yield place, (size, start, end, segments, lag)
 
 
-def _recorder(settings: NodeSettings, clock: Clock) -> Recorder | FlightRecorder:
+def _recorder(settings: node.NodeSettings, clock: Clock) -> Recorder | FlightRecorder:
     """Return the recorder that trace.detail selects."""
     if settings.trace_detail != RING:
         return recorder_of(settings, clock)

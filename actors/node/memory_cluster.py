@@ -31,17 +31,9 @@ from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
-from messages.admin_requests import (
-    CreatableConfig,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from messages import admin_requests, errors
 from messages.cluster import Endpoint, TopicPartition
 from messages.data_requests import LATEST, NO_REPLICA, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
-from messages.error_codes import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.error_names import name_of
 from messages.group_requests import (
     ListGroupsRequest,
@@ -422,16 +414,16 @@ class MemoryCluster(ZooKeeperView):
         controller = self.controller_id
         if controller is None:
             raise ClusterError("no controller is active")
-        configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
+        configs = tuple(admin_requests.CreatableConfig(*entry) for entry in (config or {}).items())
         if replication_factor is None:
             replication_factor = min(3, len(self._places))
-        creatable = CreatableTopic(topic, partitions, replication_factor, configs=configs)
-        request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
+        creatable = admin_requests.CreatableTopic(topic, partitions, replication_factor, configs=configs)
+        request = admin_requests.CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
         response = await self._response_to(controller, request)
-        if not isinstance(response, CreateTopicsResponse):
+        if not isinstance(response, admin_requests.CreateTopicsResponse):
             raise ClusterError(f"topic {topic} was not created: {response}")
         (created,) = response.topics
-        if created.error_code != NONE:
+        if created.error_code != errors.NONE:
             raise ClusterError(
                 f"topic {topic} was not created: {created.error_message} ({name_of(created.error_code)})"
             )
@@ -454,14 +446,14 @@ class MemoryCluster(ZooKeeperView):
         if controller is None:
             raise ClusterError("there is no controller")
         response = await self._response_to(
-            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
+            controller, admin_requests.DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
         )
-        if not isinstance(response, DeleteTopicsResponse):
+        if not isinstance(response, admin_requests.DeleteTopicsResponse):
             raise ClusterError(f"topic {topic} was not deleted: {response}")
         (deleted,) = response.topics
-        if deleted.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        if deleted.error_code == errors.UNKNOWN_TOPIC_OR_PARTITION:
             raise ClusterError(f"topic {topic} does not exist; the topics are {', '.join(self.topics) or 'none'}")
-        if deleted.error_code != NONE:
+        if deleted.error_code != errors.NONE:
             raise ClusterError(f"topic {topic} was not deleted: {name_of(deleted.error_code)}")
         await self._until(lambda: topic not in self.all_topics, f"topic {topic} was not deleted")
 
@@ -656,7 +648,7 @@ class MemoryCluster(ZooKeeperView):
             if not isinstance(listed, ListOffsetsResponse):
                 return
             for end in listed.partitions:
-                if end.error_code == NONE:
+                if end.error_code == errors.NONE:
                     found[str(end.partition)]["end"] = end.offset
             groups = await ask(ListGroupsRequest(LIST_GROUPS_VERSION))
             for group in groups.groups if isinstance(groups, ListGroupsResponse) else ():

@@ -39,6 +39,7 @@ from actors.core.illegal_transition import enter
 from actors.core.refusal import Refused
 from actors.node.node_states import BROKER_STATES, PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
+from messages import zookeeper
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
@@ -78,19 +79,6 @@ from messages.node import (
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
-from messages.zookeeper import (
-    EnsurePaths,
-    GetBrokerConfigs,
-    GetBrokers,
-    GetClusterId,
-    GetController,
-    GetNodes,
-    NodeRegistration,
-    RegisterBroker,
-    RegisterNode,
-    RegistrationRefused,
-    UpdateBroker,
-)
 from zk_bridge.bridge import ZkBridgeActor
 
 _log = logging.getLogger("kafka_actors.node")
@@ -235,12 +223,12 @@ class NodeActor(FlowActor):
 
         Create the persistent paths, read the cluster id, and create the broker's actors.
         """
-        yield from ask(EnsurePaths())
-        cluster = yield from ask(GetClusterId(proposed=self.port("random").cluster_id()))
+        yield from ask(zookeeper.EnsurePaths())
+        cluster = yield from ask(zookeeper.GetClusterId(proposed=self.port("random").cluster_id()))
         self._cluster_id = cluster.id
         start = self._start
         if "broker" in start.settings.roles:
-            (own,) = (yield from ask(GetBrokerConfigs((str(start.settings.node_id),)))).brokers
+            (own,) = (yield from ask(zookeeper.GetBrokerConfigs((str(start.settings.node_id),)))).brokers
             self._apply(dict(own.entries).get(ADVERTISED_LISTENERS))
         self._enter(NodeState.LOADING)
         metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
@@ -383,8 +371,8 @@ class NodeActor(FlowActor):
         if self._replica_manager is None:
             return
         try:
-            controller = (yield from ask(GetController(watch=False))).broker_id
-            nodes = (yield from ask(GetNodes())).nodes
+            controller = (yield from ask(zookeeper.GetController(watch=False))).broker_id
+            nodes = (yield from ask(zookeeper.GetNodes())).nodes
         except AskFailed:
             return
         listener = next((node.inter_broker_listener for node in nodes if node.id == controller), "")
@@ -407,8 +395,8 @@ class NodeActor(FlowActor):
         settings = self._settings
         epoch = -1
         if self._replica_manager is not None:
-            answer = yield from ask(RegisterBroker(*self._registration()))
-            if isinstance(answer, RegistrationRefused):
+            answer = yield from ask(zookeeper.RegisterBroker(*self._registration()))
+            if isinstance(answer, zookeeper.RegistrationRefused):
                 reason = (
                     f"/brokers/ids/{settings.node_id} is owned by session {answer.owner:#x}: another broker with this "
                     f"id runs, or its last session has not expired yet ({settings.zookeeper_session_timeout_ms} ms)"
@@ -419,7 +407,11 @@ class NodeActor(FlowActor):
             self.send(self._replica_manager, BrokerEpoch(epoch))
         host, port, pid = self.port("process").identity()
         listener = settings.inter_broker_listener_name
-        yield from ask(RegisterNode(NodeRegistration(settings.node_id, settings.roles, host, port, pid, listener)))
+        yield from ask(
+            zookeeper.RegisterNode(
+                zookeeper.NodeRegistration(settings.node_id, settings.roles, host, port, pid, listener)
+            )
+        )
         return epoch
 
     def _registration(self) -> tuple[Broker, int, str]:
@@ -450,7 +442,7 @@ class NodeActor(FlowActor):
         before = self._advertised
         self._apply(override)
         if self._advertised != before:
-            yield from ask(UpdateBroker(*self._registration()))
+            yield from ask(zookeeper.UpdateBroker(*self._registration()))
 
     def _shut_down(self) -> Flow[None]:
         """Try a controlled shutdown once. Then stop, or wait for the next try."""
@@ -475,8 +467,8 @@ class NodeActor(FlowActor):
         settings = self._settings
         self.set_timer(LOOKED_LONG_ENOUGH, settings.zookeeper_session_timeout_ms / 1000, LOOKED_LONG_ENOUGH)
         try:
-            controller = yield from ask(GetController(watch=False))
-            brokers = yield from ask(GetBrokers(watch=False))
+            controller = yield from ask(zookeeper.GetController(watch=False))
+            brokers = yield from ask(zookeeper.GetBrokers(watch=False))
         except AskFailed as error:
             _log.warning("[KafkaServer id=%d] Error during controlled shutdown: %s", settings.node_id, error)
             return False

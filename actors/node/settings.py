@@ -24,17 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.core.config.advertised_listeners import security_protocols
+from actors.node import settings_table
 from actors.node.properties import parse_properties
-from actors.node.settings_table import (
-    KNOWN,
-    KNOWN_PREFIXES,
-    NOT_DONE,
-    SECURITY,
-    SECURITY_NOT_ASKED,
-    SETTINGS,
-    folders,
-    items,
-)
 from messages.cluster import Endpoint
 from messages.node import NodeSettings
 
@@ -51,7 +42,7 @@ _OF_KRAFT = (
     " ZooKeeper servers in zookeeper.connect; process.roles may stay"
 )
 
-_ACTING = {setting.name: setting for setting in SETTINGS}
+_ACTING = {setting.name: setting for setting in settings_table.SETTINGS}
 _ENDPOINT = re.compile(
     r"(?P<listener>[^:/]+)://(\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^:/\[\]]*)):(?P<port>-?[0-9]+)"
 )
@@ -88,7 +79,7 @@ class LoadedSettings(NamedTuple):
         if self.insecure:
             lines.append(f"without effect, so every client has full access: {', '.join(self.insecure)}")
         others = set(self.ignored) - set(self.insecure)
-        for pattern, text in NOT_DONE:
+        for pattern, text in settings_table.NOT_DONE:
             if names := [name for name in self.ignored if pattern.fullmatch(name)]:
                 lines.append(f"{text}, so these settings have no effect: {', '.join(names)}")
                 others -= set(names)
@@ -140,11 +131,18 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
     reader = _PropertiesReader(properties)
     settings = reader.settings()
     idle = [name for name in properties if name not in _ACTING]
-    ignored = [name for name in idle if name in KNOWN or name.startswith(KNOWN_PREFIXES) or SECURITY.fullmatch(name)]
+    ignored = [
+        name
+        for name in idle
+        if name in settings_table.KNOWN
+        or name.startswith(settings_table.KNOWN_PREFIXES)
+        or settings_table.SECURITY.fullmatch(name)
+    ]
     asking = tuple(
         name
         for name in ignored
-        if SECURITY.fullmatch(name) and properties[name].strip() not in ("", SECURITY_NOT_ASKED.get(name))
+        if settings_table.SECURITY.fullmatch(name)
+        and properties[name].strip() not in ("", settings_table.SECURITY_NOT_ASKED.get(name))
     )
     errors = list(dict.fromkeys(reader.errors))
     if asking and not insecure:
@@ -179,7 +177,7 @@ def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _unknown(name: str) -> str:
-    nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(KNOWN)], n=1, cutoff=NEAR)
+    nearest = difflib.get_close_matches(name, [*_ACTING, *sorted(settings_table.KNOWN)], n=1, cutoff=NEAR)
     return f"{name} is no known setting" + (f"; did you mean {nearest[0]}?" if nearest else "")
 
 
@@ -189,7 +187,7 @@ class _PropertiesReader:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}
         self.errors: list[str] = []
-        self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
+        self._values = {setting.name: self._parsed(setting.name) for setting in settings_table.SETTINGS}
 
     def value(self, name: str) -> Any:
         """Return the value of a setting."""
@@ -197,7 +195,9 @@ class _PropertiesReader:
 
     def settings(self) -> NodeSettings:
         """Return all settings. They are valid only if `errors` is empty afterwards."""
-        fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
+        fields: dict[str, Any] = {
+            setting.field: self._values[setting.name] for setting in settings_table.SETTINGS if setting.field
+        }
         self._follow_host_and_port()
         listeners = self._endpoints("listeners")
         advertised = self._advertised(listeners)
@@ -290,7 +290,7 @@ class _PropertiesReader:
         """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []
-        for item in items(self._values[name]):
+        for item in settings_table.items(self._values[name]):
             match = _ENDPOINT.fullmatch(item)
             port = int(match["port"]) if match else -1
             if match is None or not 0 <= port <= 65535:
@@ -304,7 +304,7 @@ class _PropertiesReader:
                 self._wrong(name, f"listener {listener} wants {protocol}; only {SPOKEN_PROTOCOL} is spoken here")
             else:
                 endpoints.append(Endpoint(listener, match["ipv6"] or match["host"] or "", port, protocol))
-        if not items(self._values[name]):
+        if not settings_table.items(self._values[name]):
             self._wrong(name, "it takes at least one LISTENER://host:port")
         if len({endpoint.listener for endpoint in endpoints}) < len(endpoints):
             self._wrong(name, "each listener must have a different name")
@@ -367,7 +367,7 @@ class _PropertiesReader:
     def _log_dirs(self) -> tuple[str, ...]:
         """Return log.dirs, or log.dir: at least one folder, without duplicates."""
         name = "log.dirs" if self._values["log.dirs"] is not None else "log.dir"
-        log_dirs = folders(self._values[name])
+        log_dirs = settings_table.folders(self._values[name])
         if not log_dirs:
             self._wrong(name, "it takes at least one folder")
         if len({_absolute(log_dir) for log_dir in log_dirs}) < len(log_dirs):
@@ -403,7 +403,7 @@ class _PropertiesReader:
 
 def zookeeper_places(text: str) -> list[tuple[str, int]] | None:
     """Return host and port of each server in host[:port][,host[:port]]*; None if the text is invalid."""
-    found = [_SERVER.fullmatch(item) for item in items(text)]
+    found = [_SERVER.fullmatch(item) for item in settings_table.items(text)]
     places = [(match[1].strip("[]"), int(match[3] or 2181)) for match in found if match]
     if not places or len(places) < len(found) or not all(0 < port <= 65535 for _, port in places):
         return None

@@ -32,8 +32,8 @@ from actors.simulation.simulated_transactions import (
     TransactionBroken,
 )
 from actors.simulation.streams import ProducerStream, StreamBroken
+from messages import errors, store
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
-from messages.error_codes import NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.groups import LoadedGroup, StartGroup
 from messages.node import NodeSettings
@@ -44,7 +44,6 @@ from messages.requests import (
     MetadataResponse,
     UpdateMetadataRequest,
 )
-from messages.store import CREATE, CREATE_EPHEMERAL, DELETE, SET, WriteOp, Written
 from messages.vocabulary import Message
 from zk_bridge import paths
 from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
@@ -60,7 +59,7 @@ _FILLING = ("append", "append_as_coordinator", "append_marker", "replicate")
 """Calls that write to a log."""
 
 
-PERHAPS_APPENDED = (REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+PERHAPS_APPENDED = (errors.REQUEST_TIMED_OUT, errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
 """Error codes of a produce whose batch may be in the log nevertheless."""
 
 
@@ -452,40 +451,43 @@ class Checker:
         }
         self._check(Ticked())
 
-    def transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
+    def transaction(self, ops: tuple[store.WriteOp, ...], results: tuple[store.Written, ...], session: int) -> None:
         """Process a ZooKeeper transaction."""
         for op, result in zip(ops, results, strict=True):
             path = op.path
             if path.startswith("/brokers/topics/"):
                 self._topic_written(op, result, path.split("/"), session)
-            elif path == paths.CONTROLLER_EPOCH and op.kind in (SET, CREATE):
+            elif path == paths.CONTROLLER_EPOCH and op.kind in (store.SET, store.CREATE):
                 before, self.epoch = self.epoch, decode_controller_epoch(path, op.data)
                 self.epoch_session = session
-                if op.kind == SET:
+                if op.kind == store.SET:
                     self._check(ControllerEpochWritten(before, self.epoch, session))
-            elif path == paths.CONTROLLER and op.kind in (CREATE_EPHEMERAL, DELETE):
-                owner, self.controller_session = self.controller_session, session if op.kind == CREATE_EPHEMERAL else 0
-                self.controller = decode_controller(path, op.data) if op.kind == CREATE_EPHEMERAL else -1
+            elif path == paths.CONTROLLER and op.kind in (store.CREATE_EPHEMERAL, store.DELETE):
+                owner, self.controller_session = (
+                    self.controller_session,
+                    session if op.kind == store.CREATE_EPHEMERAL else 0,
+                )
+                self.controller = decode_controller(path, op.data) if op.kind == store.CREATE_EPHEMERAL else -1
                 self._controlled_at = self.cluster.now
-                if op.kind == DELETE:
+                if op.kind == store.DELETE:
                     self._check(ControllerDeleted(owner, session))
                 self.has_begun = False
             elif path.startswith("/admin/delete_topics/"):
                 topic = path.rpartition("/")[2]
-                if op.kind == CREATE:
+                if op.kind == store.CREATE:
                     self.deleting[topic] = self.cluster.now
-                elif op.kind == DELETE:
+                elif op.kind == store.DELETE:
                     self.deleting.pop(topic, None)
                     self.deleted_at[topic] = self.cluster.now
-            elif path.startswith("/config/topics/") and op.kind in (CREATE, SET):
+            elif path.startswith("/config/topics/") and op.kind in (store.CREATE, store.SET):
                 self._configured(path.rpartition("/")[2], dict(decode_config(path, op.data)))
             elif path.startswith("/brokers/ids/"):
-                if op.kind == DELETE:
+                if op.kind == store.DELETE:
                     broker = int(path.rpartition("/")[2])
                     self.registered.pop(broker, None)
                     self.unregistered_at[broker] = self.cluster.now
                     self.lapsed[broker] = self.cluster.machines[broker].node
-                elif op.kind == CREATE_EPHEMERAL:
+                elif op.kind == store.CREATE_EPHEMERAL:
                     self.registered[int(path.rpartition("/")[2])] = self.cluster.zookeeper.zxid
 
     def dealt(self, change: AssignmentReceived) -> None:
@@ -688,12 +690,12 @@ class Checker:
         elif following or effect.method in _AFRESH:
             self._high_watermarks.pop((node, effect.args[0]), None)
 
-    def _topic_written(self, op: WriteOp, result: Written, parts: list[str], session: int) -> None:
+    def _topic_written(self, op: store.WriteOp, result: store.Written, parts: list[str], session: int) -> None:
         topic = parts[3]
         if len(parts) == 4:
-            if op.kind != CREATE:
+            if op.kind != store.CREATE:
                 self._check(TopicWritten(topic, session))
-            if op.kind == DELETE:
+            if op.kind == store.DELETE:
                 partitions = self.topics.pop(topic, {})
                 if topic in self.deleting:
                     had = {each: self.assigned[each].replicas for each in partitions.values() if each in self.assigned}
@@ -705,8 +707,8 @@ class Checker:
                         self.deleted.pop(partition, None)
                     self.assigned.pop(partition, None)
                     self.states.pop(partition, None)
-            elif op.kind in (CREATE, SET):
-                if op.kind == CREATE:
+            elif op.kind in (store.CREATE, store.SET):
+                if op.kind == store.CREATE:
                     self.born[topic] = self.cluster.zookeeper.zxid
                     self._born_at[topic] = self.cluster.now
                 known = self.topics.setdefault(topic, {})
@@ -726,10 +728,10 @@ class Checker:
                     self.moved_away.update(((broker, partition), self.cluster.now) for broker in gone)
         elif len(parts) == 7 and parts[6] == "state":
             partition = TopicPartition(topic, int(parts[5]))
-            if op.kind == DELETE:
+            if op.kind == store.DELETE:
                 self.states.pop(partition, None)
-            elif op.kind in (CREATE, SET):
-                version = result.version if op.kind == SET else 0
+            elif op.kind in (store.CREATE, store.SET):
+                version = result.version if op.kind == store.SET else 0
                 read = decode_state(op.path, op.data, version)
                 after = State(read.leader, read.leader_epoch, read.isr, read.controller_epoch, version)
                 before = self.states.get(partition)

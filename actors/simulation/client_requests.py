@@ -24,11 +24,11 @@ from actors.simulation.request_target import RequestTarget, Step, Wanted
 from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.stale_requests import STALE
 from actors.simulation.transaction_client_requests import STRAY_ID, TRANSACTIONS, verification
+from messages import errors
 from messages.data_requests import (
     FetchResponse,
     InitProducerIdResponse,
 )
-from messages.error_codes import NONE
 from messages.group_requests import (
     JoinGroupResponse,
 )
@@ -112,11 +112,15 @@ def _send_more(about: RequestTarget, request: AnyMessage, response: AnyMessage |
     They continue a fetch session with a wrong epoch, end a transaction that has not begun, or concern a group that
     waits for its leader's assignment.
     """
-    if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
+    if isinstance(response, InitProducerIdResponse) and response.error_code == errors.NONE:
         pair = response.producer_id, response.producer_epoch
         for each in (verification(about, *pair), EndTxnRequest(1, STRAY_ID, *pair, True)):
             _send_steps(about, each, _end)
     if isinstance(response, FetchResponse) and response.session_id:
         _send_steps(about, fetch(session=(response.session_id, 9))(about), _end)
-    if isinstance(response, JoinGroupResponse) and response.error_code == NONE and request.group_id == STUCK_GROUP:
+    if (
+        isinstance(response, JoinGroupResponse)
+        and response.error_code == errors.NONE
+        and request.group_id == STUCK_GROUP
+    ):
         _send_steps(about, to_stuck_group(about, response.member_id, response.generation_id), _end)

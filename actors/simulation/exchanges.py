@@ -26,19 +26,9 @@ import attrs
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
+from messages import errors, group_requests
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
-from messages.error_codes import COORDINATOR_LOAD_IN_PROGRESS, GROUP_MAX_SIZE_REACHED, NONE, NOT_COORDINATOR
-from messages.group_requests import (
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 from messages.placement import slot
 from messages.requests import (
     ControlledShutdownRequest,
@@ -56,7 +46,12 @@ LONGEST_FETCH = 60.0
 Process = tuple[int, int]
 """A node, and the number of its start."""
 
-MEMBERS = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, OffsetCommitRequest)
+MEMBERS = (
+    group_requests.JoinGroupRequest,
+    group_requests.SyncGroupRequest,
+    group_requests.HeartbeatRequest,
+    group_requests.OffsetCommitRequest,
+)
 """Requests that show that a group member is alive."""
 
 WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
@@ -64,8 +59,14 @@ WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequ
 
 WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
-    *(*MEMBERS, OffsetFetchRequest, DeleteGroupsRequest, ProduceRequest, *WITH_LEADER_EPOCHS),
-    *(LeaveGroupRequest, WriteTxnMarkersRequest, DescribeGroupsRequest),
+    *(
+        *MEMBERS,
+        group_requests.OffsetFetchRequest,
+        group_requests.DeleteGroupsRequest,
+        ProduceRequest,
+        *WITH_LEADER_EPOCHS,
+    ),
+    *(group_requests.LeaveGroupRequest, WriteTxnMarkersRequest, group_requests.DescribeGroupsRequest),
 )
 
 
@@ -189,9 +190,14 @@ def kept_for(session_timeout: float) -> float:
 def _groups_of(request: Message) -> Iterable[str]:
     """Return the groups whose members a request names or describes."""
     match request:
-        case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest() | LeaveGroupRequest():
+        case (
+            group_requests.HeartbeatRequest()
+            | group_requests.SyncGroupRequest()
+            | group_requests.OffsetCommitRequest()
+            | group_requests.LeaveGroupRequest()
+        ):
             return (request.group_id,)
-        case DescribeGroupsRequest():
+        case group_requests.DescribeGroupsRequest():
             return request.groups
     return ()
 
@@ -206,7 +212,7 @@ def accepted_markers(
     results = {result.producer_id: result.partitions for result in response.markers}
     for marker in request.markers:
         for each in results.get(marker.producer_id, ()):
-            if each.error_code == NONE and each.partition in marker.partitions:
+            if each.error_code == errors.NONE and each.partition in marker.partitions:
                 yield each.partition, marker
 
 
@@ -251,34 +257,39 @@ class Exchanges:
         renewed = math.inf
         mine = self.accepted.setdefault(process, Accepted())
         match request:
-            case OffsetFetchRequest():
+            case group_requests.OffsetFetchRequest():
                 is_current = self._is_current(process, self.group_partition(request.group_id), states)
-            case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
+            case (
+                group_requests.JoinGroupRequest()
+                | group_requests.SyncGroupRequest()
+                | group_requests.HeartbeatRequest()
+                | group_requests.OffsetCommitRequest()
+            ):
                 view = self.groups.setdefault((process, request.group_id), GroupView())
                 is_current = self._is_current(process, self.group_partition(request.group_id), states)
                 generation, left = view.generation, tuple(view.left)
                 renewed = now - view.renewed_at.get(request.member_id, -math.inf)
                 log = replicas.log(process[0], self.group_partition(request.group_id))
                 is_first = (
-                    isinstance(request, SyncGroupRequest)
+                    isinstance(request, group_requests.SyncGroupRequest)
                     and bool(request.assignments)
                     and view.synced < request.generation_id == view.begun
                 )
-                if log is not None and (is_first or isinstance(request, OffsetCommitRequest)):
+                if log is not None and (is_first or isinstance(request, group_requests.OffsetCommitRequest)):
                     log_end = log.end
                 view.heard_at[request.member_id] = now
                 view.waiting.setdefault(request.member_id, set()).add(connection)
-                if isinstance(request, JoinGroupRequest):
+                if isinstance(request, group_requests.JoinGroupRequest):
                     view.session_timeouts[request.member_id] = request.session_timeout_ms / 1000
-                if isinstance(request, OffsetCommitRequest):
+                if isinstance(request, group_requests.OffsetCommitRequest):
                     for each in request.partitions:
                         commits = self.commits.setdefault((request.group_id, each.partition), [])
                         commits.append(Commit(each.committed_offset, now))
-            case DeleteGroupsRequest():
+            case group_requests.DeleteGroupsRequest():
                 self._may_delete(request.groups)
             case ProduceRequest() | ControlledShutdownRequest() | WriteTxnMarkersRequest():
                 pass
-            case LeaveGroupRequest() | DescribeGroupsRequest():
+            case group_requests.LeaveGroupRequest() | group_requests.DescribeGroupsRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
                 is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
@@ -336,11 +347,11 @@ class Exchanges:
         """
         gone: Iterable[str] = ()
         match request:
-            case JoinGroupRequest():
+            case group_requests.JoinGroupRequest():
                 gone = (request.member_id,)
-            case LeaveGroupRequest():
+            case group_requests.LeaveGroupRequest():
                 gone = tuple(each.member_id for each in request.members)
-            case DeleteGroupsRequest():
+            case group_requests.DeleteGroupsRequest():
                 gone = tuple(member for group in request.groups for member in self.confirmed.get(group, ()))
         self._left_at.update(dict.fromkeys(gone, now))
 
@@ -353,13 +364,18 @@ class Exchanges:
         match request:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 self._obeyed(process, request, response, now)
-            case JoinGroupRequest() | SyncGroupRequest() | HeartbeatRequest() | OffsetCommitRequest():
+            case (
+                group_requests.JoinGroupRequest()
+                | group_requests.SyncGroupRequest()
+                | group_requests.HeartbeatRequest()
+                | group_requests.OffsetCommitRequest()
+            ):
                 self._took_part(connection, request, response, arrival, now)
-            case DeleteGroupsRequest():
+            case group_requests.DeleteGroupsRequest():
                 self._may_delete(request.groups)
-            case LeaveGroupRequest():
+            case group_requests.LeaveGroupRequest():
                 view = self.groups.get((process, request.group_id), GroupView())
-                gone = (each.member_id for each in response.members if each.error_code == NONE)
+                gone = (each.member_id for each in response.members if each.error_code == errors.NONE)
                 view.left.update(dict.fromkeys(gone))
             case WriteTxnMarkersRequest():
                 self._marked(process, request, response)
@@ -387,7 +403,7 @@ class Exchanges:
             newest[key] = max(marker.coordinator_epoch, newest.get(key, -1))
 
     def _obeyed(self, process: Process, request: Any, response: Any, now: float) -> None:
-        if response.error_code != NONE:
+        if response.error_code != errors.NONE:
             return
         mine = self.accepted.setdefault(process, Accepted())
         mine.controller_epoch = max(mine.controller_epoch, request.controller_epoch)
@@ -395,7 +411,7 @@ class Exchanges:
         if isinstance(request, LeaderAndIsrRequest | StopReplicaRequest):
             codes = {each.partition: each.error_code for each in response.partition_errors}
             for state in request.partition_states:
-                if codes.get(state.partition, NONE) != NONE:
+                if codes.get(state.partition, errors.NONE) != errors.NONE:
                     continue
                 if isinstance(state, StopReplicaPartitionState):
                     if state.delete_partition:
@@ -412,29 +428,34 @@ class Exchanges:
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now
-        if isinstance(request, JoinGroupRequest):
+        if isinstance(request, group_requests.JoinGroupRequest):
             self.member_ids.setdefault(request.group_id, set()).add(response.member_id)
         codes = list(codes_of(response))
-        if GROUP_MAX_SIZE_REACHED in codes:
+        if errors.GROUP_MAX_SIZE_REACHED in codes:
             view.renewed_at.pop(request.member_id, None)  # the group may drop this member
             self.confirmed.pop(request.group_id, None)
-        if NOT_COORDINATOR in codes or COORDINATOR_LOAD_IN_PROGRESS in codes:
+        if errors.NOT_COORDINATOR in codes or errors.COORDINATOR_LOAD_IN_PROGRESS in codes:
             self.groups.pop((process, request.group_id), None)
             return
-        if NONE not in codes:
+        if errors.NONE not in codes:
             return
         view.since = view.since or now
-        is_dynamic = isinstance(request, SyncGroupRequest | HeartbeatRequest) and request.group_instance_id is None
+        is_dynamic = (
+            isinstance(request, group_requests.SyncGroupRequest | group_requests.HeartbeatRequest)
+            and request.group_instance_id is None
+        )
         if is_dynamic and arrival.is_current:  # only the current coordinator can confirm a member
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.confirmed.setdefault(request.group_id, {})
             members[request.member_id] = Confirmation(request.generation_id, arrived_at, until)
-        is_renewal = not isinstance(request, JoinGroupRequest) and request.generation_id == view.generation
+        is_renewal = (
+            not isinstance(request, group_requests.JoinGroupRequest) and request.generation_id == view.generation
+        )
         if is_renewal and arrived_at > self._left_at.get(request.member_id, -1.0):
             view.renewed_at[request.member_id] = arrived_at
-        if isinstance(request, SyncGroupRequest):
+        if isinstance(request, group_requests.SyncGroupRequest):
             view.synced = max(view.synced, request.generation_id)
-        elif isinstance(request, JoinGroupRequest):
+        elif isinstance(request, group_requests.JoinGroupRequest):
             if response.generation_id == 1 or 0 <= view.generation < response.generation_id:
                 view.begun = response.generation_id
             if view.generation != response.generation_id:
@@ -445,9 +466,9 @@ class Exchanges:
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
             if request.group_instance_id is None:  # static members are left out: another process can replace them
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
-        elif isinstance(request, OffsetCommitRequest):
+        elif isinstance(request, group_requests.OffsetCommitRequest):
             for each, outcome in zip(request.partitions, response.partitions, strict=True):
-                if outcome.error_code == NONE:
+                if outcome.error_code == errors.NONE:
                     self._committed((request.group_id, each.partition), each.committed_offset, arrived_at, now)
 
     def _committed(self, key: tuple[str, TopicPartition], offset: int, arrived_at: float, now: float) -> None:

@@ -4,30 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from actors.simulation import request_target
 from actors.simulation.members import instance_of
-from actors.simulation.request_target import OWN_GROUP, UNKNOWN_ID, Make, RequestTarget, Step, Wanted, absent
+from messages import group_requests
 from messages.cluster import TopicPartition
-from messages.group_requests import (
-    NO_GENERATION,
-    NO_MEMBER,
-    TRANSACTION_KEY,
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeletePartition,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-    SyncGroupRequest,
-)
 from messages.transaction_requests import (
     TxnOffsetCommitRequest,
 )
@@ -35,59 +15,65 @@ from messages.vocabulary import AnyMessage, Message
 
 
 def _commit(
-    group: str = OWN_GROUP,
-    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
-    generation: int = NO_GENERATION,
-    member: str = NO_MEMBER,
+    group: str = request_target.OWN_GROUP,
+    partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition,
+    generation: int = group_requests.NO_GENERATION,
+    member: str = group_requests.NO_MEMBER,
     metadata: str = "",
-) -> Make:
-    return lambda about: OffsetCommitRequest(
+) -> request_target.Make:
+    return lambda about: group_requests.OffsetCommitRequest(
         *(7, group or about.group, generation, member),
-        (CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+        (group_requests.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
     )
 
 
 def _commit_in_transaction(
-    group: str = OWN_GROUP,
-    partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
-    member: str = NO_MEMBER,
+    group: str = request_target.OWN_GROUP,
+    partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition,
+    member: str = group_requests.NO_MEMBER,
     metadata: str = "",
-) -> Make:
+) -> request_target.Make:
     """Return a function that makes a transactional commit, which is refused before its append.
 
     It must be refused, because nothing would end the transaction of an accepted commit.
     """
-    generation = NO_GENERATION if member == NO_MEMBER else 1
+    generation = group_requests.NO_GENERATION if member == group_requests.NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
         *(3, "transaction", group, 1, 0),
-        (CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+        (group_requests.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
         *(generation, member),
     )
 
 
 def _join(
     session_ms: int = 6000,
-    member: str = NO_MEMBER,
+    member: str = group_requests.NO_MEMBER,
     protocol: str = "range",
     group: str | None = None,
     version: int = 5,
     kind: str = "consumer",
-) -> Make:
-    return lambda about: JoinGroupRequest(
+) -> request_target.Make:
+    return lambda about: group_requests.JoinGroupRequest(
         *(version, about.group if group is None else group, session_ms, member, kind),
-        (JoinProtocol(protocol, b""),),
+        (group_requests.JoinProtocol(protocol, b""),),
         5000,
     )
 
 
-def _forget(group: str, partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition) -> Make:
-    return lambda about: OffsetDeleteRequest(0, group or about.group, (OffsetDeletePartition(partition(about)),))
+def _forget(
+    group: str, partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition
+) -> request_target.Make:
+    return lambda about: group_requests.OffsetDeleteRequest(
+        0, group or about.group, (group_requests.OffsetDeletePartition(partition(about)),)
+    )
 
 
-def as_member(make: Callable[[RequestTarget, str, int], AnyMessage], leads: bool = True) -> Wanted:
+def as_member(
+    make: Callable[[request_target.RequestTarget, str, int], AnyMessage], leads: bool = True
+) -> request_target.Wanted:
     """Return a function that makes a request as some group member; `leads`: whether the member may be the leader."""
 
-    def made(about: RequestTarget) -> AnyMessage | None:
+    def made(about: request_target.RequestTarget) -> AnyMessage | None:
         group = about.cluster.members.groups.get(about.group)
         members = [] if group is None else [each for _, each in sorted(group.living.items()) if each.id]
         members = [each for each in members if leads or not each.leads]
@@ -96,46 +82,59 @@ def as_member(make: Callable[[RequestTarget, str, int], AnyMessage], leads: bool
     return made
 
 
-def _commit_as(about: RequestTarget, member: str, generation: int) -> AnyMessage:
-    committed = (CommittedPartition(about.partition, 1),)
-    return OffsetCommitRequest(7, about.group, generation, member, committed)
+def _commit_as(about: request_target.RequestTarget, member: str, generation: int) -> AnyMessage:
+    committed = (group_requests.CommittedPartition(about.partition, 1),)
+    return group_requests.OffsetCommitRequest(7, about.group, generation, member, committed)
 
 
 def commit_as_in_transaction(
-    about: RequestTarget, member: str, generation: int, instance: str | None = None, group: str | None = None
+    about: request_target.RequestTarget,
+    member: str,
+    generation: int,
+    instance: str | None = None,
+    group: str | None = None,
 ) -> Message:
     """Return a TxnOffsetCommit request of a group member."""
     return TxnOffsetCommitRequest(
-        *(3, UNKNOWN_ID, about.group if group is None else group, 1, 0, (CommittedPartition(about.partition, 1),)),
+        *(
+            3,
+            request_target.UNKNOWN_ID,
+            about.group if group is None else group,
+            1,
+            0,
+            (group_requests.CommittedPartition(about.partition, 1),),
+        ),
         *(generation, member, instance),
     )
 
 
-def _join_static(about: RequestTarget) -> AnyMessage | None:
+def _join_static(about: request_target.RequestTarget) -> AnyMessage | None:
     """Return a JoinGroup request of a new static member, which replaces the member with the same instance id."""
     group = about.cluster.members.groups.get(about.group)
     if group is None:
         return None
     group.has_static = True
-    protocols = (JoinProtocol("range", b""),)
-    return JoinGroupRequest(5, about.group, 6000, NO_MEMBER, "consumer", protocols, 5000, "another")
+    protocols = (group_requests.JoinProtocol("range", b""),)
+    return group_requests.JoinGroupRequest(
+        5, about.group, 6000, group_requests.NO_MEMBER, "consumer", protocols, 5000, "another"
+    )
 
 
-def _own_group(about: RequestTarget) -> list[Step]:
+def _own_group(about: request_target.RequestTarget) -> list[request_target.Step]:
     """Return requests that delete a group while other requests about it are in flight."""
-    deletion = DeleteGroupsRequest(2, (OWN_GROUP,))
+    deletion = group_requests.DeleteGroupsRequest(2, (request_target.OWN_GROUP,))
     return [
         _commit()(about),
         (
             _commit()(about),
             _commit_in_transaction(metadata="x" * 5000)(about),
-            _forget(OWN_GROUP)(about),
+            _forget(request_target.OWN_GROUP)(about),
             deletion,
             deletion,
-            HeartbeatRequest(3, OWN_GROUP, 0, "stranger"),
-            SyncGroupRequest(3, OWN_GROUP, 1, "stranger"),
-            LeaveGroupRequest(3, OWN_GROUP, (LeavingMember("stranger"),)),
-            _join(group=OWN_GROUP)(about),
+            group_requests.HeartbeatRequest(3, request_target.OWN_GROUP, 0, "stranger"),
+            group_requests.SyncGroupRequest(3, request_target.OWN_GROUP, 1, "stranger"),
+            group_requests.LeaveGroupRequest(3, request_target.OWN_GROUP, (group_requests.LeavingMember("stranger"),)),
+            _join(group=request_target.OWN_GROUP)(about),
         ),
     ]
 
@@ -146,12 +145,14 @@ STUCK_GROUP = "stuck"
 STUCK_INSTANCE = "stuck-0"
 
 
-def _join_stuck_group(about: RequestTarget) -> Message:
-    protocols = (JoinProtocol("range", b""),)
-    return JoinGroupRequest(5, STUCK_GROUP, 6000, NO_MEMBER, "consumer", protocols, 5000, STUCK_INSTANCE)
+def _join_stuck_group(about: request_target.RequestTarget) -> Message:
+    protocols = (group_requests.JoinProtocol("range", b""),)
+    return group_requests.JoinGroupRequest(
+        5, STUCK_GROUP, 6000, group_requests.NO_MEMBER, "consumer", protocols, 5000, STUCK_INSTANCE
+    )
 
 
-def to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[Step]:
+def to_stuck_group(about: request_target.RequestTarget, member: str, generation: int) -> list[request_target.Step]:
     """Return requests to a group that waits for its leader's assignment; the last one replaces the leader."""
     return [
         (
@@ -160,14 +161,14 @@ def to_stuck_group(about: RequestTarget, member: str, generation: int) -> list[S
             commit_as_in_transaction(about, member, generation - 1, group=STUCK_GROUP),
             commit_as_in_transaction(about, "stranger", generation, STUCK_INSTANCE, STUCK_GROUP),
             _forget(STUCK_GROUP)(about),
-            DeleteGroupsRequest(2, (STUCK_GROUP,)),
+            group_requests.DeleteGroupsRequest(2, (STUCK_GROUP,)),
             _join(member=member, group=STUCK_GROUP)(about),
         ),
         _join_stuck_group(about),
     ]
 
 
-def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
+def _delete_busy_group(about: request_target.RequestTarget) -> AnyMessage | None:
     """Return a request to delete a group that has members.
 
     If the members leave before the request arrives, the group is deleted. So its commits are no longer expected to
@@ -176,30 +177,32 @@ def _delete_busy_group(about: RequestTarget) -> AnyMessage | None:
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
         group.is_deleted = True
-    return DeleteGroupsRequest(2, (about.group,))
+    return group_requests.DeleteGroupsRequest(2, (about.group,))
 
 
-GROUPS: Mapping[str, Wanted] = {
-    "find-coordinator": lambda about: FindCoordinatorRequest(2, OWN_GROUP),
-    "find-transactions": lambda about: FindCoordinatorRequest(2, "transaction", TRANSACTION_KEY),
-    "find-other": lambda about: FindCoordinatorRequest(2, OWN_GROUP, 7),
+GROUPS: Mapping[str, request_target.Wanted] = {
+    "find-coordinator": lambda about: group_requests.FindCoordinatorRequest(2, request_target.OWN_GROUP),
+    "find-transactions": lambda about: group_requests.FindCoordinatorRequest(
+        2, "transaction", group_requests.TRANSACTION_KEY
+    ),
+    "find-other": lambda about: group_requests.FindCoordinatorRequest(2, request_target.OWN_GROUP, 7),
     "commit": _commit(),
-    "commit-absent": _commit(partition=absent),
+    "commit-absent": _commit(partition=request_target.absent),
     "commit-long": _commit(metadata="x" * 5000),
     "commit-stranger": _commit("", generation=1, member="stranger"),
     "commit-outside": _commit(""),
-    "commit-in-transaction-absent": _commit_in_transaction(partition=absent),
+    "commit-in-transaction-absent": _commit_in_transaction(partition=request_target.absent),
     "commit-in-transaction-long": _commit_in_transaction(metadata="x" * 5000),
     "commit-in-transaction-stranger": _commit_in_transaction(member="stranger"),
     "commit-in-transaction-nameless": _commit_in_transaction(""),
-    "fetch-offsets": lambda about: OffsetFetchRequest(7, OWN_GROUP, None),
-    "fetch-one-offset": lambda about: OffsetFetchRequest(
-        1, about.group, (OffsetFetchTopic(about.topic, (about.number,)),)
+    "fetch-offsets": lambda about: group_requests.OffsetFetchRequest(7, request_target.OWN_GROUP, None),
+    "fetch-one-offset": lambda about: group_requests.OffsetFetchRequest(
+        1, about.group, (group_requests.OffsetFetchTopic(about.topic, (about.number,)),)
     ),
-    "forget-offsets": _forget(OWN_GROUP),
-    "forget-absent": _forget(OWN_GROUP, absent),
+    "forget-offsets": _forget(request_target.OWN_GROUP),
+    "forget-absent": _forget(request_target.OWN_GROUP, request_target.absent),
     "forget-of-unknown": _forget("unknown"),
-    "forget-of-nameless": lambda about: OffsetDeleteRequest(0, "", ()),
+    "forget-of-nameless": lambda about: group_requests.OffsetDeleteRequest(0, "", ()),
     "forget-passing": _forget("passing"),
     "forget-subscribed": _forget(""),
     "join-short-session": _join(1),
@@ -209,48 +212,78 @@ GROUPS: Mapping[str, Wanted] = {
     "join-and-go": _join(group="passing", kind="connect"),
     "join-at-once": _join(group="passing", kind="connect", version=3),
     "join-as-well": _join(version=3),
-    "sync-stranger": lambda about: SyncGroupRequest(3, about.group, 1, "stranger"),
-    "sync-nameless": lambda about: SyncGroupRequest(3, "", 1, "stranger"),
-    "sync-without-protocol": lambda about: SyncGroupRequest(5, about.group, 1, "stranger"),
-    "beat-stranger": lambda about: HeartbeatRequest(3, about.group, 1, "stranger"),
-    "beat-nameless": lambda about: HeartbeatRequest(3, "", 1, "stranger"),
-    "leave-stranger": lambda about: LeaveGroupRequest(3, about.group, (LeavingMember("stranger"),)),
-    "leave-nameless": lambda about: LeaveGroupRequest(3, "", (LeavingMember("stranger"),)),
-    "describe-groups": lambda about: DescribeGroupsRequest(4, (about.group, OWN_GROUP, "unknown")),
-    "list-groups": lambda about: ListGroupsRequest(4),
-    "list-stable-groups": lambda about: ListGroupsRequest(4, ("Stable",)),
+    "sync-stranger": lambda about: group_requests.SyncGroupRequest(3, about.group, 1, "stranger"),
+    "sync-nameless": lambda about: group_requests.SyncGroupRequest(3, "", 1, "stranger"),
+    "sync-without-protocol": lambda about: group_requests.SyncGroupRequest(5, about.group, 1, "stranger"),
+    "beat-stranger": lambda about: group_requests.HeartbeatRequest(3, about.group, 1, "stranger"),
+    "beat-nameless": lambda about: group_requests.HeartbeatRequest(3, "", 1, "stranger"),
+    "leave-stranger": lambda about: group_requests.LeaveGroupRequest(
+        3, about.group, (group_requests.LeavingMember("stranger"),)
+    ),
+    "leave-nameless": lambda about: group_requests.LeaveGroupRequest(
+        3, "", (group_requests.LeavingMember("stranger"),)
+    ),
+    "describe-groups": lambda about: group_requests.DescribeGroupsRequest(
+        4, (about.group, request_target.OWN_GROUP, "unknown")
+    ),
+    "list-groups": lambda about: group_requests.ListGroupsRequest(4),
+    "list-stable-groups": lambda about: group_requests.ListGroupsRequest(4, ("Stable",)),
     "own-group": _own_group,
     "stuck-group": _join_stuck_group,
     "delete-busy-group": _delete_busy_group,
-    "beat-as-member": as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation, id)),
-    "beat-of-old": as_member(lambda about, id, generation: HeartbeatRequest(3, about.group, generation - 1, id)),
-    "sync-as-member": as_member(
-        lambda about, id, generation: SyncGroupRequest(3, about.group, generation, id), leads=False
+    "beat-as-member": as_member(
+        lambda about, id, generation: group_requests.HeartbeatRequest(3, about.group, generation, id)
     ),
-    "sync-of-old": as_member(lambda about, id, generation: SyncGroupRequest(3, about.group, generation - 1, id)),
+    "beat-of-old": as_member(
+        lambda about, id, generation: group_requests.HeartbeatRequest(3, about.group, generation - 1, id)
+    ),
+    "sync-as-member": as_member(
+        lambda about, id, generation: group_requests.SyncGroupRequest(3, about.group, generation, id), leads=False
+    ),
+    "sync-of-old": as_member(
+        lambda about, id, generation: group_requests.SyncGroupRequest(3, about.group, generation - 1, id)
+    ),
     "join-as-member": as_member(lambda about, id, generation: _join(member=id)(about)),
-    "leave-as-member": as_member(lambda about, id, _: LeaveGroupRequest(3, about.group, (LeavingMember(id),))),
+    "leave-as-member": as_member(
+        lambda about, id, _: group_requests.LeaveGroupRequest(3, about.group, (group_requests.LeavingMember(id),))
+    ),
     "commit-as-member": as_member(_commit_as),
     "join-static": _join_static,
     "sync-other-protocol": as_member(
-        lambda about, id, generation: SyncGroupRequest(5, about.group, generation, id, (), None, "consumer", "other"),
+        lambda about, id, generation: group_requests.SyncGroupRequest(
+            5, about.group, generation, id, (), None, "consumer", "other"
+        ),
         leads=False,
     ),
-    "delete-of-unknown": lambda about: DeleteGroupsRequest(2, ("unknown", OWN_GROUP)),
-    "beat-fenced": lambda about: HeartbeatRequest(3, about.group, 1, "stranger", instance_of(about.group)),
-    "sync-fenced": lambda about: SyncGroupRequest(
+    "delete-of-unknown": lambda about: group_requests.DeleteGroupsRequest(2, ("unknown", request_target.OWN_GROUP)),
+    "beat-fenced": lambda about: group_requests.HeartbeatRequest(
+        3, about.group, 1, "stranger", instance_of(about.group)
+    ),
+    "sync-fenced": lambda about: group_requests.SyncGroupRequest(
         3, about.group, 1, "stranger", group_instance_id=instance_of(about.group)
     ),
-    "commit-fenced": lambda about: OffsetCommitRequest(
-        *(7, about.group, 1, "stranger", (CommittedPartition(about.partition, 1),)), instance_of(about.group)
+    "commit-fenced": lambda about: group_requests.OffsetCommitRequest(
+        *(7, about.group, 1, "stranger", (group_requests.CommittedPartition(about.partition, 1),)),
+        instance_of(about.group),
     ),
-    "join-fenced": lambda about: JoinGroupRequest(
-        *(5, about.group, 6000, "stranger", "consumer", (JoinProtocol("range", b""),), 5000, instance_of(about.group))
+    "join-fenced": lambda about: group_requests.JoinGroupRequest(
+        *(
+            5,
+            about.group,
+            6000,
+            "stranger",
+            "consumer",
+            (group_requests.JoinProtocol("range", b""),),
+            5000,
+            instance_of(about.group),
+        )
     ),
-    "leave-fenced": lambda about: LeaveGroupRequest(
-        3, about.group, (LeavingMember("stranger", instance_of(about.group)),)
+    "leave-fenced": lambda about: group_requests.LeaveGroupRequest(
+        3, about.group, (group_requests.LeavingMember("stranger", instance_of(about.group)),)
     ),
     "commit-of-stranger": _commit("", generation=0, member="stranger"),
-    "delete-own-group": lambda about: DeleteGroupsRequest(2, (OWN_GROUP, "unknown", "passing")),
+    "delete-own-group": lambda about: group_requests.DeleteGroupsRequest(
+        2, (request_target.OWN_GROUP, "unknown", "passing")
+    ),
 }
 """Requests of consumers and their admin clients that simulated members do not send."""

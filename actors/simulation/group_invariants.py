@@ -9,15 +9,7 @@ from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent, kept_for
 from actors.simulation.replicas import SLACK
 from actors.simulation.response_codes import codes_of
-from messages.error_codes import ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
-from messages.group_requests import (
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    LeaveGroupRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
+from messages import errors, group_requests
 from messages.vocabulary import Message
 
 if TYPE_CHECKING:
@@ -26,15 +18,17 @@ if TYPE_CHECKING:
 
 def accepts(request: Message, response: Any) -> bool:
     """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
-    if isinstance(request, OffsetCommitRequest):
-        return any(each.error_code == NONE for each in response.partitions)
-    return bool(response.error_code == NONE)
+    if isinstance(request, group_requests.OffsetCommitRequest):
+        return any(each.error_code == errors.NONE for each in response.partitions)
+    return bool(response.error_code == errors.NONE)
 
 
 def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterator[str]:
     """The record of an accepted commit or assignment is below the high watermark before the coordinator responds."""
     request, partition = change.request, None
-    if isinstance(request, SyncGroupRequest | OffsetCommitRequest) and accepts(request, change.response):
+    if isinstance(request, group_requests.SyncGroupRequest | group_requests.OffsetCommitRequest) and accepts(
+        request, change.response
+    ):
         partition = law.exchanges.group_partition(request.group_id)
     log = None if partition is None else law.replicas.log(change.node, partition)
     if log is None or partition is None or change.log_end < 0 or law.is_lossy(partition):
@@ -49,7 +43,7 @@ def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterat
 def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A group's generation has no member that was silent for its session timeout."""
     request, cluster = change.request, law.cluster
-    if not isinstance(request, HeartbeatRequest) or change.response.error_code != NONE:
+    if not isinstance(request, group_requests.HeartbeatRequest) or change.response.error_code != errors.NONE:
         return
     view = law.exchanges.groups.get((change.process, request.group_id))
     if view is None or view.generation != request.generation_id:
@@ -73,10 +67,10 @@ def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterat
 def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A member is not removed before its session timeout; a static member may be replaced."""
     request = change.request
-    if not isinstance(request, HeartbeatRequest):
+    if not isinstance(request, group_requests.HeartbeatRequest):
         return
     view = law.exchanges.groups.get((change.process, request.group_id))
-    if view is None or change.response.error_code != UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
+    if view is None or change.response.error_code != errors.UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
         return
     timeout = view.session_timeouts.get(request.member_id, 0.0)
     if request.generation_id != view.generation or request.member_id in view.left:
@@ -91,12 +85,16 @@ def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iter
 def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A coordinator returns the last committed offset."""
     request, response = change.request, change.response
-    if not isinstance(request, OffsetFetchRequest) or response.error_code != NONE or law.power_failed:
+    if (
+        not isinstance(request, group_requests.OffsetFetchRequest)
+        or response.error_code != errors.NONE
+        or law.power_failed
+    ):
         return
     if law.is_lossy(law.exchanges.group_partition(request.group_id)):
         return
     for result in response.partitions:
-        if result.error_code != NONE or result.partition.topic != GROUP_METADATA:
+        if result.error_code != errors.NONE or result.partition.topic != GROUP_METADATA:
             continue
         commits = law.exchanges.commits.get((request.group_id, result.partition), [])
         found = [commit for commit in commits if commit.offset == result.committed_offset]
@@ -119,7 +117,7 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
         is_same = later is not None and later.generation == confirmation.generation
         if now > confirmation.until or law.is_lossy(law.exchanges.group_partition(group)):
             continue
-        if is_same or isinstance(change.request, LeaveGroupRequest):
+        if is_same or isinstance(change.request, group_requests.LeaveGroupRequest):
             for result in _unknown_to(change.request, change.response, group, member, confirmation.generation):
                 yield (
                     f"node {change.node} answered {type(change.request).__name__} with {result}; {member} is in"
@@ -130,15 +128,17 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
 def _unknown_to(request: Message, response: Any, group: str, member: str, generation: int) -> Iterator[str]:
     """Yield a text for each place in the response where the member or its generation counts as unknown."""
     match request:
-        case HeartbeatRequest() | SyncGroupRequest() | OffsetCommitRequest():
+        case (
+            group_requests.HeartbeatRequest() | group_requests.SyncGroupRequest() | group_requests.OffsetCommitRequest()
+        ):
             if (request.member_id, request.generation_id) == (member, generation):
-                refusals = (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION)
+                refusals = (errors.UNKNOWN_MEMBER_ID, errors.ILLEGAL_GENERATION)
                 yield from (f"error {code}" for code in codes_of(response) if code in refusals)
-        case LeaveGroupRequest():
+        case group_requests.LeaveGroupRequest():
             for each in response.members:
-                if each.member_id == member and each.error_code == UNKNOWN_MEMBER_ID:
+                if each.member_id == member and each.error_code == errors.UNKNOWN_MEMBER_ID:
                     yield f"error {each.error_code}"
-        case DescribeGroupsRequest():
+        case group_requests.DescribeGroupsRequest():
             for each in response.groups:
-                if each.group_id == group and each.error_code == NONE and each.group_state == "Dead":
+                if each.group_id == group and each.error_code == errors.NONE and each.group_state == "Dead":
                     yield f"state {each.group_state}"

@@ -16,24 +16,7 @@ from actors.broker.partition import PartitionActor
 from actors.core.controller.failures import CONSEQUENCES
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
-from actors.simulation.checker import (
-    Assigned,
-    Checker,
-    ClusterAtRest,
-    ClusterQueried,
-    ControllerDeleted,
-    ControllerEpochWritten,
-    EventHandled,
-    HandlerFailed,
-    HighWatermarkMoved,
-    PartitionStateWritten,
-    PointsWritten,
-    RequestSent,
-    State,
-    Ticked,
-    TopicDeleted,
-    TopicWritten,
-)
+from actors.simulation import checker, log_invariants, producer_invariants, replication_invariants
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.group_invariants import (
     active_members_stay_in_the_group,
@@ -42,47 +25,10 @@ from actors.simulation.group_invariants import (
     group_responses_are_in_the_log,
     silent_members_leave_the_group,
 )
-from actors.simulation.log_invariants import (
-    damaged_replicas_do_not_lead,
-    in_sync_replicas_keep_committed_records,
-    log_start_offsets_survive_restarts,
-    readers_receive_aborted_transactions,
-    recovery_points_are_durable,
-    unfinished_transactions_are_unstable,
-    waiting_fetches_end_when_there_is_data,
-)
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
-from actors.simulation.producer_invariants import (
-    groups_equal_their_log,
-    input_is_processed_once,
-    readers_see_whole_transactions,
-    responses_to_streams_agree,
-    stable_offsets_never_decrease,
-    streams_are_whole,
-    transactional_records_have_a_transactional_id,
-    transactions_end,
-    zombies_are_fenced,
-)
 from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
 from actors.simulation.recorded_changes import CERTAIN, VALID_PREVIOUS_STATES, StateChanged
 from actors.simulation.replicas import HighWatermarkRaised, LogCalled, LogView
-from actors.simulation.replication_invariants import (
-    acks_all_needs_min_insync_replicas,
-    acks_all_waits_for_the_high_watermark,
-    brokers_leave_the_isr_before_they_stop,
-    consumers_read_committed_records,
-    deleted_topics_leave_no_logs,
-    high_watermarks_are_in_the_logs_of_the_isr,
-    high_watermarks_need_min_insync_replicas,
-    lagging_replicas_leave_the_isr,
-    leaders_are_elected_in_time,
-    new_isr_members_have_the_committed_records,
-    new_partitions_have_live_isr_members,
-    only_the_active_controller_changes_topics,
-    only_unassigned_replicas_are_deleted,
-    preferred_leaders_are_looked_for,
-    stale_requests_are_refused,
-)
 from actors.simulation.simulated_cluster import UP
 from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
 from actors.simulation.streams import StreamBroken
@@ -107,42 +53,42 @@ class Invariant:
     name: str
     rule: str
     on: type
-    check: Callable[[Checker, Any], Iterator[str]]
+    check: Callable[[checker.Checker, Any], Iterator[str]]
 
 
 # ---------------------------------------------------------------------------------------------------- each write
 
 
-def _leader_is_in_the_isr(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _leader_is_in_the_isr(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     leader, isr = change.after.leader, change.after.isr
     if leader != NO_LEADER and leader not in isr:
         yield f"{change.partition}: leader {leader} is not in the ISR {isr}"
 
 
-def _isr_is_within_the_assigned_replicas(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _isr_is_within_the_assigned_replicas(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     """Check that each ISR in a written state has only replicas that are assigned or were assigned until recently.
 
     When another reassignment replaces the current one, the change is in ZooKeeper before the leader learns of it.
     Meanwhile the leader may add a replica that is no longer assigned; the controller removes the replica again.
     """
-    replicas = law.assigned.get(change.partition, Assigned(())).replicas
+    replicas = law.assigned.get(change.partition, checker.Assigned(())).replicas
     if any(replica not in replicas and not law.was_assigned(replica, change.partition) for replica in change.after.isr):
         yield f"{change.partition}: ISR {change.after.isr}, assigned replicas {replicas}"
 
 
-def _isr_is_never_empty(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _isr_is_never_empty(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     if not change.after.isr:
         yield f"{change.partition}: the ISR is empty"
 
 
-def _no_unclean_election_unless_enabled(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _no_unclean_election_unless_enabled(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     unclean = law.may_elect_uncleanly(change.partition.topic)
     if before is not None and not unclean and after.leader != NO_LEADER and after.leader not in before.isr:
         yield f"{change.partition}: new leader {after.leader} was not in the ISR {before.isr}"
 
 
-def _only_the_leader_expands_the_isr(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _only_the_leader_expands_the_isr(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is None or after.leader_epoch == before.leader_epoch or set(after.isr) <= set(before.isr):
         return
@@ -150,7 +96,7 @@ def _only_the_leader_expands_the_isr(law: Checker, change: PartitionStateWritten
         yield f"{change.partition}: the controller added {set(after.isr) - set(before.isr)} to the ISR {before.isr}"
 
 
-def _leader_epochs_increase_by_one(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _leader_epochs_increase_by_one(law: checker.Checker, change: checker.PartitionStateWritten) -> Iterator[str]:
     before, after = change.before, change.after
     if before is None:
         if after.leader_epoch != 0:
@@ -161,7 +107,9 @@ def _leader_epochs_increase_by_one(law: Checker, change: PartitionStateWritten) 
         yield f"{change.partition}: leader {after.leader} uses leader epoch {before.leader_epoch} of {before.leader}"
 
 
-def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionStateWritten) -> Iterator[str]:
+def _only_the_active_controller_elects_leaders(
+    law: checker.Checker, change: checker.PartitionStateWritten
+) -> Iterator[str]:
     before, after = change.before, change.after
     if before is not None and after.leader_epoch == before.leader_epoch:
         # A leader writes the controller epoch of the last LeaderAndIsr request. It can be newer than the epoch in the
@@ -177,7 +125,7 @@ def _only_the_active_controller_elects_leaders(law: Checker, change: PartitionSt
         )
 
 
-def _controller_epochs_increase_by_one(law: Checker, change: ControllerEpochWritten) -> Iterator[str]:
+def _controller_epochs_increase_by_one(law: checker.Checker, change: checker.ControllerEpochWritten) -> Iterator[str]:
     if change.after != change.before + 1:
         yield f"/controller_epoch changed from {change.before} to {change.after}"
 
@@ -185,7 +133,7 @@ def _controller_epochs_increase_by_one(law: Checker, change: ControllerEpochWrit
 # ---------------------------------------------------------------------------------------------------- each request
 
 
-def _one_controller_per_epoch(law: Checker, change: RequestSent) -> Iterator[str]:
+def _one_controller_per_epoch(law: checker.Checker, change: checker.RequestSent) -> Iterator[str]:
     request = change.request
     known = law.epochs_of.setdefault(request.controller_epoch, request.controller_id)
     if known != request.controller_id:
@@ -200,7 +148,7 @@ def _one_controller_per_epoch(law: Checker, change: RequestSent) -> Iterator[str
         )
 
 
-def _leader_and_isr_requests_match_zookeeper(law: Checker, change: RequestSent) -> Iterator[str]:
+def _leader_and_isr_requests_match_zookeeper(law: checker.Checker, change: checker.RequestSent) -> Iterator[str]:
     if not isinstance(change.request, LeaderAndIsrRequest):
         return
     for order in change.request.partition_states:
@@ -213,7 +161,7 @@ def _leader_and_isr_requests_match_zookeeper(law: Checker, change: RequestSent) 
             )
 
 
-def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Iterator[str]:
+def _sent_leader_epochs_never_decrease(law: checker.Checker, change: checker.RequestSent) -> Iterator[str]:
     request = change.request
     if isinstance(request, StopReplicaRequest):
         return
@@ -235,7 +183,7 @@ def _sent_leader_epochs_never_decrease(law: Checker, change: RequestSent) -> Ite
 # ---------------------------------------------------------------------------------------------------- each delivery
 
 
-def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDeleted) -> Iterator[str]:
+def _controllers_delete_only_their_own_znode(law: checker.Checker, change: checker.ControllerDeleted) -> Iterator[str]:
     # Session id 0 means that the server deleted the znode, because the owner's session expired. Do not look up 0 below:
     # the session id of a connecting node is 0, too.
     if change.session in (0, change.owner):
@@ -245,7 +193,7 @@ def _controllers_delete_only_their_own_znode(law: Checker, change: ControllerDel
         yield f"node {node} deleted /controller of session {change.owner:#x}"
 
 
-def _elected_controllers_begin_their_term(law: Checker, change: ControllerDeleted) -> Iterator[str]:
+def _elected_controllers_begin_their_term(law: checker.Checker, change: checker.ControllerDeleted) -> Iterator[str]:
     """Check that a broker has begun its term as controller before it gives up /controller.
 
     There is one exception: another client has raised the epoch since /controller was created, and the broker lost its
@@ -255,7 +203,7 @@ def _elected_controllers_begin_their_term(law: Checker, change: ControllerDelete
         yield f"session {change.owner:#x} deleted its /controller before its broker began a term"
 
 
-def _live_brokers_are_propagated(law: Checker, change: EventHandled) -> Iterator[str]:
+def _live_brokers_are_propagated(law: checker.Checker, change: checker.EventHandled) -> Iterator[str]:
     if isinstance(change.event, BrokerChange):
         brokers = change.controller.context.brokers
         for broker in brokers.values():
@@ -267,7 +215,7 @@ def _live_brokers_are_propagated(law: Checker, change: EventHandled) -> Iterator
                 )
 
 
-def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterator[str]:
+def _preferred_leaders_are_elected(law: checker.Checker, change: checker.EventHandled) -> Iterator[str]:
     if not isinstance(change.event, AutoPreferredReplicaLeaderElection):
         return
     context = change.controller.context
@@ -291,14 +239,14 @@ def _preferred_leaders_are_elected(law: Checker, change: EventHandled) -> Iterat
                     )
 
 
-def _state_changes_are_valid(law: Checker, change: StateChanged) -> Iterator[str]:
+def _state_changes_are_valid(law: checker.Checker, change: StateChanged) -> Iterator[str]:
     for partition, before in change.before.items():
         if before not in VALID_PREVIOUS_STATES[change.target]:
             what = partition if change.broker is None else f"replica {change.broker} of {partition}"
             yield f"controller {change.node} changed {what} from {before.value} to {change.target.value}"
 
 
-def _valid_state_changes_are_made(law: Checker, change: StateChanged) -> Iterator[str]:
+def _valid_state_changes_are_made(law: checker.Checker, change: StateChanged) -> Iterator[str]:
     if change.target in CERTAIN:
         for partition, state in change.kept.items():
             if state in VALID_PREVIOUS_STATES[change.target]:
@@ -306,12 +254,12 @@ def _valid_state_changes_are_made(law: Checker, change: StateChanged) -> Iterato
                 yield f"controller {change.node} did not change {what} from {state.value} to {change.target.value}"
 
 
-def _no_handler_fails_unexpectedly(law: Checker, change: HandlerFailed) -> Iterator[str]:
+def _no_handler_fails_unexpectedly(law: checker.Checker, change: checker.HandlerFailed) -> Iterator[str]:
     if not change.error.startswith(HANDLED_ERRORS):
         yield f"node {change.node}: {change.message}: {change.error}"
 
 
-def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceived) -> Iterator[str]:
+def _one_assignment_per_group_generation(law: checker.Checker, change: AssignmentReceived) -> Iterator[str]:
     group, generation = change.group, change.generation
     if law.is_lossy(law.exchanges.group_partition(group.name)) or group.is_deleted:
         return  # generation numbers may repeat after the group's records are lost or the group is deleted
@@ -328,7 +276,7 @@ def _one_assignment_per_group_generation(law: Checker, change: AssignmentReceive
             yield f"generation {generation} of {group.name} assigns part {part} to {owner} and to {change.member}"
 
 
-def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) -> Iterator[str]:
+def _high_watermarks_never_decrease(law: checker.Checker, change: checker.HighWatermarkMoved) -> Iterator[str]:
     if change.after < change.before:
         yield f"node {change.node}: the high watermark of {change.log} fell from {change.before} to {change.after}"
 
@@ -336,7 +284,7 @@ def _high_watermarks_never_decrease(law: Checker, change: HighWatermarkMoved) ->
 # ---------------------------------------------------------------------------------------------------- at rest
 
 
-def _all_brokers_are_registered(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _all_brokers_are_registered(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     up = connected(law)
     if sorted(law.registered) != up:
         yield f"registered brokers {sorted(law.registered)}, running {up}"
@@ -347,12 +295,12 @@ def _all_brokers_are_registered(law: Checker, change: ClusterAtRest) -> Iterator
         yield f"active controllers {active}; /controller has broker {law.controller}"
 
 
-def _remaining(law: Checker) -> dict[TopicPartition, State]:
+def _remaining(law: checker.Checker) -> dict[TopicPartition, checker.State]:
     """Return the states of the partitions whose topics are not queued for deletion."""
     return {tp: state for tp, state in law.states.items() if tp.topic not in law.deleting}
 
 
-def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _partitions_have_a_leader(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     up, running = set(up_nodes(law)), connected(law)
     for partition, assigned in law.assigned.items():
         if partition.topic in law.deleting:
@@ -373,7 +321,7 @@ def _partitions_have_a_leader(law: Checker, change: ClusterAtRest) -> Iterator[s
             )
 
 
-def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _live_replicas_are_in_the_isr(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     """Check that the ISR has all live replicas, and only replicas that run.
 
     For the partitions in `law.resumed`, live replicas may be missing from the ISR. The leader of such a partition
@@ -384,14 +332,14 @@ def _live_replicas_are_in_the_isr(law: Checker, change: ClusterAtRest) -> Iterat
     for partition, state in _remaining(law).items():
         if state.leader not in able:
             continue
-        replicas = set(law.assigned.get(partition, Assigned(())).replicas)
+        replicas = set(law.assigned.get(partition, checker.Assigned(())).replicas)
         must = {replica for replica in replicas & able if linked(law, state.leader, replica)}
         misses = partition not in law.resumed and not must <= set(state.isr)
         if misses or not set(state.isr) <= replicas & running:
             yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
 
 
-def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _deleted_topics_are_gone(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     """Check that only absent brokers delay a deletion, and that the partitions of a topic in deletion have no leader.
 
     If a replica of a queued topic is absent when a controller is elected, the controller does not begin the deletion of
@@ -411,14 +359,14 @@ def _deleted_topics_are_gone(law: Checker, change: ClusterAtRest) -> Iterator[st
             yield f"{path} remains of a deleted topic"
 
 
-def _waits_for_absent(law: Checker, topic: str) -> bool:
+def _waits_for_absent(law: checker.Checker, topic: str) -> bool:
     """Return whether a replica of the topic is on a broker that does not exist or that has a lasting fault."""
     up = set(controlled(law))
     assigned = (law.assigned[tp] for tp in law.topics.get(topic, {}).values() if tp in law.assigned)
     return any(not set(each.replicas) <= up for each in assigned)
 
 
-def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _no_request_or_reassignment_is_pending(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     able = set(controlled(law))
     done = [paths.PREFERRED_ELECTION]
     if not any(_waits_for_fault(law, tp, able) for tp in law.assigned):
@@ -431,7 +379,7 @@ def _no_request_or_reassignment_is_pending(law: Checker, change: ClusterAtRest) 
             yield f"{partition} is still being reassigned: {assigned}"
 
 
-def _waits_for_fault(law: Checker, partition: TopicPartition, able: Collection[int]) -> bool:
+def _waits_for_fault(law: checker.Checker, partition: TopicPartition, able: Collection[int]) -> bool:
     """Return whether a lasting fault prevents the end of a reassignment; `able` are the nodes without a fault."""
     replicas = law.assigned[partition].replicas
     state = law.states.get(partition)
@@ -439,7 +387,7 @@ def _waits_for_fault(law: Checker, partition: TopicPartition, able: Collection[i
     return not set(replicas) <= set(able) or not all(linked(law, leader, each) for each in replicas)
 
 
-def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _controller_context_matches_zookeeper(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     able = controlled(law)
     for node, context in law.cluster.controllers().items():
         if node not in connected(law):
@@ -453,7 +401,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
         epochs = {broker.id: broker.epoch for broker in context.brokers.values()}
         if epochs != law.registered:
             yield f"controller {node} has broker epochs {epochs}; ZooKeeper has {law.registered}"
-        assigned = {tp: Assigned(a.replicas, a.adding, a.removing) for tp, a in context.assignments.items()}
+        assigned = {tp: checker.Assigned(a.replicas, a.adding, a.removing) for tp, a in context.assignments.items()}
         yield from _differences(f"assignments of controller {node}", assigned, law.assigned)
         led = {tp: (s.leader, s.leader_epoch) for tp, s in context.leadership.items()}
         yield from _differences(
@@ -463,7 +411,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
             expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
             if context.partition_state(partition) is not expected:
                 yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
-            replicas = law.assigned.get(partition, Assigned(()))
+            replicas = law.assigned.get(partition, checker.Assigned(()))
             added = replicas.adding if partition in law.assigned and _waits_for_fault(law, partition, able) else ()
             for broker in replicas.replicas:
                 known = context.replica_state(broker, partition)
@@ -473,7 +421,7 @@ def _controller_context_matches_zookeeper(law: Checker, change: ClusterAtRest) -
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 
 
-def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _metadata_responses_match_zookeeper(law: checker.Checker, change: checker.ClusterQueried) -> Iterator[str]:
     true = {
         tp: (state.leader, state.leader_epoch, state.isr, law.assigned[tp].replicas if tp in law.assigned else None)
         for tp, state in _remaining(law).items()
@@ -509,13 +457,13 @@ def _metadata_responses_match_zookeeper(law: Checker, change: ClusterQueried) ->
             yield f"metadata of node {node} has controller {answer.controller_id}; it is {law.controller}"
 
 
-def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _broker_roles_match_zookeeper(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
     running = connected(law)
     for tp, state in _remaining(law).items():
         if state.leader not in running:
             continue  # a broker takes no role for a partition if the leader in LeaderAndIsr is not alive
-        for replica in law.assigned.get(tp, Assigned(())).replicas:
+        for replica in law.assigned.get(tp, checker.Assigned(())).replicas:
             roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
     for node in controlled(law):
         machine = law.cluster.machines[node].node
@@ -530,7 +478,7 @@ def _broker_roles_match_zookeeper(law: Checker, change: ClusterAtRest) -> Iterat
         yield from _differences(f"roles of node {node}", described, true)
 
 
-def _directories_in_use_have_no_clean_shutdown_marker(law: Checker, change: Ticked) -> Iterator[str]:
+def _directories_in_use_have_no_clean_shutdown_marker(law: checker.Checker, change: checker.Ticked) -> Iterator[str]:
     """Check that a broker would recover its open logs if it were killed now."""
     for machine in law.cluster.machines.values():
         for name in machine.disks.names if machine.state == UP else ():
@@ -539,7 +487,7 @@ def _directories_in_use_have_no_clean_shutdown_marker(law: Checker, change: Tick
                 yield f"node {machine.id} has opened logs in {name}, which has a {CLEAN_MARKER}"
 
 
-def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _log_directories_match_the_assignment(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     assigned: dict[int, set[TopicPartition]] = {}
     for tp, each in law.assigned.items():
         if tp.topic not in law.deleting:
@@ -563,7 +511,7 @@ def _log_directories_match_the_assignment(law: Checker, change: ClusterAtRest) -
                 yield f"node {node} has a log of {tp} but no assigned replica"
 
 
-def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _no_acknowledged_record_is_lost(law: checker.Checker, change: checker.ClusterQueried) -> Iterator[str]:
     for partition, acknowledged in law.acknowledged.items():
         read = law.read.get(partition)
         if law.is_lossy(partition) or not can_commit(law, partition):
@@ -579,7 +527,7 @@ def _no_acknowledged_record_is_lost(law: Checker, change: ClusterQueried) -> Ite
                 )
 
 
-def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _consumed_records_stay(law: checker.Checker, change: checker.ClusterQueried) -> Iterator[str]:
     for partition, seen in law.seen.items():
         read = law.read.get(partition)
         if law.is_lossy(partition) or not can_commit(law, partition) or read is None:
@@ -590,7 +538,7 @@ def _consumed_records_stay(law: Checker, change: ClusterQueried) -> Iterator[str
                 yield f"{partition}: a consumer read {value!r} at offset {offset}, where {read.get(offset)!r} is now"
 
 
-def _groups(law: Checker) -> Iterator[SimulatedGroup]:
+def _groups(law: checker.Checker) -> Iterator[SimulatedGroup]:
     """Yield each group whose partition of __consumer_offsets does not exist, or has a leader that can commit."""
     for group in law.cluster.members.groups.values():
         partition = law.exchanges.group_partition(group.name)
@@ -598,7 +546,7 @@ def _groups(law: Checker) -> Iterator[SimulatedGroup]:
             yield group
 
 
-def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _no_committed_offset_is_lost(law: checker.Checker, change: checker.ClusterQueried) -> Iterator[str]:
     for group in _groups(law):
         if group.fetched is None:
             yield f"the committed offsets of {group.name} cannot be read"
@@ -609,7 +557,7 @@ def _no_committed_offset_is_lost(law: Checker, change: ClusterQueried) -> Iterat
                     yield f"{group.name} committed {number} for part {part}, but {found} was fetched"
 
 
-def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartition) -> bool:
+def _is_stranded(law: checker.Checker, member: SimulatedMember, partition: TopicPartition) -> bool:
     """Return whether a member cannot leave its former coordinator, because of a lasting fault.
 
     A broker that the controller cannot reach does not know that it has lost the group's partition. It cannot store a
@@ -624,7 +572,7 @@ def _is_stranded(law: Checker, member: SimulatedMember, partition: TopicPartitio
     )
 
 
-def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried) -> Iterator[str]:
+def _group_members_match_the_live_consumers(law: checker.Checker, change: checker.ClusterQueried) -> Iterator[str]:
     some_are_away = len(connected(law)) < len(law.cluster.machines)
     for group in _groups(law):
         described, partition = group.described, law.exchanges.group_partition(group.name)
@@ -646,7 +594,7 @@ def _group_members_match_the_live_consumers(law: Checker, change: ClusterQueried
             yield f"{group.name} has an incomplete assignment: { {each.id: each.parts for each in members} }"
 
 
-def _logs_of_the_isr_are_identical(law: Checker, change: ClusterAtRest) -> Iterator[str]:
+def _logs_of_the_isr_are_identical(law: checker.Checker, change: checker.ClusterAtRest) -> Iterator[str]:
     """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
     Each replica applies the retention by itself, so one replica may have deleted records that another still has.
@@ -684,245 +632,334 @@ def _differences(what: str, described: Mapping[Any, Any], true: Mapping[Any, Any
 # ---------------------------------------------------------------------------------------------------- the table
 
 INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("leader is in the ISR", "controller.md 3.2", PartitionStateWritten, _leader_is_in_the_isr),
+    Invariant("leader is in the ISR", "controller.md 3.2", checker.PartitionStateWritten, _leader_is_in_the_isr),
     Invariant(
         "ISR is within the assigned replicas",
         "controller.md 2.4, 7.7",
-        PartitionStateWritten,
+        checker.PartitionStateWritten,
         _isr_is_within_the_assigned_replicas,
     ),
-    Invariant("ISR is never empty", "controller.md 3.3", PartitionStateWritten, _isr_is_never_empty),
+    Invariant("ISR is never empty", "controller.md 3.3", checker.PartitionStateWritten, _isr_is_never_empty),
     Invariant(
         "no unclean election unless enabled",
         "controller.md 3.2.2",
-        PartitionStateWritten,
+        checker.PartitionStateWritten,
         _no_unclean_election_unless_enabled,
     ),
     Invariant(
         "only the leader expands the ISR",
         "broker.md 3.2, KAFKA-9672",
-        PartitionStateWritten,
+        checker.PartitionStateWritten,
         _only_the_leader_expands_the_isr,
     ),
     Invariant(
-        "leader epochs increase by one", "controller.md 3.2.1", PartitionStateWritten, _leader_epochs_increase_by_one
+        "leader epochs increase by one",
+        "controller.md 3.2.1",
+        checker.PartitionStateWritten,
+        _leader_epochs_increase_by_one,
     ),
     Invariant(
         "only the active controller elects leaders",
         "controller.md 2.5.1, KAFKA-6082",
-        PartitionStateWritten,
+        checker.PartitionStateWritten,
         _only_the_active_controller_elects_leaders,
     ),
     Invariant(
         "controller epochs increase by one",
         "controller.md 2.5.4",
-        ControllerEpochWritten,
+        checker.ControllerEpochWritten,
         _controller_epochs_increase_by_one,
     ),
-    Invariant("one controller per epoch", "controller.md 2.5.4", RequestSent, _one_controller_per_epoch),
+    Invariant("one controller per epoch", "controller.md 2.5.4", checker.RequestSent, _one_controller_per_epoch),
     Invariant(
         "LeaderAndIsr requests match ZooKeeper",
         "controller.md 3.1",
-        RequestSent,
+        checker.RequestSent,
         _leader_and_isr_requests_match_zookeeper,
     ),
     Invariant(
         "controllers delete only their own /controller",
         "controller.md 7.1.3, KAFKA-6082",
-        ControllerDeleted,
+        checker.ControllerDeleted,
         _controllers_delete_only_their_own_znode,
     ),
     Invariant(
         "elected controllers begin their term",
         "controller.md 7.1",
-        ControllerDeleted,
+        checker.ControllerDeleted,
         _elected_controllers_begin_their_term,
     ),
     Invariant("state changes are valid", "controller.md 3.1, 3.3", StateChanged, _state_changes_are_valid),
     Invariant("valid state changes are made", "controller.md 3.1, 3.3", StateChanged, _valid_state_changes_are_made),
     Invariant(
-        "live brokers are propagated", "controller.md 7.5, KAFKA-13225", EventHandled, _live_brokers_are_propagated
+        "live brokers are propagated",
+        "controller.md 7.5, KAFKA-13225",
+        checker.EventHandled,
+        _live_brokers_are_propagated,
     ),
     Invariant(
-        "preferred leaders are elected", "controller.md 7.6, KAFKA-10149", EventHandled, _preferred_leaders_are_elected
+        "preferred leaders are elected",
+        "controller.md 7.6, KAFKA-10149",
+        checker.EventHandled,
+        _preferred_leaders_are_elected,
     ),
     Invariant(
         "sent leader epochs never decrease",
         "controller.md 5, KAFKA-9212",
-        RequestSent,
+        checker.RequestSent,
         _sent_leader_epochs_never_decrease,
     ),
     Invariant(
         "no handler fails unexpectedly",
         "`validate()` of each actor; controller.md 1.1.3",
-        HandlerFailed,
+        checker.HandlerFailed,
         _no_handler_fails_unexpectedly,
     ),
-    Invariant("high watermarks never decrease", "broker.md 3.5", HighWatermarkMoved, _high_watermarks_never_decrease),
+    Invariant(
+        "high watermarks never decrease", "broker.md 3.5", checker.HighWatermarkMoved, _high_watermarks_never_decrease
+    ),
     Invariant(
         "one assignment per group generation", "broker.md 6.5", AssignmentReceived, _one_assignment_per_group_generation
     ),
     Invariant(
         "new ISR members have the committed records",
         "broker.md 3.2",
-        PartitionStateWritten,
-        new_isr_members_have_the_committed_records,
+        checker.PartitionStateWritten,
+        replication_invariants.new_isr_members_have_the_committed_records,
     ),
-    Invariant("lagging replicas leave the ISR", "broker.md 3.1", Ticked, lagging_replicas_leave_the_isr),
+    Invariant(
+        "lagging replicas leave the ISR",
+        "broker.md 3.1",
+        checker.Ticked,
+        replication_invariants.lagging_replicas_leave_the_isr,
+    ),
     Invariant(
         "high watermarks need min.insync.replicas",
         "broker.md 3.5, Kafka 3.9 `Partition.maybeIncrementLeaderHW`",
         HighWatermarkRaised,
-        high_watermarks_need_min_insync_replicas,
+        replication_invariants.high_watermarks_need_min_insync_replicas,
     ),
     Invariant(
         "high watermarks are in the logs of the ISR",
         "broker.md 3.5, KIP-497",
         HighWatermarkRaised,
-        high_watermarks_are_in_the_logs_of_the_isr,
+        replication_invariants.high_watermarks_are_in_the_logs_of_the_isr,
     ),
     Invariant(
-        "consumers read committed records", "broker.md 3.7, KIP-98", ResponseSent, consumers_read_committed_records
+        "consumers read committed records",
+        "broker.md 3.7, KIP-98",
+        ResponseSent,
+        replication_invariants.consumers_read_committed_records,
     ),
-    Invariant("acks=all needs min.insync.replicas", "broker.md 3.6", ResponseSent, acks_all_needs_min_insync_replicas),
     Invariant(
-        "acks=all waits for the high watermark", "broker.md 3.6", ResponseSent, acks_all_waits_for_the_high_watermark
+        "acks=all needs min.insync.replicas",
+        "broker.md 3.6",
+        ResponseSent,
+        replication_invariants.acks_all_needs_min_insync_replicas,
+    ),
+    Invariant(
+        "acks=all waits for the high watermark",
+        "broker.md 3.6",
+        ResponseSent,
+        replication_invariants.acks_all_waits_for_the_high_watermark,
     ),
     Invariant(
         "new partitions have live ISR members",
         "controller.md 3.1",
-        PartitionStateWritten,
-        new_partitions_have_live_isr_members,
+        checker.PartitionStateWritten,
+        replication_invariants.new_partitions_have_live_isr_members,
     ),
     Invariant(
         "only the active controller changes topics",
         "controller.md 2.5, KAFKA-6082",
-        TopicWritten,
-        only_the_active_controller_changes_topics,
+        checker.TopicWritten,
+        replication_invariants.only_the_active_controller_changes_topics,
     ),
-    Invariant("preferred leaders are looked for", "controller.md 7.6", Ticked, preferred_leaders_are_looked_for),
+    Invariant(
+        "preferred leaders are looked for",
+        "controller.md 7.6",
+        checker.Ticked,
+        replication_invariants.preferred_leaders_are_looked_for,
+    ),
     Invariant("groups answer what their log has", "broker.md 6.5", ResponseSent, group_responses_are_in_the_log),
     Invariant(
         "directories in use have no clean shutdown marker",
         "broker.md 5.4",
-        Ticked,
+        checker.Ticked,
         _directories_in_use_have_no_clean_shutdown_marker,
     ),
-    Invariant("deleted topics leave no logs", "controller.md 6.1", TopicDeleted, deleted_topics_leave_no_logs),
+    Invariant(
+        "deleted topics leave no logs",
+        "controller.md 6.1",
+        checker.TopicDeleted,
+        replication_invariants.deleted_topics_leave_no_logs,
+    ),
     Invariant(
         "only unassigned replicas are deleted",
         "controller.md 6.1, 7.7",
-        RequestSent,
-        only_unassigned_replicas_are_deleted,
+        checker.RequestSent,
+        replication_invariants.only_unassigned_replicas_are_deleted,
     ),
     Invariant(
         "brokers leave the ISR before they stop",
         "controller.md 7.4",
         ResponseSent,
-        brokers_leave_the_isr_before_they_stop,
+        replication_invariants.brokers_leave_the_isr_before_they_stop,
     ),
-    Invariant("stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", ResponseSent, stale_requests_are_refused),
+    Invariant(
+        "stale requests are refused",
+        "broker.md 1.1, 1.2, 3.7, 6.5",
+        ResponseSent,
+        replication_invariants.stale_requests_are_refused,
+    ),
     Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
     Invariant("active members stay in the group", "broker.md 6.5", ResponseSent, active_members_stay_in_the_group),
     Invariant("coordinators know the members", "broker.md 1.6, 6.5", ResponseSent, coordinators_know_the_members),
     Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
     Invariant(
-        "responses to idempotent producers agree", "broker.md 5.3, KIP-98", StreamBroken, responses_to_streams_agree
+        "responses to idempotent producers agree",
+        "broker.md 5.3, KIP-98",
+        StreamBroken,
+        producer_invariants.responses_to_streams_agree,
     ),
-    Invariant("last stable offsets never decrease", "KIP-98", StableOffsetSeen, stable_offsets_never_decrease),
+    Invariant(
+        "last stable offsets never decrease",
+        "KIP-98",
+        StableOffsetSeen,
+        producer_invariants.stable_offsets_never_decrease,
+    ),
     Invariant(
         "unfinished transactions are unstable",
         "transactions.md 3.1, KIP-98",
         LogCalled,
-        unfinished_transactions_are_unstable,
+        log_invariants.unfinished_transactions_are_unstable,
     ),
     Invariant(
         "readers hear of aborted transactions",
         "transactions.md 3.3, KIP-98",
         ResponseSent,
-        readers_receive_aborted_transactions,
+        log_invariants.readers_receive_aborted_transactions,
     ),
     Invariant(
         "replicas of the ISR keep committed records",
         "broker.md 4.4, KIP-101",
         LogCalled,
-        in_sync_replicas_keep_committed_records,
+        log_invariants.in_sync_replicas_keep_committed_records,
     ),
-    Invariant("damaged replicas do not lead", "broker.md 5.6.7", ResponseSent, damaged_replicas_do_not_lead),
     Invariant(
-        "log start offsets survive restarts", "broker.md 5.1, KIP-107", LogCalled, log_start_offsets_survive_restarts
+        "damaged replicas do not lead", "broker.md 5.6.7", ResponseSent, log_invariants.damaged_replicas_do_not_lead
+    ),
+    Invariant(
+        "log start offsets survive restarts",
+        "broker.md 5.1, KIP-107",
+        LogCalled,
+        log_invariants.log_start_offsets_survive_restarts,
     ),
     Invariant(
         "waiting fetches end when there is data",
         "broker.md 3.7, DelayedFetch",
         ResponseSent,
-        waiting_fetches_end_when_there_is_data,
+        log_invariants.waiting_fetches_end_when_there_is_data,
     ),
-    Invariant("recovery points are durable", "broker.md 5.1", PointsWritten, recovery_points_are_durable),
-    Invariant("zombie producers are fenced", "KIP-98, KIP-360", TransactionBroken, zombies_are_fenced),
-    Invariant("leaders are elected in time", "controller.md 7.1, 7.5", Ticked, leaders_are_elected_in_time),
+    Invariant(
+        "recovery points are durable",
+        "broker.md 5.1",
+        checker.PointsWritten,
+        log_invariants.recovery_points_are_durable,
+    ),
+    Invariant(
+        "zombie producers are fenced", "KIP-98, KIP-360", TransactionBroken, producer_invariants.zombies_are_fenced
+    ),
+    Invariant(
+        "leaders are elected in time",
+        "controller.md 7.1, 7.5",
+        checker.Ticked,
+        replication_invariants.leaders_are_elected_in_time,
+    ),
     Invariant(
         "all brokers are registered with one active controller",
         "controller.md 7.1, broker.md 7.2",
-        ClusterAtRest,
+        checker.ClusterAtRest,
         _all_brokers_are_registered,
     ),
-    Invariant("deleted topics are gone", "controller.md 6.1", ClusterAtRest, _deleted_topics_are_gone),
+    Invariant("deleted topics are gone", "controller.md 6.1", checker.ClusterAtRest, _deleted_topics_are_gone),
     Invariant(
         "partitions with a live ISR member have a leader",
         "controller.md 3.2, 7.5",
-        ClusterAtRest,
+        checker.ClusterAtRest,
         _partitions_have_a_leader,
     ),
     Invariant(
-        "broker roles match ZooKeeper", "broker.md 2.1, KAFKA-14154", ClusterAtRest, _broker_roles_match_zookeeper
+        "broker roles match ZooKeeper",
+        "broker.md 2.1, KAFKA-14154",
+        checker.ClusterAtRest,
+        _broker_roles_match_zookeeper,
     ),
-    Invariant("live replicas are in the ISR", "broker.md 3.2", ClusterAtRest, _live_replicas_are_in_the_isr),
+    Invariant("live replicas are in the ISR", "broker.md 3.2", checker.ClusterAtRest, _live_replicas_are_in_the_isr),
     Invariant(
         "no request or reassignment is pending",
         "controller.md 1.5, 7.6, 7.7",
-        ClusterAtRest,
+        checker.ClusterAtRest,
         _no_request_or_reassignment_is_pending,
     ),
     Invariant(
         "controller context matches ZooKeeper",
         "controller.md 7.2, trap T12",
-        ClusterAtRest,
+        checker.ClusterAtRest,
         _controller_context_matches_zookeeper,
     ),
     Invariant(
-        "metadata responses match ZooKeeper", "broker.md 3.9", ClusterQueried, _metadata_responses_match_zookeeper
+        "metadata responses match ZooKeeper",
+        "broker.md 3.9",
+        checker.ClusterQueried,
+        _metadata_responses_match_zookeeper,
     ),
-    Invariant("no acknowledged record is lost", "broker.md 3.5, 3.6", ClusterQueried, _no_acknowledged_record_is_lost),
-    Invariant("consumed records stay", "broker.md 3.5", ClusterQueried, _consumed_records_stay),
+    Invariant(
+        "no acknowledged record is lost", "broker.md 3.5, 3.6", checker.ClusterQueried, _no_acknowledged_record_is_lost
+    ),
+    Invariant("consumed records stay", "broker.md 3.5", checker.ClusterQueried, _consumed_records_stay),
     Invariant(
         "idempotent producers write each record once, in order",
         "broker.md 5.3, KIP-98",
-        ClusterQueried,
-        streams_are_whole,
+        checker.ClusterQueried,
+        producer_invariants.streams_are_whole,
     ),
-    Invariant("readers see whole transactions", "KIP-98", ClusterQueried, readers_see_whole_transactions),
+    Invariant(
+        "readers see whole transactions",
+        "KIP-98",
+        checker.ClusterQueried,
+        producer_invariants.readers_see_whole_transactions,
+    ),
     Invariant(
         "transactional records have a transactional id",
         "transactions.md 3.2, KIP-98",
         ResponseSent,
-        transactional_records_have_a_transactional_id,
+        producer_invariants.transactional_records_have_a_transactional_id,
     ),
-    Invariant("transactions end", "KIP-98, KAFKA-12671", ClusterQueried, transactions_end),
-    Invariant("input is processed once", "KIP-98, KIP-447", ClusterQueried, input_is_processed_once),
-    Invariant("groups are what their log says", "KIP-98", ClusterQueried, groups_equal_their_log),
-    Invariant("no committed offset is lost", "broker.md 6.5", ClusterQueried, _no_committed_offset_is_lost),
+    Invariant("transactions end", "KIP-98, KAFKA-12671", checker.ClusterQueried, producer_invariants.transactions_end),
+    Invariant(
+        "input is processed once",
+        "KIP-98, KIP-447",
+        checker.ClusterQueried,
+        producer_invariants.input_is_processed_once,
+    ),
+    Invariant(
+        "groups are what their log says", "KIP-98", checker.ClusterQueried, producer_invariants.groups_equal_their_log
+    ),
+    Invariant("no committed offset is lost", "broker.md 6.5", checker.ClusterQueried, _no_committed_offset_is_lost),
     Invariant(
         "group members match the live consumers",
         "broker.md 6.5",
-        ClusterQueried,
+        checker.ClusterQueried,
         _group_members_match_the_live_consumers,
     ),
-    Invariant("logs of the ISR are identical", "broker.md 4.4, 4.5", ClusterAtRest, _logs_of_the_isr_are_identical),
+    Invariant(
+        "logs of the ISR are identical", "broker.md 4.4, 4.5", checker.ClusterAtRest, _logs_of_the_isr_are_identical
+    ),
     Invariant(
         "log directories match the assignment",
         "broker.md 2.2, 5.1",
-        ClusterAtRest,
+        checker.ClusterAtRest,
         _log_directories_match_the_assignment,
     ),
 )

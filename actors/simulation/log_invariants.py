@@ -10,9 +10,9 @@ from actors.simulation.log_transactions import NO_OFFSET
 from actors.simulation.replicas import LogCalled
 from actors.storage.directory_checkpoints import RECOVERY_POINTS
 from actors.storage.log.checkpoint import Checkpoint
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import READ_COMMITTED, FetchRequest
-from messages.error_codes import NONE
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def waiting_fetches_end_when_there_is_data(law: Checker, change: ResponseSent) -
     codes = {result.partition: result.error_code for result in change.response.partitions}
     for part in request.partitions:
         view = law.replicas.log(change.node, part.partition)
-        if view is None or codes.get(part.partition, NONE) != NONE:
+        if view is None or codes.get(part.partition, errors.NONE) != errors.NONE:
             continue
         since = view.readable_since(part.fetch_offset, request.isolation_level == READ_COMMITTED)
         if since is not None and now - max(since, change.at) > PROMPT:

@@ -19,39 +19,8 @@ from typing import Any
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from messages import errors, group_requests
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    FENCED_INSTANCE_ID,
-    ILLEGAL_GENERATION,
-    MEMBER_ID_REQUIRED,
-    NONE,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-)
-from messages.group_requests import (
-    NO_GENERATION,
-    NO_MEMBER,
-    CommittedPartition,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    MemberAssignment,
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchTopic,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
 from messages.vocabulary import Message
 
 PARTS = 4
@@ -113,7 +82,7 @@ class SimulatedGroup:
     is_deleted: bool = False
     """Whether a client has requested its deletion: its commits may be gone."""
     fetched: dict[int, int] | None = None
-    described: DescribedGroup | None = None
+    described: group_requests.DescribedGroup | None = None
 
     def begin(self, leader: str) -> None:
         """Record that the group is in generation 1 with this leader; discard an earlier group of this name."""
@@ -172,17 +141,22 @@ class Members:
 
     def find_coordinator(self, group: SimulatedGroup, tell: Tell, nodes: Sequence[int] = ()) -> None:
         """Send a FindCoordinator request to one of `nodes`, or to any node if `nodes` is empty."""
-        self.ask(self._chance.choice(nodes or self._nodes), FindCoordinatorRequest(2, group.name), tell, PATIENCE)
+        self.ask(
+            self._chance.choice(nodes or self._nodes),
+            group_requests.FindCoordinatorRequest(2, group.name),
+            tell,
+            PATIENCE,
+        )
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
-        if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
+        if isinstance(response, group_requests.FindCoordinatorResponse) and response.error_code == errors.NONE:
             node = response.node_id
-            self.ask(node, OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
-            self.ask(node, DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE)
+            self.ask(node, group_requests.OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
+            self.ask(node, group_requests.DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE)
 
 
 def _fetched(group: SimulatedGroup, response: Message | None) -> None:
-    if isinstance(response, OffsetFetchResponse) and response.error_code == NONE:
+    if isinstance(response, group_requests.OffsetFetchResponse) and response.error_code == errors.NONE:
         group.fetched = {
             each.partition.partition: each.committed_offset
             for each in response.partitions
@@ -191,7 +165,7 @@ def _fetched(group: SimulatedGroup, response: Message | None) -> None:
 
 
 def _described(group: SimulatedGroup, response: Message | None) -> None:
-    if isinstance(response, DescribeGroupsResponse) and response.groups[0].error_code == NONE:
+    if isinstance(response, group_requests.DescribeGroupsResponse) and response.groups[0].error_code == errors.NONE:
         group.described = response.groups[0]
 
 
@@ -201,8 +175,8 @@ class SimulatedMember:
     def __init__(
         self, members: Members, group: SimulatedGroup, instance: str | None = None, commits: bool = True
     ) -> None:
-        self.id = NO_MEMBER
-        self.generation = NO_GENERATION
+        self.id = group_requests.NO_MEMBER
+        self.generation = group_requests.NO_GENERATION
         self.parts: tuple[int, ...] = ()
         """The current assignment, while it is valid."""
         self.coordinator = -1
@@ -211,7 +185,7 @@ class SimulatedMember:
         self._group = group
         self._instance = instance
         self._commits = commits
-        self._leader = NO_MEMBER
+        self._leader = group_requests.NO_MEMBER
         self._over = False
         self.joining = False
         """Whether the member looks for its coordinator or joins: it is in no generation yet."""
@@ -229,12 +203,14 @@ class SimulatedMember:
     def end(self, silently: bool) -> None:
         """Leave the group with a LeaveGroup request, or without one if `silently`."""
         self._over = True
-        if not silently and self.id != NO_MEMBER:
-            leaving = LeaveGroupRequest(3, self._group.name, (LeavingMember(self.id, self._instance),))
+        if not silently and self.id != group_requests.NO_MEMBER:
+            leaving = group_requests.LeaveGroupRequest(
+                3, self._group.name, (group_requests.LeavingMember(self.id, self._instance),)
+            )
             self._members.ask(self.coordinator, leaving, lambda response: None, PATIENCE)
 
     def _found(self, response: Message | None) -> None:
-        if isinstance(response, FindCoordinatorResponse) and response.error_code == NONE:
+        if isinstance(response, group_requests.FindCoordinatorResponse) and response.error_code == errors.NONE:
             self.coordinator = response.node_id
             self._join()
         else:
@@ -242,20 +218,23 @@ class SimulatedMember:
 
     def _join(self) -> None:
         self.parts = ()
-        protocols = (JoinProtocol("range", b""),)
+        protocols = (group_requests.JoinProtocol("range", b""),)
         group = self._group.name
         times = SESSION_MS, REBALANCE_MS
         self._ask(
-            JoinGroupRequest(5, group, times[0], self.id, "consumer", protocols, times[1], self._instance), self._joined
+            group_requests.JoinGroupRequest(
+                5, group, times[0], self.id, "consumer", protocols, times[1], self._instance
+            ),
+            self._joined,
         )
 
     def _joined(self, response: Message | None) -> None:
-        if not isinstance(response, JoinGroupResponse):
+        if not isinstance(response, group_requests.JoinGroupResponse):
             self._refused(NO_ANSWER)
-        elif response.error_code == MEMBER_ID_REQUIRED:
+        elif response.error_code == errors.MEMBER_ID_REQUIRED:
             self.id = response.member_id
             self._join()
-        elif response.error_code != NONE:
+        elif response.error_code != errors.NONE:
             self._refused(response.error_code)
         else:
             if response.generation_id == 1:
@@ -263,12 +242,17 @@ class SimulatedMember:
             self._group.ids[response.member_id] = self._instance or response.member_id
             self.id, self.generation, self._leader = response.member_id, response.generation_id, response.leader
             ids = sorted(each.member_id for each in response.members)
-            dealt = tuple(MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids))
+            dealt = tuple(
+                group_requests.MemberAssignment(id, bytes(range(place, PARTS, len(ids))))
+                for place, id in enumerate(ids)
+            )
             group = self._group.name
-            self._ask(SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced)
+            self._ask(
+                group_requests.SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced
+            )
 
     def _synced(self, response: Any) -> None:
-        if isinstance(response, SyncGroupResponse) and response.error_code == NONE:
+        if isinstance(response, group_requests.SyncGroupResponse) and response.error_code == errors.NONE:
             self.parts, self.joining = tuple(response.assignment), False
             name = self._instance or self.id
             self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
@@ -278,14 +262,18 @@ class SimulatedMember:
 
     def _fetch(self) -> None:
         """Fetch the committed offsets of the assigned partitions before the next step, as a consumer does."""
-        topics = (OffsetFetchTopic(GROUP_METADATA, self.parts),)
-        self._ask(OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat))
+        topics = (group_requests.OffsetFetchTopic(GROUP_METADATA, self.parts),)
+        self._ask(
+            group_requests.OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat)
+        )
 
     def _beat(self) -> None:
-        self._ask(HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten)
+        self._ask(
+            group_requests.HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten
+        )
 
     def _beaten(self, response: Any) -> None:
-        if response is None or response.error_code != NONE:
+        if response is None or response.error_code != errors.NONE:
             self._refused(NO_ANSWER if response is None else response.error_code)
         elif self._members.committing and self._commits and self.parts:
             self._commit()
@@ -296,22 +284,24 @@ class SimulatedMember:
         group = self._group
         group.last += 1
         group.unsure.add(group.last)
-        parts = tuple(CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts)
-        request = OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
+        parts = tuple(
+            group_requests.CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts
+        )
+        request = group_requests.OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
         self._ask(request, partial(self._committed, group.last))
 
     def _committed(self, number: int, response: Message | None) -> None:
-        if not isinstance(response, OffsetCommitResponse):
+        if not isinstance(response, group_requests.OffsetCommitResponse):
             self._refused(NO_ANSWER)
             return
-        committed, refused = self._group.committed, NONE
+        committed, refused = self._group.committed, errors.NONE
         for each in response.partitions:
             part = each.partition.partition
-            if each.error_code == NONE:
+            if each.error_code == errors.NONE:
                 committed[part] = max(number, committed.get(part, 0))
             else:
                 refused = each.error_code
-        if refused != NONE:
+        if refused != errors.NONE:
             self._refused(refused)
         else:
             self._group.unsure.discard(number)
@@ -319,9 +309,14 @@ class SimulatedMember:
 
     def _refused(self, error: int) -> None:
         """Schedule the step with which Kafka's client would continue after this error (rule 1)."""
-        if error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID):
-            self.id = NO_MEMBER
-        stays = error in (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS)
+        if error in (errors.UNKNOWN_MEMBER_ID, errors.FENCED_INSTANCE_ID):
+            self.id = group_requests.NO_MEMBER
+        stays = error in (
+            errors.UNKNOWN_MEMBER_ID,
+            errors.FENCED_INSTANCE_ID,
+            errors.ILLEGAL_GENERATION,
+            errors.REBALANCE_IN_PROGRESS,
+        )
         self._later(self._join if stays else self.find)
 
     def _ask(self, request: Message, tell: Tell) -> None:

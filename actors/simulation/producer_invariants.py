@@ -14,9 +14,9 @@ from actors.simulation.simulated_transactions import KnownOutcome, StableOffsetS
 from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from actors.storage.log.key_values import key_values
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import ProduceRequest
-from messages.error_codes import NONE
 from messages.partition import LogMoved
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def transactional_records_have_a_transactional_id(law: Checker, change: Response
     if not isinstance(request, ProduceRequest) or request.transactional_id is not None:
         return
     for part, result in zip(request.partitions, change.response.partitions, strict=True):
-        if result.error_code == NONE and any(header.is_transactional for header in part.records.batches):
+        if result.error_code == errors.NONE and any(header.is_transactional for header in part.records.batches):
             yield f"{result.partition}: node {change.node} appended a transactional batch without a transactional id"
 
 

@@ -20,8 +20,8 @@ from actors.runtime import AdapterCall
 from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
+from messages import errors
 from messages.cluster import TopicPartition, partition_of_log
-from messages.error_codes import NONE
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
 from messages.requests import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.vocabulary import Message
@@ -152,7 +152,7 @@ class Replicas:
         codes = {each.partition: each.error_code for each in response.partition_errors}
         for state in request.partition_states:
             view = self.log(node, state.partition)
-            accepted = state.leader == node and response.error_code == codes.get(state.partition) == NONE
+            accepted = state.leader == node and response.error_code == codes.get(state.partition) == errors.NONE
             if accepted and view is not None and view.end < view.lost_before:
                 yield state.partition, state.isr
 

@@ -13,16 +13,8 @@ from actors.simulation.exchanges import ResponseSent, accepted_markers
 from actors.simulation.group_invariants import accepts
 from actors.simulation.replicas import SLACK, HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
+from messages import data_requests, errors
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    READ_UNCOMMITTED,
-    FetchRequest,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    ProduceRequest,
-)
-from messages.error_codes import NONE, REQUEST_TIMED_OUT
 from messages.group_requests import (
     HeartbeatRequest,
     OffsetCommitRequest,
@@ -192,10 +184,10 @@ def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_wat
 def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iterator[str]:
     """Consumers receive only records below the high watermark (READ_COMMITTED: below the last stable offset)."""
     request = change.request
-    if not isinstance(request, FetchRequest) or request.replica_id >= 0:
+    if not isinstance(request, data_requests.FetchRequest) or request.replica_id >= 0:
         return
     for result in change.response.partitions:
-        if result.error_code != NONE:
+        if result.error_code != errors.NONE:
             continue
         yield from _beyond_the_isr(law, change.node, result.partition, result.high_watermark)
         if result.last_stable_offset > result.high_watermark:
@@ -203,7 +195,11 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
                 f"{result.partition}: leader {change.node} has last stable offset {result.last_stable_offset},"
                 f" beyond its high watermark {result.high_watermark}"
             )
-        limit = result.high_watermark if request.isolation_level == READ_UNCOMMITTED else result.last_stable_offset
+        limit = (
+            result.high_watermark
+            if request.isolation_level == data_requests.READ_UNCOMMITTED
+            else result.last_stable_offset
+        )
         data = result.body.data if result.body.size else b""
         last = max((header.last_offset for _, header in whole_batches(data)), default=-1)
         if last >= limit:
@@ -221,13 +217,13 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
     late that its write of the ISR succeeded.
     """
     request = change.request
-    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
+    if not isinstance(request, data_requests.ProduceRequest) or request.acks != data_requests.ACKS_ALL:
         return
     for result in change.response.partitions:
         required, state = law.least_insync(result.partition), law.states.get(result.partition)
         gone = law.was_deleted_since(result.partition.topic, change.at)
         if (
-            result.error_code == REQUEST_TIMED_OUT
+            result.error_code == errors.REQUEST_TIMED_OUT
             and state is not None
             and len(state.isr) < required
             and law.written_at[result.partition] < change.at - SLACK
@@ -239,7 +235,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
                 f"{result.partition}: leader {change.node} appended records with acks=all, which timed out; its ISR was"
                 f" {state.isr} all the time, and min.insync.replicas is {required}"
             )
-        if result.error_code == NONE and not gone and not law.may_lack(result.partition):
+        if result.error_code == errors.NONE and not gone and not law.may_lack(result.partition):
             holders = law.replicas.holders(result.partition, result.base_offset + 1)
             if len(holders) < required:
                 yield (
@@ -251,11 +247,11 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
 def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) -> Iterator[str]:
     """For acks=all, a leader acknowledges only records below its high watermark."""
     request = change.request
-    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
+    if not isinstance(request, data_requests.ProduceRequest) or request.acks != data_requests.ACKS_ALL:
         return
     for result in change.response.partitions:
         log = law.replicas.log(change.node, result.partition)
-        if result.error_code != NONE or log is None or law.was_deleted_since(result.partition.topic, change.at):
+        if result.error_code != errors.NONE or log is None or law.was_deleted_since(result.partition.topic, change.at):
             continue
         if log.high_watermark <= result.base_offset and not law.is_lossy(result.partition):
             yield (
@@ -304,7 +300,7 @@ def brokers_leave_the_isr_before_they_stop(law: Checker, change: ResponseSent) -
     request, response = change.request, change.response
     if not isinstance(request, ControlledShutdownRequest):
         return
-    if response.error_code != NONE or response.remaining_partitions or change.node != law.controller:
+    if response.error_code != errors.NONE or response.remaining_partitions or change.node != law.controller:
         return
     for partition, state in law.states.items():
         if request.broker_id in state.isr and len(state.isr) > 1 and partition.topic not in law.deleting:
@@ -359,7 +355,7 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
     match request:
         case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
             assert accepted is not None
-            if response.error_code != NONE:
+            if response.error_code != errors.NONE:
                 return
             name = type(request).__name__.removesuffix("Request")
             for what in ("controller_epoch", "broker_epoch"):
@@ -373,15 +369,19 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
                 known, sent = accepted.leader_epochs.get(state.partition, -1), state.leader_epoch
                 if sent in (EPOCH_DURING_DELETE, NO_EPOCH):
                     continue
-                if codes.get(state.partition, NONE) == NONE and sent < known:
+                if codes.get(state.partition, errors.NONE) == errors.NONE and sent < known:
                     yield f"node {change.node} accepted {name} for {state.partition}, leader epoch {sent} after {known}"
-        case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
+        case (
+            data_requests.FetchRequest()
+            | data_requests.ListOffsetsRequest()
+            | data_requests.OffsetForLeaderEpochRequest()
+        ):
             if accepted is None:
                 return
             sent_epochs = {part.partition: part.current_leader_epoch for part in request.partitions}
             for result in response.partitions:
                 sent, known = sent_epochs.get(result.partition, -1), accepted.leader_epochs.get(result.partition, -1)
-                if result.error_code == NONE and 0 <= sent < known:
+                if result.error_code == errors.NONE and 0 <= sent < known:
                     yield (
                         f"node {change.node} answered {type(request).__name__} for {result.partition} with leader epoch"
                         f" {sent} after {known}"

@@ -16,27 +16,8 @@ from functools import partial
 
 from actors.simulation.checker import Acknowledged, Checker
 from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
+from messages import data_requests, errors
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProducePartition,
-    ProduceRequest,
-    ProduceResponse,
-)
-from messages.error_codes import (
-    INVALID_PRODUCER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
-    OUT_OF_ORDER_SEQUENCE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
@@ -60,18 +41,18 @@ PATIENCE = 8.0
 
 RETRIABLE = frozenset(
     {
-        UNKNOWN_TOPIC_OR_PARTITION,
-        LEADER_NOT_AVAILABLE,
-        NOT_LEADER_OR_FOLLOWER,
-        REQUEST_TIMED_OUT,
-        NOT_ENOUGH_REPLICAS,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        KAFKA_STORAGE_ERROR,
+        errors.UNKNOWN_TOPIC_OR_PARTITION,
+        errors.LEADER_NOT_AVAILABLE,
+        errors.NOT_LEADER_OR_FOLLOWER,
+        errors.REQUEST_TIMED_OUT,
+        errors.NOT_ENOUGH_REPLICAS,
+        errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        errors.KAFKA_STORAGE_ERROR,
     }
 )
 """Error codes after which a producer sends a batch again."""
 
-OF_SEQUENCES = frozenset({OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH})
+OF_SEQUENCES = frozenset({errors.OUT_OF_ORDER_SEQUENCE, errors.INVALID_PRODUCER_EPOCH})
 """Error codes that report a gap or a wrong order of a producer's batches."""
 
 
@@ -126,12 +107,12 @@ class StreamWriter:
         if self.is_over:
             return
         law, nodes = self._law, sorted(self._law.cluster.machines)
-        request = InitProducerIdRequest(3, None, 60_000)
+        request = data_requests.InitProducerIdRequest(3, None, 60_000)
         law.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
 
     def _begun(self, response: Message | None) -> None:
         law, stream = self._law, self._stream
-        if not isinstance(response, InitProducerIdResponse) or response.error_code != NONE:
+        if not isinstance(response, data_requests.InitProducerIdResponse) or response.error_code != errors.NONE:
             law.cluster.scheduler.call_later(EVERY, self.begin)
             return
         stream.producer_id = response.producer_id
@@ -177,20 +158,22 @@ class StreamWriter:
             report = partial(self._answered, 0, batch, False)
             law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
 
-    def _request(self, batch: SentBatch) -> ProduceRequest:
+    def _request(self, batch: SentBatch) -> data_requests.ProduceRequest:
         stream = self._stream
         pairs = [(b"key", stream.value(number)) for number in range(batch.first, batch.first + batch.size)]
         records = batch_of(pairs, self._law.cluster.wall_ms(), stream.producer_id, 0, batch.first)
-        return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
+        return data_requests.ProduceRequest(
+            8, None, data_requests.ACKS_ALL, TIMEOUT_MS, (data_requests.ProducePartition(stream.partition, records),)
+        )
 
     def _answered(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
         law, stream = self._law, self._stream
         code, offset = None, NOWHERE
-        if isinstance(response, ProduceResponse):
+        if isinstance(response, data_requests.ProduceResponse):
             code, offset = response.partitions[0].error_code, response.partitions[0].base_offset
         if law.born.get(stream.partition.topic) != stream.born:
             self.is_over = True
-        elif code == NONE:
+        elif code == errors.NONE:
             self._acknowledge(batch, offset)
         elif code in OF_SEQUENCES and is_head and round == self._round and batch.offset == NOWHERE:
             text = (

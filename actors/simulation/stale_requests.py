@@ -6,16 +6,8 @@ from collections.abc import Callable, Mapping
 
 from actors.simulation.request_target import BAD_NAME, Make, RequestTarget
 from actors.simulation.simulated_cluster import PORT, host_of
+from messages import requests
 from messages.cluster import TopicPartition
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LiveLeader,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
 
@@ -36,19 +28,19 @@ def _orders(
 
     def lead(about: RequestTarget) -> Message:
         controller_epoch, broker_epoch = epoch(about)
-        state = LeaderAndIsrPartitionState(
+        state = requests.LeaderAndIsrPartitionState(
             *(partition(about), controller_epoch, 90, about.leader_epoch + leader_epoch, (90,), 0, (90,))
         )
-        return LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
+        return requests.LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
 
     def stop(about: RequestTarget) -> AnyMessage | None:
         if leader_epoch and not about.leader_epoch:
             return None
-        state = StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
-        return StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
+        state = requests.StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
+        return requests.StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
 
     def publish(about: RequestTarget) -> Message:
-        return UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
+        return requests.UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
 
     return lead, stop, publish
 
@@ -66,13 +58,13 @@ def _of_old_state(leads: bool) -> Make:
         if about.node not in brokers or paths.delete_topic(about.topic) in about.cluster.zookeeper.nodes:
             return None
         leader = about.node if leads else next((each for each in brokers if each != about.node), 90)
-        state = LeaderAndIsrPartitionState(
+        state = requests.LeaderAndIsrPartitionState(
             *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
         )
         # This leader may be offline. If it is, the broker that receives the request creates the partition's log, and
         # does nothing else (broker.md 1.4).
-        live = LiveLeader(leader, host_of(leader), PORT)
-        return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
+        live = requests.LiveLeader(leader, host_of(leader), PORT)
+        return requests.LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
 
     return make
 
@@ -86,7 +78,7 @@ def _old_registration(about: RequestTarget) -> tuple[int, int]:
 
 
 def _shutdown(node: int | None, stale: bool) -> Make:
-    return lambda about: ControlledShutdownRequest(
+    return lambda about: requests.ControlledShutdownRequest(
         3, about.node if node is None else node, max(about.broker_epoch - 1, 0) if stale else about.broker_epoch
     )
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation import request_target
 from actors.simulation.data_client_requests import batch_with
 from actors.simulation.group_client_requests import as_member, commit_as_in_transaction
 from actors.simulation.members import instance_of
-from actors.simulation.request_target import (
-    ABSENT_TOPIC,
-    BAD_NAME,
-    OWN_GROUP,
-    TIMEOUT_MS,
-    UNKNOWN_ID,
-    Make,
-    RequestTarget,
-    Wanted,
-    absent,
-    internal,
-)
+from messages import transaction_requests
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     ACKS_ALL,
@@ -31,18 +21,6 @@ from messages.group_requests import (
     CommittedPartition,
 )
 from messages.records import TRANSACTION_BIT, Records
-from messages.transaction_requests import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTransaction,
-    DescribeProducersRequest,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-    ListTransactionsRequest,
-    TxnOffsetCommitRequest,
-    WritableTxnMarker,
-    WriteTxnMarkersRequest,
-)
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
 from zk_bridge.znodes.topics import decode_topic
@@ -56,61 +34,65 @@ MARKED = TopicPartition("x", 2)
 MARKED_PRODUCER = 901
 
 
-def _of_producer(make: Callable[[str, int, int], Message]) -> Make:
+def _of_producer(make: Callable[[str, int, int], Message]) -> request_target.Make:
     """Return a function that makes a request whose producer epoch is the newest epoch minus 1."""
 
-    def made(about: RequestTarget) -> AnyMessage | None:
+    def made(about: request_target.RequestTarget) -> AnyMessage | None:
         known = about.cluster.newest_producers
-        id = sorted(known)[about.number % len(known)] if known else UNKNOWN_ID
+        id = sorted(known)[about.number % len(known)] if known else request_target.UNKNOWN_ID
         producer_id, epoch = known.get(id, (0, 0))
         return make(id, producer_id, epoch - 1) if epoch else None
 
     return made
 
 
-def _add(id: str, *partitions: TopicPartition) -> Make:
-    return lambda about: AddPartitionsToTxnRequest(1, id, 5, 0, partitions or (about.partition,))
+def _add(id: str, *partitions: TopicPartition) -> request_target.Make:
+    return lambda about: transaction_requests.AddPartitionsToTxnRequest(1, id, 5, 0, partitions or (about.partition,))
 
 
-def _in_transaction(id: str | None, *producers: int) -> Make:
+def _in_transaction(id: str | None, *producers: int) -> request_target.Make:
     """Return a function that makes a Produce request of an unknown transaction, with one batch for each producer id."""
 
-    def make(about: RequestTarget) -> Message:
+    def make(about: request_target.RequestTarget) -> Message:
         parts = [
             ProducePartition(TopicPartition(about.topic, about.number + place), _batch_in_transaction(about, producer))
             for place, producer in enumerate(producers)
         ]
-        return ProduceRequest(8, id, ACKS_ALL, TIMEOUT_MS, tuple(parts))
+        return ProduceRequest(8, id, ACKS_ALL, request_target.TIMEOUT_MS, tuple(parts))
 
     return make
 
 
-def _batch_in_transaction(about: RequestTarget, producer: int) -> Records:
+def _batch_in_transaction(about: request_target.RequestTarget, producer: int) -> Records:
     return batch_with(about, attributes=TRANSACTION_BIT, producer_id=producer, producer_epoch=0, base_sequence=0)
 
 
-def _mark(*epochs: tuple[int, int]) -> Wanted:
+def _mark(*epochs: tuple[int, int]) -> request_target.Wanted:
     """Return a function that makes one WriteTxnMarkers request for each (producer epoch, coordinator epoch)."""
     return lambda about: [
-        WriteTxnMarkersRequest(0, (WritableTxnMarker(MARKED_PRODUCER, producer, False, (MARKED,), coordinator),))
+        transaction_requests.WriteTxnMarkersRequest(
+            0, (transaction_requests.WritableTxnMarker(MARKED_PRODUCER, producer, False, (MARKED,), coordinator),)
+        )
         for producer, coordinator in epochs
     ]
 
 
-def _offsets_partitions(about: RequestTarget) -> Iterator[TopicPartition]:
+def _offsets_partitions(about: request_target.RequestTarget) -> Iterator[TopicPartition]:
     """Yield the partitions of __consumer_offsets."""
     data = about.cluster.zookeeper.read(paths.topic(GROUP_METADATA)).data
     for each in () if data is None else decode_topic("", data).partitions:
         yield TopicPartition(GROUP_METADATA, each.partition)
 
 
-def verification(about: RequestTarget, producer_id: int = 5, producer_epoch: int = 0) -> Message:
+def verification(about: request_target.RequestTarget, producer_id: int = 5, producer_epoch: int = 0) -> Message:
     """Return a leader's verification request for a transaction that has not begun."""
-    asked = AddPartitionsToTxnTransaction(STRAY_ID, producer_id, producer_epoch, True, (about.partition,))
-    return AddPartitionsToTxnRequest(4, transactions=(asked,))
+    asked = transaction_requests.AddPartitionsToTxnTransaction(
+        STRAY_ID, producer_id, producer_epoch, True, (about.partition,)
+    )
+    return transaction_requests.AddPartitionsToTxnRequest(4, transactions=(asked,))
 
 
-TRANSACTIONS: Mapping[str, Wanted] = {
+TRANSACTIONS: Mapping[str, request_target.Wanted] = {
     "init-half-pair": lambda about: InitProducerIdRequest(3, STRAY_ID, 60_000, 5, -1),
     "init-nameless": lambda about: InitProducerIdRequest(3, "", 60_000),
     "init-long": lambda about: InitProducerIdRequest(3, STRAY_ID, 1 << 30),
@@ -118,38 +100,54 @@ TRANSACTIONS: Mapping[str, Wanted] = {
     "init-stale": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(3, id, 60_000, producer, epoch)),
     "init-stale-new": _of_producer(lambda id, producer, epoch: InitProducerIdRequest(4, id, 60_000, producer, epoch)),
     "add-nameless": _add(""),
-    "add-unknown": _add(UNKNOWN_ID),
-    "add-internal": lambda about: AddPartitionsToTxnRequest(1, UNKNOWN_ID, 5, 0, (internal(about), MARKED)),
-    "add-absent": _add(UNKNOWN_ID, TopicPartition(ABSENT_TOPIC, 0)),
-    "add-stale": _of_producer(lambda id, producer, epoch: AddPartitionsToTxnRequest(2, id, producer, epoch, (MARKED,))),
+    "add-unknown": _add(request_target.UNKNOWN_ID),
+    "add-internal": lambda about: transaction_requests.AddPartitionsToTxnRequest(
+        1, request_target.UNKNOWN_ID, 5, 0, (request_target.internal(about), MARKED)
+    ),
+    "add-absent": _add(request_target.UNKNOWN_ID, TopicPartition(request_target.ABSENT_TOPIC, 0)),
+    "add-stale": _of_producer(
+        lambda id, producer, epoch: transaction_requests.AddPartitionsToTxnRequest(2, id, producer, epoch, (MARKED,))
+    ),
     "add-stale-old": _of_producer(
-        lambda id, producer, epoch: AddPartitionsToTxnRequest(1, id, producer, epoch, (MARKED,))
+        lambda id, producer, epoch: transaction_requests.AddPartitionsToTxnRequest(1, id, producer, epoch, (MARKED,))
     ),
     "verify": verification,
-    "add-offsets-nameless": lambda about: AddOffsetsToTxnRequest(1, "", 5, 0, OWN_GROUP),
-    "add-offsets-unknown": lambda about: AddOffsetsToTxnRequest(1, UNKNOWN_ID, 5, 0, OWN_GROUP),
+    "add-offsets-nameless": lambda about: transaction_requests.AddOffsetsToTxnRequest(
+        1, "", 5, 0, request_target.OWN_GROUP
+    ),
+    "add-offsets-unknown": lambda about: transaction_requests.AddOffsetsToTxnRequest(
+        1, request_target.UNKNOWN_ID, 5, 0, request_target.OWN_GROUP
+    ),
     "add-offsets-stale": _of_producer(
-        lambda id, producer, epoch: AddOffsetsToTxnRequest(2, id, producer, epoch, OWN_GROUP)
+        lambda id, producer, epoch: transaction_requests.AddOffsetsToTxnRequest(
+            2, id, producer, epoch, request_target.OWN_GROUP
+        )
     ),
     "add-offsets-stale-old": _of_producer(
-        lambda id, producer, epoch: AddOffsetsToTxnRequest(1, id, producer, epoch, OWN_GROUP)
+        lambda id, producer, epoch: transaction_requests.AddOffsetsToTxnRequest(
+            1, id, producer, epoch, request_target.OWN_GROUP
+        )
     ),
-    "end-nameless": lambda about: EndTxnRequest(1, "", 5, 0, True),
-    "end-unknown": lambda about: EndTxnRequest(1, UNKNOWN_ID, 5, 0, True),
-    "end-stale": _of_producer(lambda id, producer, epoch: EndTxnRequest(2, id, producer, epoch, True)),
-    "end-stale-old": _of_producer(lambda id, producer, epoch: EndTxnRequest(1, id, producer, epoch, True)),
-    "describe-producers": lambda about: DescribeProducersRequest(
-        0, (about.partition, absent(about), TopicPartition(BAD_NAME, 0))
+    "end-nameless": lambda about: transaction_requests.EndTxnRequest(1, "", 5, 0, True),
+    "end-unknown": lambda about: transaction_requests.EndTxnRequest(1, request_target.UNKNOWN_ID, 5, 0, True),
+    "end-stale": _of_producer(
+        lambda id, producer, epoch: transaction_requests.EndTxnRequest(2, id, producer, epoch, True)
     ),
-    "describe-transactions": lambda about: DescribeTransactionsRequest(
-        0, ("id0", "id1", "worker", STRAY_ID, UNKNOWN_ID, "")
+    "end-stale-old": _of_producer(
+        lambda id, producer, epoch: transaction_requests.EndTxnRequest(1, id, producer, epoch, True)
     ),
-    "list-transactions": lambda about: ListTransactionsRequest(0),
+    "describe-producers": lambda about: transaction_requests.DescribeProducersRequest(
+        0, (about.partition, request_target.absent(about), TopicPartition(request_target.BAD_NAME, 0))
+    ),
+    "describe-transactions": lambda about: transaction_requests.DescribeTransactionsRequest(
+        0, ("id0", "id1", "worker", STRAY_ID, request_target.UNKNOWN_ID, "")
+    ),
+    "list-transactions": lambda about: transaction_requests.ListTransactionsRequest(0),
     "produce-without-id": _in_transaction(None, 5),
-    "produce-of-unknown": _in_transaction(UNKNOWN_ID, 5),
-    "produce-of-two": _in_transaction(UNKNOWN_ID, 5, 6),
-    "commit-of-unknown": lambda about: TxnOffsetCommitRequest(
-        3, UNKNOWN_ID, OWN_GROUP, 5, 0, (CommittedPartition(about.partition, 1),)
+    "produce-of-unknown": _in_transaction(request_target.UNKNOWN_ID, 5),
+    "produce-of-two": _in_transaction(request_target.UNKNOWN_ID, 5, 6),
+    "commit-of-unknown": lambda about: transaction_requests.TxnOffsetCommitRequest(
+        3, request_target.UNKNOWN_ID, request_target.OWN_GROUP, 5, 0, (CommittedPartition(about.partition, 1),)
     ),
     "commit-in-transaction-of-member": as_member(commit_as_in_transaction),
     "commit-in-transaction-of-old": as_member(
@@ -161,8 +159,8 @@ TRANSACTIONS: Mapping[str, Wanted] = {
     "mark-of-old-coordinator": _mark((1, 5), (1, 4)),
     "mark-of-old-producer": _mark((1, 5), (0, 5)),
     "mark-without-epoch": _mark((-1, 5)),
-    "mark-offsets": lambda about: WriteTxnMarkersRequest(
-        0, (WritableTxnMarker(MARKED_PRODUCER, 1, False, tuple(_offsets_partitions(about)), 5),)
+    "mark-offsets": lambda about: transaction_requests.WriteTxnMarkersRequest(
+        0, (transaction_requests.WritableTxnMarker(MARKED_PRODUCER, 1, False, tuple(_offsets_partitions(about)), 5),)
     ),
 }
 """Requests of transactions: they describe, are refused, or use ids of their own."""

@@ -11,9 +11,9 @@ from typing import Any
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.checker import Checker
 from actors.simulation.simulated_transactions import CommittedView, committed
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import READ_COMMITTED, AbortedTransaction, FetchPartition, FetchRequest, FetchResponse
-from messages.error_codes import NONE
 from messages.vocabulary import Message
 from messages.wire.record_batch import whole_batches
 
@@ -60,7 +60,7 @@ class TransactionReader:
         if not isinstance(response, FetchResponse) or not response.partitions:
             return
         result: Any = response.partitions[0]
-        if result.error_code != NONE:
+        if result.error_code != errors.NONE:
             return
         more = bytes(result.body.data) if result.body.size else b""
         data += more

@@ -23,36 +23,8 @@ from actors.simulation.response_codes import codes_of
 from actors.simulation.scripts import Script, run_script
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken, committed
+from messages import data_requests, errors, group_requests
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    READ_COMMITTED,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-    ProducePartition,
-    ProduceRequest,
-)
-from messages.error_codes import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    NONE,
-    NOT_COORDINATOR,
-    UNSTABLE_OFFSET_COMMIT,
-)
-from messages.group_requests import (
-    GROUP_KEY,
-    TRANSACTION_KEY,
-    CommittedPartition,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-    OffsetFetchTopic,
-)
 from messages.transaction_requests import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -93,8 +65,10 @@ LARGE_EACH, LARGE = 3, 1_000
 LATE = 0.2
 """The share of the worker's transactions in which a zombie's commit arrives."""
 
-ELSEWHERE = frozenset({NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE})
-LATER = frozenset({CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, UNSTABLE_OFFSET_COMMIT, *RETRIABLE})
+ELSEWHERE = frozenset({errors.NOT_COORDINATOR, errors.COORDINATOR_NOT_AVAILABLE})
+LATER = frozenset(
+    {errors.CONCURRENT_TRANSACTIONS, errors.COORDINATOR_LOAD_IN_PROGRESS, errors.UNSTABLE_OFFSET_COMMIT, *RETRIABLE}
+)
 
 NO_RESPONSE = -100
 """The code of a missing response."""
@@ -104,7 +78,7 @@ def code_of(response: Any) -> int:
     """Return the first error code of a response, NONE if it has no error, NO_RESPONSE if there is no response."""
     if response is None:
         return NO_RESPONSE
-    return next((code for code in codes_of(response) if code != NONE), NONE)
+    return next((code for code in codes_of(response) if code != errors.NONE), errors.NONE)
 
 
 class TransactionalProducers:
@@ -169,10 +143,10 @@ class Incarnation:
 
     def _initialise(self) -> Generator[Any, Any, bool]:
         """Get a producer id; return False if a newer incarnation has already fenced this one."""
-        request = InitProducerIdRequest(3, self.id, TIMEOUT_MS)
+        request = data_requests.InitProducerIdRequest(3, self.id, TIMEOUT_MS)
         while self._producers.newest[self.id] == self.number:
             response = yield from self._coordinate(request)
-            if isinstance(response, InitProducerIdResponse) and response.error_code == NONE:
+            if isinstance(response, data_requests.InitProducerIdResponse) and response.error_code == errors.NONE:
                 self.producer_id, self.epoch = response.producer_id, response.producer_epoch
                 pair = self.producer_id, self.epoch
                 self._producers.fenced[self.id] = max(pair, self._producers.fenced.get(self.id, pair))
@@ -180,7 +154,7 @@ class Incarnation:
             yield BACKOFF
         return False
 
-    def _coordinate(self, request: Message, key_type: int = TRANSACTION_KEY) -> Generator[Any, Any, Any]:
+    def _coordinate(self, request: Message, key_type: int = group_requests.TRANSACTION_KEY) -> Generator[Any, Any, Any]:
         """Repeat a request to a coordinator until the response is definite, and return that response.
 
         The coordinator is that of the transactional id `self.id`, or of the group `self.id` if `key_type` is GROUP_KEY.
@@ -190,16 +164,16 @@ class Incarnation:
         while True:
             while key not in self._coordinators:
                 node = self._chance.choice(sorted(cluster.machines))
-                found = yield node, FindCoordinatorRequest(2, *key)
-                if isinstance(found, FindCoordinatorResponse) and found.error_code == NONE:
+                found = yield node, group_requests.FindCoordinatorRequest(2, *key)
+                if isinstance(found, group_requests.FindCoordinatorResponse) and found.error_code == errors.NONE:
                     self._coordinators[key] = found.node_id
                 else:
                     yield BACKOFF
             newest = self._producers.fenced.get(self.id, (-1, -1))
             response = yield self._coordinators[key], request
             code = code_of(response)
-            is_late = newest > (self.producer_id, self.epoch) and key_type == TRANSACTION_KEY
-            if code == NONE and is_late and not isinstance(request, InitProducerIdRequest):
+            is_late = newest > (self.producer_id, self.epoch) and key_type == group_requests.TRANSACTION_KEY
+            if code == errors.NONE and is_late and not isinstance(request, data_requests.InitProducerIdRequest):
                 text = f"{self.id}: {type(request).__name__} of epoch {self.epoch} succeeds after {newest} was given"
                 self._law.transaction_broke(TransactionBroken(text))
             if code in ELSEWHERE or code == NO_RESPONSE:
@@ -238,7 +212,7 @@ class Incarnation:
 
     def _add(self, partitions: Sequence[TopicPartition]) -> Generator[Any, Any, bool]:
         request = AddPartitionsToTxnRequest(1, self.id, self.producer_id, self.epoch, tuple(partitions))
-        return code_of((yield from self._coordinate(request))) == NONE
+        return code_of((yield from self._coordinate(request))) == errors.NONE
 
     def _write(
         self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
@@ -257,12 +231,14 @@ class Incarnation:
             [(b"key", value) for value in values],
             *(law.cluster.wall_ms(), self.producer_id, self.epoch, first, True),
         )
-        request = ProduceRequest(8, self.id, ACKS_ALL, 3_000, (ProducePartition(partition, batch),))
+        request = data_requests.ProduceRequest(
+            8, self.id, data_requests.ACKS_ALL, 3_000, (data_requests.ProducePartition(partition, batch),)
+        )
         for _ in range(MOST_TRIES):
             state = law.states.get(partition)
             if state is not None and state.leader in law.cluster.machines:
                 code = code_of((yield state.leader, request))
-                if code == NONE:
+                if code == errors.NONE:
                     return True
                 if code != NO_RESPONSE and code not in RETRIABLE:
                     return False
@@ -274,7 +250,7 @@ class Incarnation:
         running.fate = KnownOutcome.COMMITTING if commit else KnownOutcome.ABORTED
         request = EndTxnRequest(1, self.id, self.producer_id, self.epoch, commit)
         response = yield from self._coordinate(request)
-        if not isinstance(response, EndTxnResponse) or response.error_code != NONE:
+        if not isinstance(response, EndTxnResponse) or response.error_code != errors.NONE:
             return False
         if commit:
             running.fate = KnownOutcome.COMMITTED
@@ -290,11 +266,13 @@ class Worker(Incarnation):
     def _transaction(self) -> Generator[Any, Any, bool]:
         if OUTPUT not in self._law.states:
             return True
-        topics = (OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
-        found = yield from self._coordinate(OffsetFetchRequest(7, WORKER, topics, True), GROUP_KEY)
-        if not isinstance(found, OffsetFetchResponse) or code_of(found) != NONE:
+        topics = (group_requests.OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
+        found = yield from self._coordinate(
+            group_requests.OffsetFetchRequest(7, WORKER, topics, True), group_requests.GROUP_KEY
+        )
+        if not isinstance(found, group_requests.OffsetFetchResponse) or code_of(found) != errors.NONE:
             return False
-        if self._is_superseded(self._coordinators[WORKER, GROUP_KEY]):
+        if self._is_superseded(self._coordinators[WORKER, group_requests.GROUP_KEY]):
             return True
         position = max(found.partitions[0].committed_offset, 0)
         values, after = yield from self._read(position)
@@ -305,13 +283,13 @@ class Worker(Incarnation):
         if not (yield from self._add([OUTPUT])):
             return False
         offsets = AddOffsetsToTxnRequest(1, self.id, self.producer_id, self.epoch, WORKER)
-        if code_of((yield from self._coordinate(offsets))) != NONE:
+        if code_of((yield from self._coordinate(offsets))) != errors.NONE:
             return False
         written = yield from self._write(running, OUTPUT, len(values), values)
         if written:
-            offset = (CommittedPartition(INPUT, after),)
+            offset = (group_requests.CommittedPartition(INPUT, after),)
             request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch, offset)
-            written = code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE
+            written = code_of((yield from self._coordinate(request, group_requests.GROUP_KEY))) == errors.NONE
         if written and self.epoch > 0 and self._chance.random() < LATE:
             yield from self._commit_late()
         if self._chance.random() < DIES:
@@ -331,9 +309,9 @@ class Worker(Incarnation):
 
     def _commit_late(self) -> Generator[Any, Any, None]:
         """Send a zombie's commit, with the previous epoch, while this incarnation's commit is pending (rule 5)."""
-        offset = (CommittedPartition(INPUT, 0),)
+        offset = (group_requests.CommittedPartition(INPUT, 0),)
         request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
-        if code_of((yield from self._coordinate(request, GROUP_KEY))) == NONE:
+        if code_of((yield from self._coordinate(request, group_requests.GROUP_KEY))) == errors.NONE:
             text = f"{self.id}: a TxnOffsetCommit of epoch {self.epoch - 1} succeeds after one of {self.epoch}"
             self._law.transaction_broke(TransactionBroken(text))
 
@@ -342,9 +320,16 @@ class Worker(Incarnation):
         state = self._law.states.get(INPUT)
         if state is None or state.leader not in self._law.cluster.machines:
             return [], position
-        part = FetchPartition(INPUT, position, MOST_BYTES)
-        response = yield state.leader, FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, READ_COMMITTED)
-        if not isinstance(response, FetchResponse) or code_of(response) != NONE or not response.partitions:
+        part = data_requests.FetchPartition(INPUT, position, MOST_BYTES)
+        response = yield (
+            state.leader,
+            data_requests.FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, data_requests.READ_COMMITTED),
+        )
+        if (
+            not isinstance(response, data_requests.FetchResponse)
+            or code_of(response) != errors.NONE
+            or not response.partitions
+        ):
             return [], position
         result = response.partitions[0]
         data = bytes(result.body.data) if result.body.size else b""

@@ -19,16 +19,7 @@ from typing import Any
 
 from actors.runtime import VirtualScheduler
 from actors.simulation.wire import Wires
-from messages.store import (
-    CONNECTED,
-    CONNECTION_LOSS,
-    EXPIRED,
-    SESSION_EXPIRED,
-    SUSPENDED,
-    SessionState,
-    StoreReply,
-    StoreWrite,
-)
+from messages import store
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 from zk_bridge.store import Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
 
@@ -179,32 +170,32 @@ class ZooKeeperLink:
         def arrived() -> None:
             if connection == self._connection and self._session.connected:
                 self._session.submit(request)
-                if isinstance(request, StoreWrite) and self.loses():
+                if isinstance(request, store.StoreWrite) and self.loses():
                     self._scheduler.call_later(0.0, self.reset)
 
         self._carry(arrived, there=True)
 
     def _from_server(self, news: StoreNews) -> None:
         """Process a message of the server, except the end of a connection, which each side detects (`_break`)."""
-        if isinstance(news, SessionState) and news.state == SUSPENDED:
+        if isinstance(news, store.SessionState) and news.state == store.SUSPENDED:
             return
         connection = self._connection
         # After a reconnect, the old connection's messages are dropped because they may be outdated. Only the expiry of
         # the session is kept: it is final.
-        lasting = isinstance(news, SessionState) and news.state == EXPIRED
+        lasting = isinstance(news, store.SessionState) and news.state == store.EXPIRED
 
         def arrived() -> None:
             if self._sink is None or not (lasting or connection == self._connection):
                 return
             waiting: list[StoreRequest] = []
-            if isinstance(news, StoreReply):
+            if isinstance(news, store.StoreReply):
                 self._asked.pop(news.id, None)
-            elif isinstance(news, SessionState):  # a connection, or the end of the session, ends the wait
-                self._believing = news.state == CONNECTED
+            elif isinstance(news, store.SessionState):  # a connection, or the end of the session, ends the wait
+                self._believing = news.state == store.CONNECTED
                 waiting, self._waiting = self._waiting, []
             if lasting:
                 for request in waiting:
-                    self._sink(StoreReply(request.id, SESSION_EXPIRED))
+                    self._sink(store.StoreReply(request.id, store.SESSION_EXPIRED))
             self._sink(news)
             if not lasting:
                 for request in waiting:
@@ -220,10 +211,10 @@ class ZooKeeperLink:
         asked, self._asked = self._asked, {}
         if self._sink is not None:
             for id in asked:
-                self._sink(StoreReply(id, CONNECTION_LOSS))
+                self._sink(store.StoreReply(id, store.CONNECTION_LOSS))
             if self._believing:
                 self._believing = False
-                self._sink(SessionState(SUSPENDED))
+                self._sink(store.SessionState(store.SUSPENDED))
 
     def _give_up(self, left: float) -> None:
         self._deaf = None

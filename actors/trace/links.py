@@ -19,25 +19,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from actors.trace.payloads import (
-    RequestRead,
-    ResponseRead,
-    ReturnRead,
-    TransmitRead,
-    WatchEventRead,
-    WritesRead,
-    request_of,
-    requests_of,
-    response_of,
-    responses_of,
-    return_of,
-    store_reply_of,
-    store_request_of,
-    transmit_of,
-    watch_event_of,
-    watches_of,
-    writes_of,
-)
+from actors.trace import payloads
 from actors.trace.reader import TraceDelivery, TraceRun
 from messages.store import OK
 from messages.trace.schema import OUTSIDE
@@ -116,30 +98,30 @@ class CauseFinder:
         """Store what an external endpoint received."""
         payload = delivery.record.payload
         if name in STORE:
-            written = writes_of(payload) if name == "StoreWrite" else None
-            stored = written or store_request_of(payload)
+            written = payloads.writes_of(payload) if name == "StoreWrite" else None
+            stored = written or payloads.store_request_of(payload)
             if stored is not None:
                 changes = () if written is None else tuple(_changes(written))
                 self._stores[here.run, stored.id] = here, changes
                 self._znodes.update((change, (self._taken, here)) for change in changes)
             if name == "StoreArm":
-                armed = watches_of(payload)
+                armed = payloads.watches_of(payload)
                 for path in (*armed.data, *armed.children, *armed.exists) if armed is not None else ():
                     self._watches[here.run, path] = self._taken
         elif name == "Transmit":
-            sent = transmit_of(payload)
+            sent = payloads.transmit_of(payload)
             if sent is not None:
                 self._transmit(sent, here)
         elif name == "ClientResponse":
-            responded = response_of(payload)
+            responded = payloads.response_of(payload)
             if responded is not None:
                 self._respond(responded, here, shared=False)
         elif name == "ClientResponses":
-            together = responses_of(payload)
+            together = payloads.responses_of(payload)
             for each in together.responses if together is not None else ():
                 self._respond(each, here, shared=True)
 
-    def _transmit(self, sent: TransmitRead, here: DeliveryId) -> None:
+    def _transmit(self, sent: payloads.TransmitRead, here: DeliveryId) -> None:
         channel = here.run, sent.channel
         self._answers.pop(channel, None)
         target = self._node_at.get((sent.endpoint.host, sent.endpoint.port))
@@ -170,7 +152,7 @@ class CauseFinder:
             self._under_way.pop(key, None)
         return Link(cause, shared=len(left) == len(waiting))
 
-    def _respond(self, responded: ResponseRead, here: DeliveryId, shared: bool) -> None:
+    def _respond(self, responded: payloads.ResponseRead, here: DeliveryId, shared: bool) -> None:
         asked = self._requests.pop((here.run, responded.connection, responded.correlation_id), None)
         if asked is not None:
             self._answers[asked.channel] = responded.correlation_id, here, shared
@@ -178,7 +160,7 @@ class CauseFinder:
     def _enters(self, delivery: TraceDelivery, run: int, name: str) -> Link | None:
         payload = delivery.record.payload
         if name == "StoreReply":
-            replied = store_reply_of(payload)
+            replied = payloads.store_reply_of(payload)
             asked = None if replied is None else self._stores.pop((run, replied.id), None)
             if replied is None or asked is None:
                 return None
@@ -188,34 +170,34 @@ class CauseFinder:
                     del self._znodes[change]  # the write failed
             return Link(cause)
         if name in ("Received", "TransmitFailed"):
-            back = return_of(payload)
+            back = payloads.return_of(payload)
             return None if back is None else self._return(back, run, name)
         if name == "ClientRequest":
-            single = request_of(payload)
+            single = payloads.request_of(payload)
             return None if single is None else self._arrive(single, delivery.node, run)
         if name == "ClientRequests":
-            together = requests_of(payload)
+            together = payloads.requests_of(payload)
             links = [self._arrive(each, delivery.node, run) for each in (together.requests if together else ())]
             return next((link for link in links if link is not None), None)
         if name == "WatchEvent":
-            watched = watch_event_of(payload)
+            watched = payloads.watch_event_of(payload)
             return None if watched is None else self._fire(watched, run)
         return None
 
-    def _fire(self, watched: WatchEventRead, run: int) -> Link | None:
+    def _fire(self, watched: payloads.WatchEventRead, run: int) -> Link | None:
         order, cause = self._znodes.get((watched.path, watched.kind), (0, None))
         if cause is None or order < self._watches.get((run, watched.path), order):
             return None
         return Link(cause, cause.run != run, shared=True)
 
-    def _return(self, back: ReturnRead, run: int, name: str) -> Link | None:
+    def _return(self, back: payloads.ReturnRead, run: int, name: str) -> Link | None:
         channel = run, back.channel
         sent, answer = self._close(channel), self._answers.pop(channel, None)
         if answer is not None and answer[0] == back.correlation_id and name == "Received":
             return Link(answer[1], answer[1].run != run, answer[2])
         return sent
 
-    def _arrive(self, asked: RequestRead, node: int, run: int) -> Link | None:
+    def _arrive(self, asked: payloads.RequestRead, node: int, run: int) -> Link | None:
         key = asked.client_id, asked.correlation_id, asked.request[0]
         waiting = self._under_way.get(key, ())
         found = next((each for each in waiting if each.target in (None, node)), None)
@@ -235,7 +217,7 @@ class CauseFinder:
         return Link(found.cause, found.cause.run != run, shared=found.correlation_id != asked.correlation_id)
 
 
-def _changes(written: WritesRead) -> Iterator[_ZnodeChange]:
+def _changes(written: payloads.WritesRead) -> Iterator[_ZnodeChange]:
     """Yield the watch events that a write may cause."""
     for kind, path, *_ in written.ops:
         change = _CHANGES.get(kind.partition("_")[0])

@@ -17,17 +17,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from actors.trace import payloads
 from actors.trace.links import STORE, CauseFinder, Link
-from actors.trace.payloads import (
-    request_of,
-    requests_of,
-    response_of,
-    responses_of,
-    return_of,
-    store_reply_of,
-    store_request_of,
-    transmit_of,
-)
 from actors.trace.reader import Trace, TraceDelivery
 from messages.facts.controller_facts import CONTROLLER
 from messages.trace.schema import OUTSIDE, TIMER
@@ -154,20 +145,20 @@ class OtlpWriter:
         payload, name = delivery.record.payload, delivery.message
         match name:
             case "StoreReply":
-                reply = store_reply_of(payload)
+                reply = payloads.store_reply_of(payload)
                 span = None if reply is None else self._stored.pop((run, reply.id), None)
                 if span is not None and reply is not None and reply.code:
                     span.attributes["zookeeper.code"] = reply.code
                 return self._close(span, delivery)
             case "Received" | "TransmitFailed":
-                back = return_of(payload)
+                back = payloads.return_of(payload)
                 span = None if back is None else self._sent.pop((run, back.channel), None)
                 if span is not None and name == "TransmitFailed":
                     span.error = str(delivery.payload.get("reason", "")) or name
                 return self._close(span, delivery)
             case "ClientRequest" | "ClientRequests":
-                together = requests_of(payload) if name == "ClientRequests" else None
-                single = request_of(payload) if name == "ClientRequest" else None
+                together = payloads.requests_of(payload) if name == "ClientRequests" else None
+                single = payloads.request_of(payload) if name == "ClientRequest" else None
                 first = 0
                 for each in together.requests if together is not None else [single] if single is not None else []:
                     api = each.request[0].removesuffix("Request")
@@ -187,13 +178,13 @@ class OtlpWriter:
         """Process a message to an external endpoint: a request or a response. The result is as for `_enter`."""
         payload, name = delivery.record.payload, delivery.message
         if name in STORE:
-            stored = store_request_of(payload)
+            stored = payloads.store_request_of(payload)
             if stored is not None:
                 span = self._span(delivery, run, carried, f"ZooKeeper {name.removeprefix('Store').lower()}", CLIENT)
                 self._stored[run, stored.id] = span
                 return span.serial
         elif name == "Transmit":
-            sent = transmit_of(payload)
+            sent = payloads.transmit_of(payload)
             if sent is not None:
                 span = self._span(delivery, run, carried, sent.request[0].removesuffix("Request"), CLIENT)
                 span.attributes["server.address"] = sent.endpoint.host
@@ -207,8 +198,8 @@ class OtlpWriter:
                 self._sent[run, sent.channel] = span
                 return span.serial
         elif name in ("ClientResponse", "ClientResponses"):
-            together = responses_of(payload) if name == "ClientResponses" else None
-            single = response_of(payload) if name == "ClientResponse" else None
+            together = payloads.responses_of(payload) if name == "ClientResponses" else None
+            single = payloads.response_of(payload) if name == "ClientResponse" else None
             for each in together.responses if together is not None else [single] if single is not None else []:
                 self._close(self._served.pop((run, each.connection, each.correlation_id), None), delivery)
         return carried

@@ -24,10 +24,10 @@ from collections import deque
 from collections.abc import Iterable
 from typing import BinaryIO, NamedTuple
 
+from actors.trace import protobuf
 from actors.trace.delivery_text import calls, title
 from actors.trace.explanation import TraceFact
 from actors.trace.links import CauseFinder, DeliveryId, Link
-from actors.trace.protobuf import block, double, fixed, key, number, signed, text, varint
 from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.schema import OUTSIDE, SENT, TIMER
 
@@ -43,13 +43,13 @@ _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
 _CLEARED, _NEEDED = 1, 2
 _REALTIME, _BOOTTIME = 1, 6
 
-_PACKET = key(1, 2)
-_TIMESTAMP = key(8, 0)
-_TAIL = number(10, SEQUENCE) + number(13, _NEEDED)
-_EVENT = key(11, 2)
-_TYPE = {kind: number(9, kind) for kind in (_BEGIN, _END, _INSTANT, _COUNTER)}
-_NAME, _CATEGORY, _TRACK, _VALUE = key(10, 0), key(3, 0), key(11, 0), key(30, 0)
-_ANNOTATION = key(4, 2)
+_PACKET = protobuf.key(1, 2)
+_TIMESTAMP = protobuf.key(8, 0)
+_TAIL = protobuf.number(10, SEQUENCE) + protobuf.number(13, _NEEDED)
+_EVENT = protobuf.key(11, 2)
+_TYPE = {kind: protobuf.number(9, kind) for kind in (_BEGIN, _END, _INSTANT, _COUNTER)}
+_NAME, _CATEGORY, _TRACK, _VALUE = protobuf.key(10, 0), protobuf.key(3, 0), protobuf.key(11, 0), protobuf.key(30, 0)
+_ANNOTATION = protobuf.key(4, 2)
 
 
 class ExportCounts(NamedTuple):
@@ -142,17 +142,27 @@ class _PerfettoWriter:
     def _begin_run(self, place: int, run: TraceRun) -> None:
         offset_ns = round(run.clock_offset * 1e9)
         if not place:
-            self._packet(number(8, offset_ns), number(13, _CLEARED) + _snapshot(run.run.header.started_ms * 1_000_000))
+            self._packet(
+                protobuf.number(8, offset_ns),
+                protobuf.number(13, _CLEARED) + _snapshot(run.run.header.started_ms * 1_000_000),
+            )
         process = self._processes.get(run.node)
         if process is None:
             process = self._processes[run.node] = self._id()
-            described = block(3, number(1, run.node + 1) + text(6, f"node {run.node}"))
-            self._packet(b"", block(60, number(1, process) + described))
+            described = protobuf.block(3, protobuf.number(1, run.node + 1) + protobuf.text(6, f"node {run.node}"))
+            self._packet(b"", protobuf.block(60, protobuf.number(1, process) + described))
         lane = _Lane(place, process, offset_ns)
         lane.counter = self._id()
-        unit = block(8, text(6, "messages"))
+        unit = protobuf.block(8, protobuf.text(6, "messages"))
         self._packet(
-            b"", block(60, number(1, lane.counter) + number(5, process) + text(2, f"queue of {run.name}") + unit)
+            b"",
+            protobuf.block(
+                60,
+                protobuf.number(1, lane.counter)
+                + protobuf.number(5, process)
+                + protobuf.text(2, f"queue of {run.name}")
+                + unit,
+            ),
         )
         self._lanes.append(lane)
 
@@ -161,8 +171,13 @@ class _PerfettoWriter:
         known = lane.threads.get(address)
         if known is None:
             known = lane.threads[address] = self._id()
-            thread = number(1, node + 1) + number(2, FIRST_TID + known) + text(5, address)
-            self._packet(b"", block(60, number(1, known) + number(5, lane.process) + block(4, thread)))
+            thread = protobuf.number(1, node + 1) + protobuf.number(2, FIRST_TID + known) + protobuf.text(5, address)
+            self._packet(
+                b"",
+                protobuf.block(
+                    60, protobuf.number(1, known) + protobuf.number(5, lane.process) + protobuf.block(4, thread)
+                ),
+            )
         return known
 
     def _id(self) -> int:
@@ -196,7 +211,7 @@ class _PerfettoWriter:
         elif lane.first and cause.seq >= lane.first:
             index = cause.seq - lane.first
             at = lane.offset_ns + int(lane.taken[index] * 1e9)
-            notes = self._note("delivery", number(3, cause.seq))
+            notes = self._note("delivery", protobuf.number(3, cause.seq))
             self._instant(at, lane.tracks[index], f"-> {delivery.message}", notes, begins=id_)
         else:
             return None  # the cause is not in the trace
@@ -224,8 +239,10 @@ class _PerfettoWriter:
         at = lane.offset_ns + int(record.taken_at * 1e9)
         if lane.waiting != lane.depth:
             lane.depth = lane.waiting
-            self._event(at, _TYPE[_COUNTER] + _TRACK + varint(lane.counter) + _VALUE + varint(lane.depth))
-        track = _TRACK + varint(lane.threads[record.receiver])
+            self._event(
+                at, _TYPE[_COUNTER] + _TRACK + protobuf.varint(lane.counter) + _VALUE + protobuf.varint(lane.depth)
+            )
+        track = _TRACK + protobuf.varint(lane.threads[record.receiver])
         self._event(at, self._slice(first, lane.place, track))
         self._event(max(at, lane.offset_ns + int(record.finished_at * 1e9)), _TYPE[_END] + track)
         self._slices += 1
@@ -237,43 +254,43 @@ class _PerfettoWriter:
             _TYPE[_BEGIN],
             track,
             _NAME,
-            varint(self._name(2, title(record))),
+            protobuf.varint(self._name(2, title(record))),
             _CATEGORY,
-            varint(self._name(1, record.actor or "external endpoint")),
-            self._note("delivery", number(3, record.n)),
+            protobuf.varint(self._name(1, record.actor or "external endpoint")),
+            self._note("delivery", protobuf.number(3, record.n)),
         ]
         if record.sender:
-            parts.append(self._note("sender", number(17, self._name(29, record.sender))))
+            parts.append(self._note("sender", protobuf.number(17, self._name(29, record.sender))))
         if record.taken_at > record.queued_at:
-            parts.append(self._note("waited ms", double(5, (record.taken_at - record.queued_at) * 1000)))
+            parts.append(self._note("waited ms", protobuf.double(5, (record.taken_at - record.queued_at) * 1000)))
         if record.effects:
-            parts.append(self._note("I/O", text(6, calls(pending.delivery))))
+            parts.append(self._note("I/O", protobuf.text(6, calls(pending.delivery))))
         if record.error is not None:
-            parts.append(self._note("error", text(6, record.error)))
+            parts.append(self._note("error", protobuf.text(6, record.error)))
         if record.type in REQUESTS and record.actor == "":
-            parts.append(fixed(47, _flow_id(DeliveryId(place, record.n), of_request=True)))
-        parts += [fixed(47, each) for each in pending.begins]
+            parts.append(protobuf.fixed(47, _flow_id(DeliveryId(place, record.n), of_request=True)))
+        parts += [protobuf.fixed(47, each) for each in pending.begins]
         if pending.ends is not None:
-            parts.append(fixed(48, pending.ends))
+            parts.append(protobuf.fixed(48, pending.ends))
         return b"".join(parts)
 
     def _note(self, name: str, value: bytes) -> bytes:
-        content = number(1, self._name(3, name)) + value
-        return _ANNOTATION + varint(len(content)) + content
+        content = protobuf.number(1, self._name(3, name)) + value
+        return _ANNOTATION + protobuf.varint(len(content)) + content
 
     def _instant(self, at: int, track: int, name: str, notes: bytes, begins: int | None = None) -> None:
-        flow = b"" if begins is None else fixed(47, begins)
-        named = _NAME + varint(self._name(2, name))
-        self._event(at, _TYPE[_INSTANT] + _TRACK + varint(track) + named + flow + notes)
+        flow = b"" if begins is None else protobuf.fixed(47, begins)
+        named = _NAME + protobuf.varint(self._name(2, name))
+        self._event(at, _TYPE[_INSTANT] + _TRACK + protobuf.varint(track) + named + flow + notes)
 
     def _write_facts(self, facts: Iterable[TraceFact]) -> int:
         shown = 0
         lanes = {run.name: lane for run, lane in zip(self._trace.runs, self._lanes, strict=True)}
         for fact in facts:
             track = self._thread(lanes[fact.run], fact.node, "facts")
-            notes = [self._note("delivery", number(3, fact.seq))]
+            notes = [self._note("delivery", protobuf.number(3, fact.seq))]
             for name, value in fact.fields.items():
-                shown_value = signed(4, value) if type(value) is int else text(6, str(value))
+                shown_value = protobuf.signed(4, value) if type(value) is int else protobuf.text(6, str(value))
                 notes.append(self._note(name, shown_value))
             self._instant(round(fact.at * 1e9), track, fact.kind, b"".join(notes))
             shown += 1
@@ -286,21 +303,21 @@ class _PerfettoWriter:
         known = self._interned.get((field, name))
         if known is None:
             known = self._interned[field, name] = len(self._interned) + 1
-            self._new_names.append(block(field, number(1, known) + text(2, name)))
+            self._new_names.append(protobuf.block(field, protobuf.number(1, known) + protobuf.text(2, name)))
         return known
 
     def _event(self, at: int, event: bytes) -> None:
-        content = [_TIMESTAMP, varint(at), _TAIL, _EVENT, varint(len(event)), event]
+        content = [_TIMESTAMP, protobuf.varint(at), _TAIL, _EVENT, protobuf.varint(len(event)), event]
         if self._new_names:
-            content.append(block(12, b"".join(self._new_names)))
+            content.append(protobuf.block(12, b"".join(self._new_names)))
             self._new_names.clear()
         self._put(b"".join(content))
 
     def _packet(self, timestamp: bytes, content: bytes) -> None:
-        self._put(timestamp + number(10, SEQUENCE) + content)
+        self._put(timestamp + protobuf.number(10, SEQUENCE) + content)
 
     def _put(self, packet: bytes) -> None:
-        made = b"%b%b%b" % (_PACKET, varint(len(packet)), packet)
+        made = b"%b%b%b" % (_PACKET, protobuf.varint(len(packet)), packet)
         self._waiting.append(made)
         self._size += len(made)
         if self._size >= BUFFER:
@@ -314,8 +331,10 @@ class _PerfettoWriter:
 
 def _snapshot(now: int) -> bytes:
     """Return the ClockSnapshot packet, which declares that timestamps are wall-clock time."""
-    clocks = [block(1, number(1, clock) + number(2, now)) for clock in (_BOOTTIME, _REALTIME)]
-    return block(6, b"".join(clocks) + number(2, _BOOTTIME))
+    clocks = [
+        protobuf.block(1, protobuf.number(1, clock) + protobuf.number(2, now)) for clock in (_BOOTTIME, _REALTIME)
+    ]
+    return protobuf.block(6, b"".join(clocks) + protobuf.number(2, _BOOTTIME))
 
 
 def _flow_id(place: DeliveryId, of_request: bool = False) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from messages.channel import StartChannel
 from messages.cluster import TopicPartition
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
     BrokerResponse,

@@ -16,38 +16,12 @@ from typing import NamedTuple
 import attrs
 from thespian.actors import WakeupMessage
 
-from messages.admin_requests import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-)
+from messages import admin_requests, errors
 from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded
 from messages.cluster import Leadership, TopicPartition
-from messages.error_codes import NONE
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired, StateChangesRefused
-from messages.facts.declarations import (
-    BrokersRead,
-    ControllerElected,
-    ControllerEvent,
-    ControllerEventHandled,
-    ControllerResigned,
-    EventWithoutEffect,
-    Fact,
-    PendingEvent,
-    ReassignmentRequestRemoved,
-    ReplicasAssigned,
-    RequestRefused,
-    StateChangeRefused,
-    StateWrite,
-    TopicDeletionStep,
-    TracePosition,
-)
+from messages.facts import declarations
 from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
 from messages.network import ClientResponse
 from messages.node import StartController
@@ -88,23 +62,23 @@ ENDS = {
 """Reasons for the end of a term, as text, by the name of the event or failure."""
 
 REFUSABLE = (
-    AlterPartitionReassignmentsRequest,
+    admin_requests.AlterPartitionReassignmentsRequest,
     ControlledShutdownRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
+    admin_requests.CreatePartitionsRequest,
+    admin_requests.CreateTopicsRequest,
+    admin_requests.DeleteTopicsRequest,
 )
 """Requests whose rejected items are facts."""
 
 NOT_IN_OFFICE = "it was not the controller"
 
-Emit = Callable[[Fact], None]
+Emit = Callable[[declarations.Fact], None]
 
 
 class _QueuedEvent(NamedTuple):
     """A queued controller event, with its session, and whether the controller was active when the event was queued."""
 
-    event: ControllerEvent
+    event: declarations.ControllerEvent
     generation: int
     in_office: bool
 
@@ -148,16 +122,16 @@ class ControllerFacts:
         self._partition = partition
         self._controllers: dict[str, _Controller] = {}
         """Controllers by actor address."""
-        self._asked: dict[tuple[str, int], tuple[TracePosition, tuple[Leadership, ...]]] = {}
+        self._asked: dict[tuple[str, int], tuple[declarations.TracePosition, tuple[Leadership, ...]]] = {}
         """Writes of partition states without an answer, by requester and id."""
-        self._unconfirmed: dict[tuple[str, int], list[Fact]] = {}
+        self._unconfirmed: dict[tuple[str, int], list[declarations.Fact]] = {}
         """Facts that become true when a question succeeds, by requester and id."""
         self._requests: dict[tuple[str, int, int], Message] = {}
         """Requests that a controller may reject, by listener, connection and correlation id."""
         self._versions: dict[TopicPartition, int] = {}
         """The last known version of each partition's state znode."""
 
-    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         if record.actor == CONTROLLER:
             self._received(place, record, message)
@@ -171,26 +145,28 @@ class ControllerFacts:
             case StateChangesRefused(what, refusals):
                 for partition, why in refusals:
                     if self._partition in (None, partition):
-                        self._emit(StateChangeRefused(place, partition, what, why))
+                        self._emit(declarations.StateChangeRefused(place, partition, what, why))
             case ClientResponse():
                 self._responded(place, record, message)
 
-    def end(self, last: TracePosition, ending: str) -> None:
+    def end(self, last: declarations.TracePosition, ending: str) -> None:
         """At the end of the run, emit the pending events and, if the controller was killed, the end of its term."""
         for controller in self._controllers.values():
             if not controller.open:
                 self._idle(controller, len(controller.queue))
             for number, (event, *_) in enumerate(controller.queue):
                 waits_for = ", ".join(dict.fromkeys(controller.open.values())) if number == 0 else ""
-                self._emit(PendingEvent(event.place, event, last.at - event.place.at, waits_for))
+                self._emit(declarations.PendingEvent(event.place, event, last.at - event.place.at, waits_for))
             if controller.in_office and ending == KILLED:
                 self._emit(
-                    ControllerResigned(last, controller.broker, "its process was killed, and this is its last record")
+                    declarations.ControllerResigned(
+                        last, controller.broker, "its process was killed, and this is its last record"
+                    )
                 )
 
     # ------------------------------------------------------------------------------------------------ events
 
-    def _received(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def _received(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         if isinstance(message, StartController):
             self._controllers[record.receiver] = _Controller(message.settings.node_id)
         controller = self._controllers.get(record.receiver)
@@ -217,18 +193,18 @@ class ControllerFacts:
                 else:
                     self._queued(controller, place, failed)
         if failed in ENDS:
-            self._emit(ControllerResigned(place, controller.broker, ENDS[failed]))
+            self._emit(declarations.ControllerResigned(place, controller.broker, ENDS[failed]))
 
     def _queued(
         self,
         controller: _Controller,
-        place: TracePosition,
+        place: declarations.TracePosition,
         kind: str,
         about: str = "",
         generation: int = 0,
         client: str = "",
     ) -> None:
-        event = ControllerEvent(place, kind, about, client=client)
+        event = declarations.ControllerEvent(place, kind, about, client=client)
         self._emit(event)
         controller.queue.append(_QueuedEvent(event, generation, controller.in_office))
 
@@ -237,7 +213,7 @@ class ControllerFacts:
         if controller.open:
             why = "the ZooKeeper session expired before it was done"
             for each in controller.queue:
-                self._emit(EventWithoutEffect(each.event.place, each.event, why))
+                self._emit(declarations.EventWithoutEffect(each.event.place, each.event, why))
             controller.queue.clear()
         self._idle(controller, len(controller.queue))
         controller.open.clear()
@@ -247,7 +223,7 @@ class ControllerFacts:
         """Remove the first `count` events from the queue, and emit an EventWithoutEffect for each of them."""
         over, controller.queue = controller.queue[:count], controller.queue[count:]
         for each in over:
-            self._emit(EventWithoutEffect(each.event.place, each.event, controller.idle_reason(each)))
+            self._emit(declarations.EventWithoutEffect(each.event.place, each.event, controller.idle_reason(each)))
 
     def _over(self, record: TraceRecord, samples: Samples) -> None:
         """Handle the end of a controller's event (rule 1)."""
@@ -261,14 +237,14 @@ class ControllerFacts:
         self._idle(controller, number)
         queued = controller.queue.pop(0).event
         event = queued._replace(waited=values[EVENT_WAIT], took=values[EVENT_TIME])
-        self._emit(ControllerEventHandled(event.place, event))
+        self._emit(declarations.ControllerEventHandled(event.place, event))
         if event.place.n not in controller.writing and event.kind not in RESPONSES:
-            self._emit(EventWithoutEffect(event.place, event, "there was nothing to be done"))
+            self._emit(declarations.EventWithoutEffect(event.place, event, "there was nothing to be done"))
         controller.writing.clear()
 
     # ------------------------------------------------------------------------------------------------ ZooKeeper
 
-    def _question(self, place: TracePosition, record: TraceRecord, ask: Ask) -> None:
+    def _question(self, place: declarations.TracePosition, record: TraceRecord, ask: Ask) -> None:
         """Process a question that was sent to the ZooKeeper bridge or to TopicDeletionActor."""
         controller = self._controllers.get(record.sender)
         question = ask.question
@@ -287,18 +263,20 @@ class ControllerFacts:
             case CreateTopic(topic):
                 self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
             case RequestTopicDeletion(topic):
-                self._unconfirmed[key] = [TopicDeletionStep(place, "asked", (topic,))]
+                self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "asked", (topic,))]
             case DeleteTopics(topics):
-                self._unconfirmed[key] = [TopicDeletionStep(place, "deleted", topics)]
+                self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "deleted", topics)]
             case QueueDeletions(topics):
-                self._unconfirmed[key] = [TopicDeletionStep(place, "queued", tuple(each.topic for each in topics))]
+                self._unconfirmed[key] = [
+                    declarations.TopicDeletionStep(place, "queued", tuple(each.topic for each in topics))
+                ]
             case RemoveReassignments(requests):
-                self._unconfirmed[key] = [ReassignmentRequestRemoved(place, *each) for each in requests]
+                self._unconfirmed[key] = [declarations.ReassignmentRequestRemoved(place, *each) for each in requests]
             case StopWatching(event_names) if controller is not None and BrokerChange.__name__ in event_names:
                 controller.in_office = False
-                self._emit(ControllerResigned(place, controller.broker, ""))
+                self._emit(declarations.ControllerResigned(place, controller.broker, ""))
 
-    def _answer(self, place: TracePosition, record: TraceRecord, answer: Answer) -> None:
+    def _answer(self, place: declarations.TracePosition, record: TraceRecord, answer: Answer) -> None:
         """Read an answer of the ZooKeeper bridge, or of TopicDeletionActor."""
         controller, result = self._controllers.get(record.receiver), answer.result
         key = record.receiver, answer.id
@@ -313,30 +291,34 @@ class ControllerFacts:
                 for (partition, state), (_, code, version) in zip(states, results, strict=False):
                     if code == OK:
                         written = partition, state.leader, state.leader_epoch, state.isr
-                        self._state(StateWrite(asked, *written, by, place.at, None, version))
+                        self._state(declarations.StateWrite(asked, *written, by, place.at, None, version))
             case Assignments(topics):
                 for assigned in _assignments(place, topics, written=False):
                     self._emit(assigned)
             case DeletionPlan(steps):
                 for step in steps:
                     if isinstance(step, DeletionSets) and step.ineligible:
-                        self._emit(TopicDeletionStep(place, "ineligible", step.ineligible))
+                        self._emit(declarations.TopicDeletionStep(place, "ineligible", step.ineligible))
         if controller is None:
             return
         match result:
             case Elected(epoch):
                 controller.in_office = True
-                self._emit(ControllerElected(place, controller.broker, epoch))
+                self._emit(declarations.ControllerElected(place, controller.broker, epoch))
             case Brokers(brokers):
-                self._emit(BrokersRead(place, controller.broker, {each.id: each.epoch for each in brokers}))
+                self._emit(
+                    declarations.BrokersRead(place, controller.broker, {each.id: each.epoch for each in brokers})
+                )
             case PartitionStates(states_read):
                 for partition, read, _ in states_read:
                     if read is not None and self._partition in (None, partition):
                         found = partition, read.leader, read.leader_epoch, read.isr
                         by = f"controller {controller.broker}"
-                        self._state(StateWrite(place, *found, by, place.at, None, read.zk_version, read=True))
+                        self._state(
+                            declarations.StateWrite(place, *found, by, place.at, None, read.zk_version, read=True)
+                        )
 
-    def _state(self, state: StateWrite) -> None:
+    def _state(self, state: declarations.StateWrite) -> None:
         """Emit a partition's state, unless its version is the last known version."""
         if self._versions.get(state.partition) != state.version:
             self._versions[state.partition] = state.version
@@ -344,7 +326,7 @@ class ControllerFacts:
 
     # ------------------------------------------------------------------------------------------------ refusals
 
-    def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+    def _responded(self, place: declarations.TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the response to a client or to a broker."""
         controller = self._controllers.get(record.sender)
         if controller is not None:
@@ -367,33 +349,39 @@ def _about(event: Event) -> str:
 
 
 def _assignments(
-    place: TracePosition, topics: tuple[TopicAssignment, ...], written: bool
-) -> Iterator[ReplicasAssigned]:
+    place: declarations.TracePosition, topics: tuple[TopicAssignment, ...], written: bool
+) -> Iterator[declarations.ReplicasAssigned]:
     """Yield the assignments of a message's topics."""
     for topic, partitions, *_ in topics:
         for number, each in partitions:
             replicas = each.replicas, each.adding, each.removing
-            yield ReplicasAssigned(place, TopicPartition(topic, number), *replicas, None, written)
+            yield declarations.ReplicasAssigned(place, TopicPartition(topic, number), *replicas, None, written)
 
 
-def _refusals(place: TracePosition, request: Message, response: Message) -> Iterator[RequestRefused]:
+def _refusals(
+    place: declarations.TracePosition, request: Message, response: Message
+) -> Iterator[declarations.RequestRefused]:
     """Yield the rejected items in the response to a request of a REFUSABLE class, with error code and reason."""
     api = type(request).__name__.removesuffix("Request")
     match request, response:
-        case ControlledShutdownRequest(), ControlledShutdownResponse(code, left):
+        case [ControlledShutdownRequest(), ControlledShutdownResponse(code, left)]:
             if code or left:
-                yield RequestRefused(place, api, request.broker_id, code, "", left)
-        case _, AlterPartitionReassignmentsResponse():
+                yield declarations.RequestRefused(place, api, request.broker_id, code, "", left)
+        case [_, admin_requests.AlterPartitionReassignmentsResponse()]:
             for topic in response.responses:
                 for one in topic.partitions:
-                    if one.error_code != NONE:
+                    if one.error_code != errors.NONE:
                         partition = TopicPartition(topic.name, one.partition_index)
-                        yield RequestRefused(place, api, partition, one.error_code, one.error_message or "")
-        case _, CreateTopicsResponse() | CreatePartitionsResponse():
+                        yield declarations.RequestRefused(
+                            place, api, partition, one.error_code, one.error_message or ""
+                        )
+        case [_, admin_requests.CreateTopicsResponse() | admin_requests.CreatePartitionsResponse()]:
             for created in response.topics:
-                if created.error_code != NONE:
-                    yield RequestRefused(place, api, created.name, created.error_code, created.error_message or "")
-        case _, DeleteTopicsResponse():
+                if created.error_code != errors.NONE:
+                    yield declarations.RequestRefused(
+                        place, api, created.name, created.error_code, created.error_message or ""
+                    )
+        case [_, admin_requests.DeleteTopicsResponse()]:
             for deleted in response.topics:
-                if deleted.error_code != NONE:
-                    yield RequestRefused(place, api, deleted.name, deleted.error_code)
+                if deleted.error_code != errors.NONE:
+                    yield declarations.RequestRefused(place, api, deleted.name, deleted.error_code)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from messages import errors, transaction_requests
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
-from messages.error_codes import NONE
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
     CoordinatorPartitionRead,
@@ -29,21 +29,18 @@ from messages.network import ClientResponse
 from messages.partition import BatchesAppended
 from messages.trace.codec import address_text
 from messages.trace.schema import TraceRecord
-from messages.transaction_requests import (
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-)
 from messages.transactions import PartitionsMarked, SendMarkers, TransactionsLoaded
 from messages.vocabulary import Message
 
 COORDINATOR, IDS, MARKERS = "TransactionCoordinatorActor", "TransactionsActor", "TransactionMarkersActor"
 
-_Request: TypeAlias = InitProducerIdRequest | AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest
-DECIDING = (EndTxnRequest, InitProducerIdRequest)
+_Request: TypeAlias = (
+    InitProducerIdRequest
+    | transaction_requests.AddPartitionsToTxnRequest
+    | transaction_requests.AddOffsetsToTxnRequest
+    | transaction_requests.EndTxnRequest
+)
+DECIDING = (transaction_requests.EndTxnRequest, InitProducerIdRequest)
 """The requests that end a transaction."""
 
 
@@ -89,12 +86,12 @@ class CoordinatorFacts:
         asked, client_id = found
         response, given = responded.response, (asked.producer_id, asked.producer_epoch)
         code = _error_code(response)
-        if isinstance(response, InitProducerIdResponse) and code == NONE:
+        if isinstance(response, InitProducerIdResponse) and code == errors.NONE:
             given = response.producer_id, response.producer_epoch
         request = TransactionRequest(
             *(place, asked.transactional_id or "", type(asked).__name__.removesuffix("Request"), *given, code),
-            asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
-            asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
+            asked.partitions if isinstance(asked, transaction_requests.AddPartitionsToTxnRequest) else (),
+            asked.group_id if isinstance(asked, transaction_requests.AddOffsetsToTxnRequest) else "",
             client_id,
         )
         self._emit(request)
@@ -119,9 +116,13 @@ class CoordinatorFacts:
 def _error_code(response: Message) -> int:
     """Return the error code of a response, or the first error code of its partitions."""
     match response:
-        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
+        case (
+            InitProducerIdResponse()
+            | transaction_requests.AddOffsetsToTxnResponse()
+            | transaction_requests.EndTxnResponse()
+        ):
             return response.error_code
-        case AddPartitionsToTxnResponse():
+        case transaction_requests.AddPartitionsToTxnResponse():
             codes = response.error_code, *(each.error_code for each in response.partitions)
-            return next((each for each in codes if each != NONE), NONE)
-    return NONE
+            return next((each for each in codes if each != errors.NONE), errors.NONE)
+    return errors.NONE

@@ -5,18 +5,8 @@ from __future__ import annotations
 from thespian.actors import WakeupMessage
 
 from messages.broker import Forwarded
+from messages.facts import declarations
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import (
-    EXPIRED,
-    JOINED,
-    LEFT,
-    NOT_JOINED,
-    NOT_SYNCED,
-    GroupHosted,
-    GroupMemberAction,
-    GroupStateChanged,
-    TracePosition,
-)
 from messages.group_requests import JoinGroupRequest, LeaveGroupRequest
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.trace.schema import TraceRecord
@@ -24,7 +14,7 @@ from messages.vocabulary import Message
 
 GROUP = "GroupActor"
 
-_TIMERS = {RebalanceDue: NOT_JOINED, SyncDue: NOT_SYNCED}
+_TIMERS = {RebalanceDue: declarations.NOT_JOINED, SyncDue: declarations.NOT_SYNCED}
 
 
 class GroupFacts:
@@ -37,36 +27,44 @@ class GroupFacts:
         self._clients: dict[tuple[str, str], tuple[str, int]] = {}
         """Client id and session timeout of members, by group and member id."""
 
-    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         match message:
             case StartGroup():
                 group = self._groups[record.receiver] = message.loaded.group
-                self._emit(GroupHosted(place, group, message.log))
+                self._emit(declarations.GroupHosted(place, group, message.log))
                 for each in message.loaded.record.members if message.loaded.record is not None else ():
                     self._clients[group, each.member_id] = each.client_id, each.session_timeout_ms
             case GroupChanged():
-                self._emit(GroupStateChanged(place, message.group, message.state))
+                self._emit(declarations.GroupStateChanged(place, message.group, message.state))
             case Forwarded() if record.actor == GROUP:
                 self._requested(place, message)
             case WakeupMessage() if record.actor == GROUP:
                 self._due(place, self._groups.get(record.receiver, ""), message.payload)
 
-    def _requested(self, place: TracePosition, forwarded: Forwarded) -> None:
+    def _requested(self, place: declarations.TracePosition, forwarded: Forwarded) -> None:
         client = forwarded.request.client_id
         match forwarded.request.request:
             case JoinGroupRequest() as join:
                 self._clients[join.group_id, join.member_id] = client, join.session_timeout_ms
                 self._emit(
-                    GroupMemberAction(place, join.group_id, JOINED, join.member_id, client, join.session_timeout_ms)
+                    declarations.GroupMemberAction(
+                        place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms
+                    )
                 )
             case LeaveGroupRequest() as leave:
                 for member in leave.members:
-                    self._emit(GroupMemberAction(place, leave.group_id, LEFT, member.member_id, client))
+                    self._emit(
+                        declarations.GroupMemberAction(
+                            place, leave.group_id, declarations.LEFT, member.member_id, client
+                        )
+                    )
 
-    def _due(self, place: TracePosition, group: str, due: object) -> None:
+    def _due(self, place: declarations.TracePosition, group: str, due: object) -> None:
         if isinstance(due, MemberExpired):
             client, timeout_ms = self._clients.get((group, due.member_id), ("", -1))
-            self._emit(GroupMemberAction(place, group, EXPIRED, due.member_id, client, timeout_ms))
+            self._emit(
+                declarations.GroupMemberAction(place, group, declarations.EXPIRED, due.member_id, client, timeout_ms)
+            )
         elif type(due) in _TIMERS:
-            self._emit(GroupMemberAction(place, group, _TIMERS[type(due)]))
+            self._emit(declarations.GroupMemberAction(place, group, _TIMERS[type(due)]))

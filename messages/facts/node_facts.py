@@ -12,26 +12,8 @@ from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed
 from messages.cluster import TopicPartition, partition_of_log
 from messages.data_requests import ProduceRequest
+from messages.facts import declarations
 from messages.facts.controller_facts import Emit
-from messages.facts.declarations import (
-    ControllerZnodeDeleted,
-    ErrorAnswered,
-    FetchFailed,
-    FollowerLagged,
-    InjectedFaultReturned,
-    LogDirectoryFailed,
-    LogTruncated,
-    MinInsyncReplicas,
-    NodeFailure,
-    NodeFaultChange,
-    NodeRun,
-    RecordingGap,
-    RegistrationTaken,
-    ReplicationThrottled,
-    SessionChanged,
-    StopRequested,
-    TracePosition,
-)
 from messages.facts.open_requests import OpenClientRequests
 from messages.network import ClientResponse, ClientResponses, FaultInjected, TransmitFailed
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
@@ -79,20 +61,20 @@ class NodeFacts:
         self._partitions: dict[str, TopicPartition] = {}
         """Partitions by the address of their actor."""
         self._minimums: dict[TopicPartition, int] = {}
-        self._throttles: dict[str, ReplicationThrottled] = {}
+        self._throttles: dict[str, declarations.ReplicationThrottled] = {}
         """The throttles by side."""
-        self._gap: RecordingGap | None = None
+        self._gap: declarations.RecordingGap | None = None
         """The last time in which the node recorded nothing."""
         self._connected = False
         """Whether the node has a connection to ZooKeeper."""
         self.requests = OpenClientRequests()
 
-    def passed(self, before: TracePosition, place: TracePosition) -> None:
+    def passed(self, before: declarations.TracePosition, place: declarations.TracePosition) -> None:
         """Note a gap in the recording if much time passed between two deliveries."""
         if place.at - before.at > SHORTEST_GAP:
-            self._gap = RecordingGap(place, place.at - before.at)
+            self._gap = declarations.RecordingGap(place, place.at - before.at)
 
-    def take(self, place: TracePosition, record: TraceRecord, message: Message) -> None:
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         match message:
             case ClientResponse():
@@ -101,13 +83,19 @@ class NodeFacts:
                 for each in message.responses:
                     self._errors(place, each)
             case FaultInjected():
-                self._emit(InjectedFaultReturned(place, message.fault, message.value, message.api, message.client_id))
+                self._emit(
+                    declarations.InjectedFaultReturned(
+                        place, message.fault, message.value, message.api, message.client_id
+                    )
+                )
             case NodeFaultInjected():
-                self._emit(NodeFaultChange(place, message.fault, message.value, message.change, message.hits))
+                self._emit(
+                    declarations.NodeFaultChange(place, message.fault, message.value, message.change, message.hits)
+                )
             case Answer(_, BrokerRegistered(epoch)):
                 self._registered.append((epoch, place.at))
             case Answer(_, RegistrationRefused(owner)):
-                self._emit(RegistrationTaken(place, owner))
+                self._emit(declarations.RegistrationTaken(place, owner))
             case Ask(_, BecomeLeader() | BecomeFollower() as order):
                 self._partitions[record.receiver] = order.state.partition
                 if isinstance(order, BecomeLeader) and order.host is not None:
@@ -119,11 +107,11 @@ class NodeFacts:
             case ChangeIsr():
                 for broker, end, fetched_ago, caught_up_ago in message.lagging:
                     behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag
-                    self._emit(FollowerLagged(place, message.partition, message.leader, broker, *behind))
+                    self._emit(declarations.FollowerLagged(place, message.partition, message.leader, broker, *behind))
             case TransmitFailed():
                 fetcher = _FETCHER.match(message.channel)
                 if fetcher is not None:
-                    self._emit(FetchFailed(place, int(fetcher[1]), message.reason))
+                    self._emit(declarations.FetchFailed(place, int(fetcher[1]), message.reason))
             case SessionState():
                 gap = self._gap
                 if (
@@ -134,24 +122,26 @@ class NodeFacts:
                 ):
                     self._emit(gap)
                 self._connected = message.state == CONNECTED
-                self._emit(SessionChanged(place, message.state))
+                self._emit(declarations.SessionChanged(place, message.state))
             case WatchEvent():
                 if message.path == CONTROLLER_PATH and message.kind == NODE_DELETED:
-                    self._emit(ControllerZnodeDeleted(place))
+                    self._emit(declarations.ControllerZnodeDeleted(place))
             case LogFailed():
-                self._emit(LogDirectoryFailed(place, message.partition, message.storage_error))
+                self._emit(declarations.LogDirectoryFailed(place, message.partition, message.storage_error))
             case NodeFailed():
-                self._emit(NodeFailure(place, message.reason))
+                self._emit(declarations.NodeFailure(place, message.reason))
             case StopNode() if record.kind == OUTSIDE:
-                self._emit(StopRequested(place))
+                self._emit(declarations.StopRequested(place))
 
-    def _minimum(self, place: TracePosition, partition: TopicPartition, replicas: int) -> None:
+    def _minimum(self, place: declarations.TracePosition, partition: TopicPartition, replicas: int) -> None:
         if replicas != self._minimums.get(partition, 1):
             self._minimums[partition] = replicas
-            self._emit(MinInsyncReplicas(place, partition, replicas))
+            self._emit(declarations.MinInsyncReplicas(place, partition, replicas))
 
-    def _throttled(self, place: TracePosition, side: str, message: ThrottleReplication | ThrottleReplicas) -> None:
-        now = self._throttles.get(side, ReplicationThrottled(place, side, None, {}))._replace(place=place)
+    def _throttled(
+        self, place: declarations.TracePosition, side: str, message: ThrottleReplication | ThrottleReplicas
+    ) -> None:
+        now = self._throttles.get(side, declarations.ReplicationThrottled(place, side, None, {}))._replace(place=place)
         if isinstance(message, ThrottleReplication):
             now = now._replace(rate=message.rate)
         else:
@@ -159,7 +149,7 @@ class NodeFacts:
         self._throttles[side] = now
         self._emit(now)
 
-    def on_disk(self, place: TracePosition, record: TraceRecord) -> None:
+    def on_disk(self, place: declarations.TracePosition, record: TraceRecord) -> None:
         """Store the log end offset that an operation on a partition's log returns; emit a fact for each truncation."""
         if record.actor != PARTITION:
             return
@@ -170,15 +160,17 @@ class NodeFacts:
             path = effect.args[0]
             if effect.method in ("truncate", "restart"):
                 self._emit(
-                    LogTruncated(place, partition_of_log(path), self._log_ends.get(path, -1), effect.result[end])
+                    declarations.LogTruncated(
+                        place, partition_of_log(path), self._log_ends.get(path, -1), effect.result[end]
+                    )
                 )
             self._log_ends[path] = effect.result[end]
 
-    def end(self, first: TracePosition, last: TracePosition, ending: str) -> None:
+    def end(self, first: declarations.TracePosition, last: declarations.TracePosition, ending: str) -> None:
         """Emit the fact NodeRun, which says when the run began and ended, and how it ended."""
-        self._emit(NodeRun(last, first.at, ending, tuple(self._registered)))
+        self._emit(declarations.NodeRun(last, first.at, ending, tuple(self._registered)))
 
-    def _errors(self, place: TracePosition, responded: ClientResponse) -> None:
+    def _errors(self, place: declarations.TracePosition, responded: ClientResponse) -> None:
         """Emit the error codes in a response to a client or broker."""
         api = type(responded.response).__name__.removesuffix("Response")
         found = Counter(_error_codes(responded.response, ""))
@@ -187,7 +179,7 @@ class NodeFacts:
         group = getattr(request, "group_id", "")
         for (code, subject), times in found.items():
             batch = self.requests.batch(request, subject) if isinstance(request, ProduceRequest) else None
-            self._emit(ErrorAnswered(place, api, code, subject, times, client, group, batch))
+            self._emit(declarations.ErrorAnswered(place, api, code, subject, times, client, group, batch))
 
 
 def _error_codes(value: AnyMessage, subject: str) -> Iterator[tuple[int, str]]:

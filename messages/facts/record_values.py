@@ -11,22 +11,12 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from messages import network, store
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
-from messages.network import (
-    ChannelPart,
-    ClientRequest,
-    ClientRequests,
-    ClientResponse,
-    ClientResponses,
-    FaultInjected,
-    Received,
-    Transmit,
-    TransmitFailed,
-)
 from messages.node import NodeFaultInjected
 from messages.partition import AppendBatches, ChangeIsr, LogRead
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
@@ -38,7 +28,6 @@ from messages.requests import (
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
 )
-from messages.store import OK, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent
 from messages.topic_deletion import QueueDeletions
 from messages.trace.codec import decode_outer
 from messages.trace.forms import Boxed
@@ -169,7 +158,7 @@ def _broker_of(channel: str) -> int | None:
 # ------------------------------------------------------------------------------------------------ channels
 
 
-def _transmit(sent: Transmit) -> RecordValues:
+def _transmit(sent: network.Transmit) -> RecordValues:
     request: Boxed = sent.request
     name, payload = request.type, request.payload
     epoch = states = None
@@ -180,7 +169,7 @@ def _transmit(sent: Transmit) -> RecordValues:
     return RecordValues(name, channel, _broker_of(channel), sent.correlation_id, epoch, states=states)
 
 
-def _channel_part(sent: ChannelPart) -> RecordValues:
+def _channel_part(sent: network.ChannelPart) -> RecordValues:
     part: Boxed = sent.part
     name, payload = part.type, part.payload
     values = RecordValues(channel=sent.channel, broker=_broker_of(sent.channel))
@@ -190,7 +179,7 @@ def _channel_part(sent: ChannelPart) -> RecordValues:
     return values._replace(request=request, states=_states(decode_outer(kind, payload).entries))
 
 
-def _failed(failed: TransmitFailed) -> RecordValues:
+def _failed(failed: network.TransmitFailed) -> RecordValues:
     return RecordValues(
         channel=failed.channel,
         broker=_broker_of(failed.channel),
@@ -199,7 +188,7 @@ def _failed(failed: TransmitFailed) -> RecordValues:
     )
 
 
-def _received(received: Received) -> RecordValues:
+def _received(received: network.Received) -> RecordValues:
     return RecordValues(
         request=_name(received.response),
         channel=received.channel,
@@ -220,11 +209,11 @@ def _name(boxed: Boxed) -> str:
     return boxed.type
 
 
-def _request(came: ClientRequest) -> ExchangeValues:
+def _request(came: network.ClientRequest) -> ExchangeValues:
     return ExchangeValues(came.connection, came.correlation_id, _name(came.request))
 
 
-def _response(replied: ClientResponse) -> ExchangeValues:
+def _response(replied: network.ClientResponse) -> ExchangeValues:
     return ExchangeValues(replied.connection, replied.correlation_id, _name(replied.response))
 
 
@@ -271,20 +260,22 @@ def _answered(answer: Answer) -> RecordValues:
         return values._replace(states=states)
     if name == WriteResults.__name__:
         results = decode_outer(WriteResults, payload).results
-        return values._replace(states=[PartitionValues(*partition) for partition, code, _ in results if code == OK])
+        return values._replace(
+            states=[PartitionValues(*partition) for partition, code, _ in results if code == store.OK]
+        )
     return values
 
 
-def _store_write(write: StoreWrite) -> RecordValues:
+def _store_write(write: store.StoreWrite) -> RecordValues:
     gone = [found[1] for op in write.ops if op.kind == "delete" and (found := _TOPIC.fullmatch(op.path))]
     return RecordValues(correlation=write.id, items=len(write.ops), topics=gone or None)
 
 
-def _store_read(read: StoreRead) -> RecordValues:
+def _store_read(read: store.StoreRead) -> RecordValues:
     return RecordValues(correlation=read.id, items=len(read.data) + len(read.children))
 
 
-def _store_arm(arm: StoreArm) -> RecordValues:
+def _store_arm(arm: store.StoreArm) -> RecordValues:
     return RecordValues(correlation=arm.id, items=len(arm.data) + len(arm.children) + len(arm.exists))
 
 
@@ -363,27 +354,27 @@ def _of(kind: type[_M], read: Callable[[_M], RecordValues]) -> None:
     _READERS[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
 
 
-_of(Transmit, _transmit)
-_of(ChannelPart, _channel_part)
-_of(TransmitFailed, _failed)
-_of(Received, _received)
+_of(network.Transmit, _transmit)
+_of(network.ChannelPart, _channel_part)
+_of(network.TransmitFailed, _failed)
+_of(network.Received, _received)
 _of(StartChannel, _started)
-_of(ClientRequest, lambda came: _client(_request(came)))
-_of(ClientResponse, lambda replied: _client(_response(replied)))
+_of(network.ClientRequest, lambda came: _client(_request(came)))
+_of(network.ClientResponse, lambda replied: _client(_response(replied)))
 _of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
-_of(ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
-_of(ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
+_of(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
+_of(network.ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
 _of(LeaderAndIsrRequest, lambda order: RecordValues(states=_states(order.partition_states)))
 _of(LeaderAndIsrPart, lambda part: RecordValues(states=_states(part.entries)))
 _of(Ask, _question_values)
 _of(Answer, _answered)
-_of(StoreRead, _store_read)
-_of(StoreArm, _store_arm)
-_of(StoreWrite, _store_write)
-_of(StoreReply, lambda reply: RecordValues(correlation=reply.id))
-_of(WatchEvent, lambda event: RecordValues(subject=event.path))
+_of(store.StoreRead, _store_read)
+_of(store.StoreArm, _store_arm)
+_of(store.StoreWrite, _store_write)
+_of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
+_of(store.WatchEvent, lambda event: RecordValues(subject=event.path))
 _of(Samples, _samples)
-_of(FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
+_of(network.FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
 _of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)

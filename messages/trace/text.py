@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from messages.parts import Part
-from messages.trace.codec import ENCODER, UNFIT, MessageEncoder, address_text, unencodable, unfit
+from messages.trace import codec
 from messages.trace.errors import TraceError
 from messages.trace.forms import Plain
 from messages.trace.schema import NO_PAYLOAD, OUTSIDE, Effect, TraceRecord
@@ -56,7 +56,7 @@ _TYPE, _PAYLOAD = 7, 11
 """The positions of these columns in a record."""
 
 
-class FrameText(MessageEncoder):
+class FrameText(codec.MessageEncoder):
     """Encodes trace records as the compressed text of one frame.
 
     Add records with `take`, then call `step` until it returns False. If `inputs` is true, messages that actors sent are
@@ -121,7 +121,7 @@ class FrameText(MessageEncoder):
             n, kind, cause, event_id, sender, to, actor, message, queued_at, taken_at, done_at, effects, error = taken
             try:
                 type_, payload = box(message)
-            except (TraceError, *UNFIT) as reason:
+            except (TraceError, *codec.UNFIT) as reason:
                 type_, payload = _without_form(message, reason)
             # Building rows is most of the cost of recording. So this is one expression, and inlines `address_text`.
             rows.append(
@@ -130,8 +130,8 @@ class FrameText(MessageEncoder):
                     kind,
                     cause,
                     event_id,
-                    from_ if (from_ := sender._aaddr).__class__ is str else address_text(sender),
-                    text if (text := to._aaddr).__class__ is str else address_text(to),
+                    from_ if (from_ := sender._aaddr).__class__ is str else codec.address_text(sender),
+                    text if (text := to._aaddr).__class__ is str else codec.address_text(to),
                     actor,
                     type_,
                     queued_at,
@@ -188,11 +188,11 @@ class FrameText(MessageEncoder):
         key, entries, plain, part = self._unwritten.popleft()
         rows = None if part is None else rows_of(part)
         if rows is not None:
-            self._lines += _ROWS + ENCODER.encode(rows) + b"}\n"
+            self._lines += _ROWS + codec.ENCODER.encode(rows) + b"}\n"
             return
         try:
-            line = ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
-        except (TraceError, *UNFIT) as reason:
+            line = codec.ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
+        except (TraceError, *codec.UNFIT) as reason:
             # The entries of this line cannot be encoded, so the line is empty. At this time only the newest row refers
             # to the line, and `_unfit` replaces the row's payload.
             line = b"[]"
@@ -203,13 +203,13 @@ class FrameText(MessageEncoder):
     def _write_rows(self) -> None:
         rows, self._rows = self._rows, []
         try:
-            self._lines += ENCODER.encode_lines(rows)
-        except (TraceError, *UNFIT):
+            self._lines += codec.ENCODER.encode_lines(rows)
+        except (TraceError, *codec.UNFIT):
             for row in rows:
                 try:
-                    line = ENCODER.encode(row)
-                except (TraceError, *UNFIT) as reason:
-                    line = ENCODER.encode(_unfit(row, reason))
+                    line = codec.ENCODER.encode(row)
+                except (TraceError, *codec.UNFIT) as reason:
+                    line = codec.ENCODER.encode(_unfit(row, reason))
                 self._lines += line + b"\n"
 
     def _compress(self) -> None:
@@ -218,7 +218,7 @@ class FrameText(MessageEncoder):
         self._lines = bytearray()
 
 
-_INLINE = MessageEncoder()
+_INLINE = codec.MessageEncoder()
 
 
 class RecordColumns(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -266,8 +266,8 @@ def _columns(batch: list[Any]) -> tuple[Any, ...]:
         kinds,
         causes,
         events,
-        [text if (text := each._aaddr).__class__ is str else address_text(each) for each in senders],
-        [text if (text := each._aaddr).__class__ is str else address_text(each) for each in receivers],
+        [text if (text := each._aaddr).__class__ is str else codec.address_text(each) for each in senders],
+        [text if (text := each._aaddr).__class__ is str else codec.address_text(each) for each in receivers],
         [message.__class__.__name__ for message in content],
         queued,
         taken,
@@ -280,13 +280,13 @@ def _columns(batch: list[Any]) -> tuple[Any, ...]:
 def _without_form(message: object, reason: Exception) -> tuple[str, Any]:
     """Return (type name, payload that contains `reason`) for a message without a JSON form."""
     name = type(message).__name__
-    return name, unencodable(reason if isinstance(reason, TraceError) else unfit(name, reason))
+    return name, codec.unencodable(reason if isinstance(reason, TraceError) else codec.unfit(name, reason))
 
 
 def _unfit(row: tuple[Any, ...], reason: Exception) -> tuple[Any, ...]:
     """Return a record's columns with `reason` in place of the payload."""
-    error = reason if isinstance(reason, TraceError) else unfit(row[_TYPE], reason)
-    return (*row[:_PAYLOAD], unencodable(error), *row[_PAYLOAD + 1 :])
+    error = reason if isinstance(reason, TraceError) else codec.unfit(row[_TYPE], reason)
+    return (*row[:_PAYLOAD], codec.unencodable(error), *row[_PAYLOAD + 1 :])
 
 
 def compress(lines: Iterable[bytes]) -> bytes:
@@ -386,6 +386,6 @@ def record_lines(text: bytes) -> Iterator[bytes]:
         if line.startswith(_SHARED):
             shared.append(line[len(_SHARED) + 1 : -2])
         elif line.startswith(_ROWS):
-            shared.append(ENCODER.encode(entries_of(_decode_rows(line[len(_ROWS) : -1])))[1:-1])
+            shared.append(codec.ENCODER.encode(entries_of(_decode_rows(line[len(_ROWS) : -1])))[1:-1])
         elif line:
             yield _REFERENCES.sub(entries, line) if _REFERENCE in line else line

@@ -18,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from messages.data_requests import ProduceRequest, produce_partition, produce_request
-from messages.error_codes import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
+from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
 from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, InvalidRecordsReason, Records
 from messages.wire.compiler import LongSteps
 from messages.wire.compression import (

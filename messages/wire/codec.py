@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
 from messages.data_requests import ProduceRequest, ProduceResponse
-from messages.error_codes import UNSUPPORTED_VERSION
+from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
 from messages.parts import MAX_ENTRIES, Part, joined
 from messages.requests import ApiVersionsRequest

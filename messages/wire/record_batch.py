@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from crc32c import crc32c
 
 from messages.cluster import NO_EPOCH
-from messages.error_codes import CORRUPT_MESSAGE, INVALID_RECORD, NONE
+from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
     EMPTY,
     LOG_APPEND_TIME_BIT,

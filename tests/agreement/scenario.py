@@ -39,7 +39,7 @@ from messages.data_requests import (
     ProduceRequest,
     ProduceResponse,
 )
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.requests import MetadataRequest
 from messages.store import CREATE, DELETE, WriteOp
 from messages.wire.batch_records import records

@@ -17,7 +17,7 @@ from actors.node import garbage
 from actors.node.adapters import TimeAdapter
 from actors.runtime import RealClock
 from actors.storage.log_manager import LogManager
-from messages.error_codes import NONE
+from messages.errors import NONE
 from tests.benchmarks.report import report
 from tests.broker.harness import Broker, order
 

@@ -12,7 +12,7 @@ import pytest
 from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP, LogManager
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
-from messages.error_codes import MESSAGE_TOO_LARGE, NONE
+from messages.errors import MESSAGE_TOO_LARGE, NONE
 from messages.requests import LeaderAndIsrRequest, MetadataRequest, UpdateMetadataRequest
 from messages.wire.record_batch import body_of, read_records
 from tests.broker.harness import CONTROLLER, Broker, ServedBroker, alive, known, order

@@ -12,7 +12,7 @@ import pytest
 from actors.runtime.trace.recorder import Recorder
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire import decode_response, encode_request

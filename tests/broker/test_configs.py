@@ -37,7 +37,7 @@ from messages.config_requests import (
     DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from messages.error_codes import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import UpdateMetadataRequest
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig

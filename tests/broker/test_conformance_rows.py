@@ -17,7 +17,7 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
 )
-from messages.error_codes import (
+from messages.errors import (
     FENCED_LEADER_EPOCH,
     INVALID_TOPIC,
     NONE,

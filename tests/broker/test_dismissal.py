@@ -22,7 +22,7 @@ from messages.data_requests import (
     ProduceRequest,
     TrimmedPartition,
 )
-from messages.error_codes import (
+from messages.errors import (
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
     REQUEST_TIMED_OUT,

@@ -21,7 +21,7 @@ from actors.core.config.log_settings import log_settings
 from actors.core.refusal import Refused
 from messages.broker import BrokerConfigured
 from messages.cluster import ConfigEntry
-from messages.error_codes import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
+from messages.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
 from tests.broker.harness import Broker
 from tests.broker.harness import settings as server
 from tests.broker.test_records import batch, configure, fetch, lead, produce, skip

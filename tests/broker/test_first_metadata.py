@@ -12,7 +12,7 @@ import pytest
 from actors.broker.request_handler import MOST_HELD
 from messages.admin_requests import CreateTopicsRequest, DeleteTopicsRequest
 from messages.broker import Forwarded
-from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
 from messages.group_requests import FindCoordinatorRequest, HeartbeatRequest
 from messages.node import StartRequestHandler
 from messages.requests import ApiVersionsRequest, MetadataRequest

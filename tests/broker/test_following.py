@@ -25,7 +25,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from messages.flow.conversation import SLICE
 from messages.network import CloseConnection, Received, Transmit
 from messages.node import ShuttingDown

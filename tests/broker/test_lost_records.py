@@ -13,7 +13,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.wire.record_batch import whole_batches
 from messages.zookeeper import NotifyLogDirFailure
 from tests.broker.harness import Broker, alive, codes, known, order

@@ -15,7 +15,7 @@ from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Delivery
 from messages.ask import Ask
 from messages.broker import BecomeFollower, BecomeLeader
-from messages.error_codes import NONE, STALE_CONTROLLER_EPOCH
+from messages.errors import NONE, STALE_CONTROLLER_EPOCH
 from messages.flow.conversation import SLICE
 from messages.parts import PARTED, cut, entries_of, joined
 from messages.requests import (

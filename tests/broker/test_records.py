@@ -39,7 +39,7 @@ from messages.data_requests import (
     RecordError,
     TrimmedPartition,
 )
-from messages.error_codes import (
+from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,

@@ -25,7 +25,7 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
 )
-from messages.error_codes import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+from messages.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 from messages.partition import ContinueSearch
 from messages.records import CODECS
 from messages.trace.files.runs import RunRecords, find_runs

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from messages.broker import PartitionsDeleted
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     FENCED_LEADER_EPOCH,
     INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,

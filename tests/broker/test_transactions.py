@@ -33,7 +33,7 @@ from messages.data_requests import (
     ProduceRequest,
     TrimmedPartition,
 )
-from messages.error_codes import (
+from messages.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TOPIC,
     KAFKA_STORAGE_ERROR,

@@ -11,7 +11,7 @@ from actors.core.broker.replica_manager import PartitionCounts
 from actors.core.broker.replica_role import UNDER_REPLICATED
 from actors.core.broker.validation import log_disagreements, replica_disagreements, view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.error_codes import NONE, UNKNOWN_SERVER_ERROR
+from messages.errors import NONE, UNKNOWN_SERVER_ERROR
 from tests.broker.harness import Broker, alive, known, order
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -13,7 +13,7 @@ from actors.cli import leader_election
 from actors.cli.app import run
 from actors.core.admin.leader_election import ElectionOutcome, parse_partitions, report
 from actors.core.refusal import Refused
-from messages import error_codes
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.error_names import NAMES
 
@@ -22,11 +22,11 @@ A, B, C, D = (TopicPartition("t", number) for number in range(4))
 
 def test_outcomes_are_printed_as_by_kafkas_tool() -> None:
     outcomes = {
-        A: ElectionOutcome(error_codes.NONE),
-        B: ElectionOutcome(error_codes.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader"),
-        C: ElectionOutcome(error_codes.ELECTION_NOT_NEEDED, "not needed"),
-        D: ElectionOutcome(error_codes.NONE),
-        TopicPartition("u", 0): ElectionOutcome(error_codes.REQUEST_TIMED_OUT),
+        A: ElectionOutcome(errors.NONE),
+        B: ElectionOutcome(errors.PREFERRED_LEADER_NOT_AVAILABLE, "Failed to elect leader"),
+        C: ElectionOutcome(errors.ELECTION_NOT_NEEDED, "not needed"),
+        D: ElectionOutcome(errors.NONE),
+        TopicPartition("u", 0): ElectionOutcome(errors.REQUEST_TIMED_OUT),
     }
     assert report("PREFERRED", outcomes, NAMES) == (
         [

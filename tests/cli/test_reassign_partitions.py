@@ -27,7 +27,7 @@ from messages.admin_requests import (
     ReassignableTopicResponse,
 )
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.error_codes import NO_REASSIGNMENT_IN_PROGRESS
+from messages.errors import NO_REASSIGNMENT_IN_PROGRESS
 from messages.zookeeper import CreateTopic, GetReassignments, RequestedReassignment, SetAssignments, TopicAssignment
 from tests.cli.shell import Shell
 

@@ -24,7 +24,7 @@ from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition
-from messages.error_codes import NONE, STALE_BROKER_EPOCH
+from messages.errors import NONE, STALE_BROKER_EPOCH
 from messages.events import EVENT_WORDS, EVENTS
 from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import (

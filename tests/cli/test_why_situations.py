@@ -26,7 +26,7 @@ from messages.admin_requests import (
     ReassignableTopic,
 )
 from messages.cluster import TopicPartition
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.store import WriteOp
 from messages.trace.files.runs import find_runs
 from messages.zookeeper import RequestedReassignment, RequestReassignments

@@ -13,7 +13,7 @@ from actors.explain.transaction_history import QUESTIONS, ends, state
 from actors.public.simulated import SimulatedCluster
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest
-from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
+from messages.errors import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
 from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked
 from messages.group_requests import FindCoordinatorRequest
 from messages.trace.files.runs import find_runs

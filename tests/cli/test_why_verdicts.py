@@ -25,7 +25,7 @@ from messages.admin_requests import (
 )
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest, ProducePartition, ProduceRequest
-from messages.error_codes import INVALID_PRODUCER_EPOCH, NONE
+from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
 from messages.facts.declarations import (
     BrokersRead,

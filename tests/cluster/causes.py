@@ -31,7 +31,7 @@ from messages.data_requests import (
     ProducePartition,
     ProduceRequest,
 )
-from messages.error_codes import (
+from messages.errors import (
     ILLEGAL_GENERATION,
     INVALID_PRODUCER_EPOCH,
     MEMBER_ID_REQUIRED,

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from messages.admin_requests import CreatableTopic, CreateTopicsRequest
 from messages.data_requests import InitProducerIdRequest
-from messages.error_codes import CONCURRENT_TRANSACTIONS, NONE
+from messages.errors import CONCURRENT_TRANSACTIONS, NONE
 from messages.group_requests import TRANSACTION_KEY, DescribeGroupsRequest, FindCoordinatorRequest
 from messages.transaction_requests import AddOffsetsToTxnRequest
 from tests.cluster.apache_java import apache_java

@@ -16,7 +16,7 @@ import pytest
 from actors.storage.log_manager import OUT_OF_ORDER_SEQUENCE
 from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
-from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from messages.wire.record_batch import read_records
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
 from tests.storage.batches import batch

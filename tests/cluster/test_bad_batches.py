@@ -14,8 +14,8 @@ import pytest
 from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.cluster import TopicPartition
 from messages.data_requests import LATEST, ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
-from messages.error_codes import NONE
-from messages.error_codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED as NO_TRANSACTIONAL_ID
+from messages.errors import NONE
+from messages.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED as NO_TRANSACTIONAL_ID
 from messages.wire.record_batch import read_records
 from tests.cluster.both import Both, both_running
 from tests.storage import bad_batches

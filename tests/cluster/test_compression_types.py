@@ -11,7 +11,7 @@ from pathlib import Path
 from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
-from messages.error_codes import MESSAGE_TOO_LARGE, NONE, UNSUPPORTED_COMPRESSION_TYPE
+from messages.errors import MESSAGE_TOO_LARGE, NONE, UNSUPPORTED_COMPRESSION_TYPE
 from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
 from messages.wire.batch_records import Record, records
 from messages.wire.compression import compressed

@@ -13,7 +13,7 @@ import pytest
 from messages.admin_requests import CreatableTopic, CreateTopicsRequest
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from tests.cluster.both import Both, both_running
 from tests.storage.batches import batch

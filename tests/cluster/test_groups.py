@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.group_requests import FindCoordinatorRequest
 from messages.requests import MetadataRequest
 from tests.cluster.apache_java import apache_java

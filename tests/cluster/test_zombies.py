@@ -16,7 +16,7 @@ import pytest
 from kazoo.exceptions import NoNodeError
 
 from messages.cluster import TopicPartition
-from messages.error_codes import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.requests import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,

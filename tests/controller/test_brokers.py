@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
-from messages.error_codes import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
+from messages.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.events import LeaderAndIsrResponseReceived
 from messages.network import ClientRequest, ClientResponse
 from messages.requests import (

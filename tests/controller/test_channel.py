@@ -12,7 +12,7 @@ from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
+from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.events import (
     LeaderAndIsrResponseReceived,
     TopicDeletionStopReplicaResponseReceived,

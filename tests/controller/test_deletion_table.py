@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from messages.error_codes import KAFKA_STORAGE_ERROR
+from messages.errors import KAFKA_STORAGE_ERROR
 from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, StopReplicaResponse
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import RequestedReassignment

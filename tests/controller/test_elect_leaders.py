@@ -8,7 +8,7 @@ import pytest
 
 from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
     INVALID_TOPIC,

@@ -13,7 +13,7 @@ from messages.admin_requests import (
 )
 from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
-from messages.error_codes import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
+from messages.errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
 from messages.network import ClientRequest
 from messages.requests import ControlledShutdownRequest, LeaderAndIsrRequest, UpdateMetadataRequest

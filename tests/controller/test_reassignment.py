@@ -16,7 +16,7 @@ from messages.admin_requests import (
 )
 from messages.broker import Forwarded
 from messages.cluster import ReplicaAssignment, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
     NONE,

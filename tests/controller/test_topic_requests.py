@@ -21,7 +21,7 @@ from messages.admin_requests import (
 from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,

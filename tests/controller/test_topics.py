@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.controller.states import PartitionState
 from messages.cluster import EPOCH_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
+from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
 from messages.requests import (
     LeaderAndIsrRequest,
     PartitionError,

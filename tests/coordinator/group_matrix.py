@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.error_codes import MEMBER_ID_REQUIRED, NONE
+from messages.errors import MEMBER_ID_REQUIRED, NONE
 from messages.group_requests import (
     CommittedPartition,
     DeleteGroupsRequest,

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
 from messages.group_requests import CommittedPartition, ListGroupsRequest
 from tests.broker.harness import alive, known
 from tests.coordinator.group_matrix import ANOTHER, RECORDED, TOPIC, Group, table

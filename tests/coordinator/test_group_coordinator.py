@@ -14,7 +14,7 @@ from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,

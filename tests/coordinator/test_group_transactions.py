@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_GROUP_ID,

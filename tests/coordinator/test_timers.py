@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from messages.error_codes import MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS, REQUEST_TIMED_OUT, UNKNOWN_MEMBER_ID
+from messages.errors import MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS, REQUEST_TIMED_OUT, UNKNOWN_MEMBER_ID
 from messages.group_requests import (
     CommittedPartition,
     DescribeGroupsRequest,

@@ -23,7 +23,7 @@ from actors.core.transaction.transaction_states import (
 from messages.ask import Failure
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,

@@ -13,7 +13,7 @@ from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.coordinator.verification_sender import FAILURES, TIME
 from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
-from messages.error_codes import (
+from messages.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,

@@ -17,7 +17,7 @@ from actors.core.transaction.transaction_records import read_key, read_value
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import LEADER_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import (
     StartCoordinatorFinder,

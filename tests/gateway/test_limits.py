@@ -30,7 +30,7 @@ from actors.runtime import LocalBase
 from messages.apis import APIS, Api
 from messages.cluster import Endpoint, TopicPartition
 from messages.data_requests import ProduceRequest, ProduceResponse
-from messages.error_codes import CLUSTER_AUTHORIZATION_FAILED
+from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.flow.conversation import SLICE
 from messages.network import ClientResponse
 from messages.node import NodeSettings, ServeClients

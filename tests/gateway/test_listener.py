@@ -22,7 +22,7 @@ from actors.runtime import LocalBase, RealClock
 from messages.apis import ADVERTISED, API_BY_KEY
 from messages.cluster import Endpoint
 from messages.data_requests import FetchRequest, ProduceRequest, ProduceResponse
-from messages.error_codes import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
+from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
 from messages.network import ClientGone, ClientRequest, ClientResponse, ClientResponses, CloseClient
 from messages.node import NodeSettings, ServeClients
 from messages.requests import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.requests import MetadataRequest
 from messages.security_requests import (
     AclCreation,

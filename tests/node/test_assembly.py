@@ -19,7 +19,7 @@ from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
 from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     INVALID_REPLICATION_FACTOR,
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from messages.apis import APIS, Api
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.data_requests import FetchRequest, ProduceRequest
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.group_requests import (
     GROUP_KEY,
     TRANSACTION_KEY,

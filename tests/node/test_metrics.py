@@ -16,7 +16,7 @@ from actors.gateway.metric_table import COUNTERS, METRICS
 from actors.node.assembly import HANDLER_IDLE
 from actors.runtime.kernel.turns import Turns
 from messages.cluster import TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.zookeeper import RequestTopicDeletion
 from tests.broker.harness import Broker, known, order
 from tests.broker.test_records import batch, produce

@@ -19,7 +19,7 @@ from actors.runtime import LocalBase, RealClock, VirtualScheduler
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
 from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.flow.conversation import SLICE
 from messages.network import (
     ChannelPart,

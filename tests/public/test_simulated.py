@@ -11,7 +11,7 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
-from messages.error_codes import UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
 from messages.requests import MetadataRequest
 
 

@@ -76,7 +76,7 @@ class KnownBug:
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
     """Partition states are written without a check of the controller epoch."""
-    fence = "check = fence(question.epoch_zk_version)"
+    fence = "check = conversations.fence(question.epoch_zk_version)"
     states = "zk_bridge.partition_states"
     apply(patch, Change(f"{states}:update_partition_states", fence, "check = ()"))
     apply(patch, Change(f"{states}:create_partition_states", fence, "check = ()"))

@@ -9,7 +9,7 @@ from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import TopicPartition
 from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from tests.storage.batches import batch
 

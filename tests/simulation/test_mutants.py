@@ -16,7 +16,7 @@ from actors.core.controller.replica_state_machine import TABLE
 from actors.core.coordinator.group_states import HEARTBEAT, GroupState
 from actors.simulation.invariants import INVARIANTS
 from actors.simulation.schedule import parse
-from messages.error_codes import NONE, REBALANCE_IN_PROGRESS
+from messages.errors import NONE, REBALANCE_IN_PROGRESS
 from tests.simulation.mutants import score
 from tests.simulation.mutants.catalogue import BY_NAME, MUTANTS
 from tests.simulation.mutants.measure import IN_ORDER, ROOT, Measured, broken_invariant, fails, order, schedule

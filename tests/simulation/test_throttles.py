@@ -12,7 +12,7 @@ from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
-from messages.error_codes import NONE
+from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from messages.zookeeper import SetBrokerConfig, SetTopicConfig
 from tests.storage.batches import batch

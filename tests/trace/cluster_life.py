@@ -20,7 +20,7 @@ from messages.admin_requests import (
 )
 from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
-from messages.error_codes import INVALID_REPLICATION_FACTOR, NONE, NOT_CONTROLLER
+from messages.errors import INVALID_REPLICATION_FACTOR, NONE, NOT_CONTROLLER
 from messages.requests import ControlledShutdownRequest
 from messages.wire.record_batch import read_records
 from messages.zookeeper import RequestedReassignment, RequestReassignments

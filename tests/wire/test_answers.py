@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from messages.cluster import TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR
+from messages.errors import KAFKA_STORAGE_ERROR
 from messages.flow.conversation import SLICE, all_at_once
 from messages.parts import NoErrorsPart, cut, tersely
 from messages.requests import LeaderAndIsrResponse, PartitionError, StopReplicaResponse

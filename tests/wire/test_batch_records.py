@@ -13,7 +13,7 @@ import zstandard
 from actors.core.broker.produce import produce_verdict
 from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
-from messages.error_codes import MESSAGE_TOO_LARGE, NONE
+from messages.errors import MESSAGE_TOO_LARGE, NONE
 from messages.flow.conversation import all_at_once
 from messages.partition import LogSettings
 from messages.records import CODECS, MAX_KEYLESS_RANGES, Records

@@ -7,19 +7,7 @@ from typing import Any
 
 from messages.cluster import Broker, Endpoint
 from messages.protocol_version import at_least
-from zk_bridge.znodes.reading import (
-    INT32,
-    InvalidValue,
-    decimal,
-    encode,
-    member,
-    naming,
-    number,
-    number_member,
-    parse,
-    shown,
-    valid_text,
-)
+from zk_bridge.znodes import reading
 
 _ENDPOINT = re.compile(r"([^:/\s]+)://(\[[^\[\]\s]*\]|[^:\[\]/\s]*):(-?[0-9]{1,10})")
 REGISTRATION_VERSIONS = (("2.7-IV0", 5), ("0.10.0-IV1", 4))
@@ -55,7 +43,7 @@ def encode_broker(broker: Broker, timestamp_ms: int, ibp: str) -> bytes:
         members["listener_security_protocol_map"] = {end.listener: end.security_protocol for end in broker.endpoints}
     if version >= 5:
         members["features"] = {}
-    return encode(members)
+    return reading.encode(members)
 
 
 def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
@@ -71,47 +59,52 @@ def decode_broker(path: str, data: bytes | None, epoch: int) -> Broker:
     """
 
     def read(data: bytes | None) -> Broker:
-        members = parse(data)
-        broker_id = number(decimal(path.rpartition("/")[2]), "the broker's id", least=0)
-        version = number_member(members, "version")
+        members = reading.parse(data)
+        broker_id = reading.number(reading.decimal(path.rpartition("/")[2]), "the broker's id", least=0)
+        version = reading.number_member(members, "version")
         if version < 1:
-            raise InvalidValue(f"version {version} is not supported, only 1 and above")
+            raise reading.InvalidValue(f"version {version} is not supported, only 1 and above")
         if version == 1:
-            host, port = valid_text(member(members, "host", str), "host"), number_member(members, "port")
+            host, port = (
+                reading.valid_text(reading.member(members, "host", str), "host"),
+                reading.number_member(members, "port"),
+            )
             endpoints: tuple[Endpoint, ...] = (Endpoint("PLAINTEXT", host, port),)
         else:
             endpoints = _endpoints(members)
-        rack = member(members, "rack", str, None)
+        rack = reading.member(members, "rack", str, None)
         return Broker(
             id=broker_id,
             endpoints=endpoints,
             epoch=epoch,
-            rack=None if rack is None else valid_text(rack, "rack"),
-            jmx_port=number_member(members, "jmx_port"),
+            rack=None if rack is None else reading.valid_text(rack, "rack"),
+            jmx_port=reading.number_member(members, "jmx_port"),
         )
 
-    broker: Broker = naming(path, data, read)
+    broker: Broker = reading.naming(path, data, read)
     return broker
 
 
 def is_broker_id(name: str) -> bool:
     """Return whether this is the name of a registration. Kafka writes ids as plain decimals."""
-    return re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) is not None and int(name) <= INT32
+    return re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) is not None and int(name) <= reading.INT32
 
 
 def _endpoints(members: dict[str, Any]) -> tuple[Endpoint, ...]:
-    given = member(members, "listener_security_protocol_map", dict, None)
-    protocols = {} if given is None else {valid_text(key, "a listener").upper(): value for key, value in given.items()}
+    given = reading.member(members, "listener_security_protocol_map", dict, None)
+    protocols = (
+        {} if given is None else {reading.valid_text(key, "a listener").upper(): value for key, value in given.items()}
+    )
     endpoints = []
-    for each in member(members, "endpoints", list):
-        match = _ENDPOINT.fullmatch(valid_text(each, "endpoints"))
+    for each in reading.member(members, "endpoints", list):
+        match = _ENDPOINT.fullmatch(reading.valid_text(each, "endpoints"))
         if match is None:
-            raise InvalidValue(f"{shown(each)} is no endpoint, expected LISTENER://host:port")
+            raise reading.InvalidValue(f"{reading.shown(each)} is no endpoint, expected LISTENER://host:port")
         listener, host = match[1].upper(), match[2].strip("[]")
         if given is not None and listener not in protocols:
-            raise InvalidValue(f"listener {listener} is not in listener_security_protocol_map")
-        protocol = valid_text(protocols.get(listener, listener), f"the protocol of {listener}")
-        endpoints.append(Endpoint(listener, host, number(int(match[3]), "a port", -1, 65535), protocol))
+            raise reading.InvalidValue(f"listener {listener} is not in listener_security_protocol_map")
+        protocol = reading.valid_text(protocols.get(listener, listener), f"the protocol of {listener}")
+        endpoints.append(Endpoint(listener, host, reading.number(int(match[3]), "a port", -1, 65535), protocol))
     if len({end.listener for end in endpoints}) < len(endpoints):
-        raise InvalidValue(f"a listener is named twice: {', '.join(end.listener for end in endpoints)}")
+        raise reading.InvalidValue(f"a listener is named twice: {', '.join(end.listener for end in endpoints)}")
     return tuple(endpoints)

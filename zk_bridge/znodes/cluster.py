@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from messages.zookeeper import NodeRegistration
-from zk_bridge.znodes.reading import INT64, decimal, encode, member, naming, number, number_member, parse, valid_text
+from zk_bridge.znodes import reading
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
     """Encode /cluster/id. Its version is text."""
-    return encode({"version": "1", "id": cluster_id})
+    return reading.encode({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(path: str, data: bytes | None) -> str:
     """Return the id in /cluster/id. Raises BadZnode."""
-    read: str = naming(path, data, lambda data: valid_text(member(parse(data), "id", str), "id"))
+    read: str = reading.naming(
+        path, data, lambda data: reading.valid_text(reading.member(reading.parse(data), "id", str), "id")
+    )
     return read
 
 
 def encode_producer_ids(broker_id: int, start: int, count: int) -> bytes:
     """Encode /latest_producer_id_block. Its block_start and block_end are text, and block_end is inclusive."""
-    return encode({"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(start + count - 1)})
+    return reading.encode(
+        {"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(start + count - 1)}
+    )
 
 
 def decode_producer_ids(path: str, data: bytes | None, count: int) -> int:
@@ -32,15 +36,20 @@ def decode_producer_ids(path: str, data: bytes | None, count: int) -> int:
         return 0
 
     def read(data: bytes | None) -> int:
-        return number(decimal(member(parse(data), "block_end", str)), "block_end", least=0, most=INT64 - count)
+        return reading.number(
+            reading.decimal(reading.member(reading.parse(data), "block_end", str)),
+            "block_end",
+            least=0,
+            most=reading.INT64 - count,
+        )
 
-    end: int = naming(path, data, read)
+    end: int = reading.naming(path, data, read)
     return end + 1
 
 
 def encode_node(node: NodeRegistration) -> bytes:
     """Encode /kafka-actors/nodes/N, which Kafka does not have."""
-    return encode(
+    return reading.encode(
         {
             "version": 1,
             "roles": list(node.roles),
@@ -56,16 +65,16 @@ def decode_node(path: str, data: bytes | None) -> NodeRegistration:
     """Decode the registration of one of our nodes. Its id is the last part of `path`. Raises BadZnode."""
 
     def read(data: bytes | None) -> NodeRegistration:
-        members = parse(data)
-        listener = member(members, "inter_broker_listener", str, "")
+        members = reading.parse(data)
+        listener = reading.member(members, "inter_broker_listener", str, "")
         return NodeRegistration(
-            id=number(decimal(path.rpartition("/")[2]), "the node's name"),
-            roles=tuple(valid_text(role, "roles") for role in member(members, "roles", list)),
-            metrics_host=valid_text(member(members, "metrics_host", str), "metrics_host"),
-            metrics_port=number_member(members, "metrics_port", least=0),
-            pid=number_member(members, "pid", least=0),
-            inter_broker_listener=valid_text(listener, "inter_broker_listener"),
+            id=reading.number(reading.decimal(path.rpartition("/")[2]), "the node's name"),
+            roles=tuple(reading.valid_text(role, "roles") for role in reading.member(members, "roles", list)),
+            metrics_host=reading.valid_text(reading.member(members, "metrics_host", str), "metrics_host"),
+            metrics_port=reading.number_member(members, "metrics_port", least=0),
+            pid=reading.number_member(members, "pid", least=0),
+            inter_broker_listener=reading.valid_text(listener, "inter_broker_listener"),
         )
 
-    node: NodeRegistration = naming(path, data, read)
+    node: NodeRegistration = reading.naming(path, data, read)
     return node

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from messages.ask import BadZnode
-from zk_bridge.znodes.reading import INT32, encode, naming, number_member, parse, shown
+from zk_bridge.znodes import reading
 
 
 def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
     """Encode /controller, version 1."""
-    return encode({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
+    return reading.encode({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
 
 
 def decode_controller(path: str, data: bytes | None) -> int:
@@ -18,7 +18,7 @@ def decode_controller(path: str, data: bytes | None) -> int:
 
     Raises BadZnode.
     """
-    read: int = naming(path, data, lambda data: number_member(parse(data), "brokerid"))
+    read: int = reading.naming(path, data, lambda data: reading.number_member(reading.parse(data), "brokerid"))
     return read
 
 
@@ -29,6 +29,6 @@ def encode_controller_epoch(epoch: int) -> bytes:
 
 def decode_controller_epoch(path: str, data: bytes | None) -> int:
     """Return the number in /controller_epoch. Raises BadZnode."""
-    if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > INT32:
-        raise BadZnode(f"{path}: expected a decimal number, found {shown(data)}")
+    if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > reading.INT32:
+        raise BadZnode(f"{path}: expected a decimal number, found {reading.shown(data)}")
     return int(data)

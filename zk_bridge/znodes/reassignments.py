@@ -6,22 +6,12 @@ from collections.abc import Iterable
 
 from messages.cluster import TopicPartition
 from messages.zookeeper import RequestedReassignment
-from zk_bridge.znodes.reading import (
-    InvalidValue,
-    broker_ids,
-    encode,
-    member,
-    naming,
-    number_member,
-    parse,
-    shown,
-    valid_text,
-)
+from zk_bridge.znodes import reading
 
 
 def encode_reassignments(requests: Iterable[RequestedReassignment]) -> bytes:
     """Encode partitions with their requested replicas."""
-    return encode(
+    return reading.encode(
         {
             "version": 1,
             "partitions": [
@@ -37,13 +27,13 @@ def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassi
 
     def read(data: bytes | None) -> tuple[RequestedReassignment, ...]:
         found: dict[TopicPartition, tuple[int, ...]] = {}
-        for each in member(parse(data), "partitions", list):
+        for each in reading.member(reading.parse(data), "partitions", list):
             if type(each) is not dict:
-                raise InvalidValue(f"partitions holds {shown(each)}, expected objects")
-            name = valid_text(member(each, "topic", str), "topic")
-            partition = TopicPartition(name, number_member(each, "partition", least=0))
-            found[partition] = broker_ids(member(each, "replicas", list), f"replicas of {partition}")
+                raise reading.InvalidValue(f"partitions holds {reading.shown(each)}, expected objects")
+            name = reading.valid_text(reading.member(each, "topic", str), "topic")
+            partition = TopicPartition(name, reading.number_member(each, "partition", least=0))
+            found[partition] = reading.broker_ids(reading.member(each, "replicas", list), f"replicas of {partition}")
         return tuple(RequestedReassignment(*entry) for entry in found.items())
 
-    requests: tuple[RequestedReassignment, ...] = naming(path, data, read)
+    requests: tuple[RequestedReassignment, ...] = reading.naming(path, data, read)
     return requests

@@ -9,18 +9,7 @@ from messages.cluster import ConfigEntry, PartitionAssignment, ReplicaAssignment
 from messages.flow.conversation import all_at_once, chunks, slices
 from messages.store import ANY_VERSION
 from messages.zookeeper import TopicAssignment
-from zk_bridge.znodes.reading import (
-    InvalidValue,
-    broker_ids,
-    decimal,
-    encode,
-    member,
-    naming,
-    number,
-    number_member,
-    parse,
-    valid_text,
-)
+from zk_bridge.znodes import reading
 
 
 def encode_topic(topic: TopicAssignment) -> bytes:
@@ -43,10 +32,10 @@ def encoding_topic(topic: TopicAssignment) -> Generator[None, None, bytes]:
             ("removing_replicas", {str(n): list(each.removing) for n, each in part if each.removing}),
         ):
             if rows:
-                tables[table].append(encode(rows)[1:-1])  # without the braces of the JSON object
+                tables[table].append(reading.encode(rows)[1:-1])  # without the braces of the JSON object
     members = [b'"%s":{%s}' % (table.encode(), b",".join(rows)) for table, rows in tables.items()]
     head = {"version": 2} if topic.topic_id is None else {"version": 3, "topic_id": topic.topic_id}
-    return b"%s,%s}" % (encode(head)[:-1], b",".join(members))
+    return b"%s,%s}" % (reading.encode(head)[:-1], b",".join(members))
 
 
 def decode_topic(path: str, data: bytes | None, zk_version: int = ANY_VERSION) -> TopicAssignment:
@@ -61,17 +50,19 @@ def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[
     """Run `decode_topic` in steps of SLICE partitions, because a topic may have ten thousand."""
     tables: list[dict[int, tuple[int, ...]]] = []
     try:
-        members = parse(data)
-        topic_id = member(members, "topic_id", str, None)
+        members = reading.parse(data)
+        topic_id = reading.member(members, "topic_id", str, None)
         for name in ("partitions", "adding_replicas", "removing_replicas"):
             table: dict[int, tuple[int, ...]] = {}
-            for part in chunks(member(members, name, dict, {}).items()):
+            for part in chunks(reading.member(members, name, dict, {}).items()):
                 if table:
                     yield
                 for key, value in part:
-                    table[number(decimal(key), "a partition")] = broker_ids(value, f"{name} of {key}")
+                    table[reading.number(reading.decimal(key), "a partition")] = reading.broker_ids(
+                        value, f"{name} of {key}"
+                    )
             tables.append(table)
-    except InvalidValue as torn:
+    except reading.InvalidValue as torn:
         raise BadZnode(f"{path}: {torn}") from None
     replicas, adding, removing = tables
     found: list[PartitionAssignment] = []
@@ -90,7 +81,7 @@ def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[
 
 def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
     """Encode /config/topics/T: the overrides, with values as text."""
-    return encode({"version": 1, "config": dict(entries)})
+    return reading.encode({"version": 1, "config": dict(entries)})
 
 
 def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
@@ -102,31 +93,34 @@ def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
     def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
         if not data:
             return ()
-        config = member(parse(data), "config", dict, {})
+        config = reading.member(reading.parse(data), "config", dict, {})
         return tuple(
-            ConfigEntry(valid_text(key, "a name"), valid_text(value, key)) for key, value in sorted(config.items())
+            ConfigEntry(reading.valid_text(key, "a name"), reading.valid_text(value, key))
+            for key, value in sorted(config.items())
         )
 
-    entries: tuple[ConfigEntry, ...] = naming(path, data, read)
+    entries: tuple[ConfigEntry, ...] = reading.naming(path, data, read)
     return entries
 
 
 def encode_config_change(entity_path: str) -> bytes:
     """Encode /config/changes/config_change_N, version 2. `entity_path` is, for example, "topics/T"."""
-    return encode({"version": 2, "entity_path": entity_path})
+    return reading.encode({"version": 2, "entity_path": entity_path})
 
 
 def decode_config_change(path: str, data: bytes | None) -> str:
     """Return a notification's entity path (version 2) or entity_type/entity_name (version 1). Raises BadZnode."""
 
     def read(data: bytes | None) -> str:
-        members = parse(data)
-        version = number_member(members, "version")
+        members = reading.parse(data)
+        version = reading.number_member(members, "version")
         if version == 1:
-            return "/".join(valid_text(member(members, key, str), key) for key in ("entity_type", "entity_name"))
+            return "/".join(
+                reading.valid_text(reading.member(members, key, str), key) for key in ("entity_type", "entity_name")
+            )
         if version != 2:
-            raise InvalidValue(f"version {version} is not supported, only 1 and 2")
-        return valid_text(member(members, "entity_path", str), "entity_path")
+            raise reading.InvalidValue(f"version {version} is not supported, only 1 and 2")
+        return reading.valid_text(reading.member(members, "entity_path", str), "entity_path")
 
-    entity: str = naming(path, data, read)
+    entity: str = reading.naming(path, data, read)
     return entity

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from actors.core.refusal import Refused
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import ELECTION_NOT_NEEDED, NONE, REQUEST_TIMED_OUT
 
 
 class ElectionOutcome(NamedTuple):
@@ -52,13 +52,15 @@ def report(
     """
     lines = []
     for code, words in (
-        (NONE, f"Successfully completed leader election ({kind}) for partitions"),
-        (ELECTION_NOT_NEEDED, "Valid replica already elected for partitions"),
+        (errors.NONE, f"Successfully completed leader election ({kind}) for partitions"),
+        (errors.ELECTION_NOT_NEEDED, "Valid replica already elected for partitions"),
     ):
         fine = [tp for tp, outcome in outcomes.items() if outcome.code == code]
         if fine:
             lines.append(f"{words} {_joined(fine)}")
-    failed = {tp: outcome for tp, outcome in outcomes.items() if outcome.code not in (NONE, ELECTION_NOT_NEEDED)}
+    failed = {
+        tp: outcome for tp, outcome in outcomes.items() if outcome.code not in (errors.NONE, errors.ELECTION_NOT_NEEDED)
+    }
     for partition, (code, message) in failed.items():
         why = f"{_exception(code, names)}: {message}" if message else _exception(code, names)
         lines.append(f"Error completing leader election ({kind}) for partition: {partition}: {why}")
@@ -67,7 +69,7 @@ def report(
 
 def _exception(code: int, names: Mapping[int, str]) -> str:
     """Return the name of the exception class that Kafka's clients use for an error code."""
-    words = "TIMEOUT" if code == REQUEST_TIMED_OUT else names.get(code, f"UNKNOWN_{code}")
+    words = "TIMEOUT" if code == errors.REQUEST_TIMED_OUT else names.get(code, f"UNKNOWN_{code}")
     return f"org.apache.kafka.common.errors.{''.join(word.capitalize() for word in words.split('_'))}Exception"
 
 

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from actors.core.refusal import Refused
 from actors.core.topic.topic_admin import Replicas, check_new_name, new_replicas
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
+from messages import errors
 from messages.cluster import ConfigEntry
-from messages.error_codes import INVALID_REPLICATION_FACTOR
 from messages.node import NodeSettings
 
 
@@ -95,7 +95,7 @@ def planned(
             f"Number of alive brokers '{len(brokers)}' does not meet the required replication factor '{factor}' for"
             f" topic '{topic}'. This error can be ignored if the cluster is starting up and not all brokers are up"
             " yet.",
-            INVALID_REPLICATION_FACTOR,
+            errors.INVALID_REPLICATION_FACTOR,
         )
     start = len(others) % len(brokers)
     return new_replicas(dict.fromkeys(brokers), partitions, factor, start, start), overrides

@@ -15,9 +15,9 @@ from typing import NamedTuple
 from actors.core.broker.leader import Leader
 from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replica_log import ReplicaLog
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import DeletedRecords
-from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION, REQUEST_TIMED_OUT
 from messages.partition import LogTrimmed, TrimLog
 
 HIGH_WATERMARK = -1
@@ -38,10 +38,10 @@ def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: 
     `deletes` is whether the topic's cleanup.policy contains `delete`.
     """
     if not is_leader:
-        return NOT_LEADER_OR_FOLLOWER
+        return errors.NOT_LEADER_OR_FOLLOWER
     if not deletes:
-        return POLICY_VIOLATION
-    return NONE if 0 <= offset <= high_watermark else OFFSET_OUT_OF_RANGE
+        return errors.POLICY_VIOLATION
+    return errors.NONE if 0 <= offset <= high_watermark else errors.OFFSET_OUT_OF_RANGE
 
 
 def low_watermark(log: ReplicaLog, leader: Leader) -> int:
@@ -52,8 +52,8 @@ def low_watermark(log: ReplicaLog, leader: Leader) -> int:
 def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
     """Return the response's error code (the code NONE means success), or None while the request waits (rule 2)."""
     if low >= (log_start if request.offset == HIGH_WATERMARK else request.offset):
-        return NONE
-    return REQUEST_TIMED_OUT if deadline <= now else None
+        return errors.NONE
+    return errors.REQUEST_TIMED_OUT if deadline <= now else None
 
 
 def deleted(partition: TopicPartition, sender: Address, request: TrimLog, error_code: int, low: int = -1) -> Send:

@@ -33,6 +33,7 @@ import attrs
 
 from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from actors.core.broker.replication_quota import ThrottledReplicas
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import (
     EARLIEST,
@@ -48,13 +49,6 @@ from messages.data_requests import (
     OffsetQuery,
     is_idle_poll,
     next_epoch,
-)
-from messages.error_codes import (
-    FENCED_LEADER_EPOCH,
-    FETCH_SESSION_ID_NOT_FOUND,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    OFFSET_OUT_OF_RANGE,
 )
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 
@@ -297,8 +291,8 @@ class Fetcher:
 
     def fetched(self, response: FetchResponse, now: float) -> list[PartitionCommand]:
         """Process a fetch response; return the messages to partitions."""
-        if response.error_code != NONE:
-            if response.error_code == FETCH_SESSION_ID_NOT_FOUND:
+        if response.error_code != errors.NONE:
+            if response.error_code == errors.FETCH_SESSION_ID_NOT_FOUND:
                 self._session = NO_SESSION
             self._epoch = INITIAL_EPOCH
             return []
@@ -312,7 +306,7 @@ class Fetcher:
                 continue
             if (named.current_leader_epoch, named.fetch_offset) != (followed.leader_epoch, followed.log_end_offset):
                 continue
-            if result.error_code == NONE:
+            if result.error_code == errors.NONE:
                 news = result.high_watermark, result.log_start_offset
                 if result.body.size:
                     self.partitions[partition] = self.partitions.pop(partition)
@@ -321,7 +315,7 @@ class Fetcher:
                     followed.last_sent = news
                     message = Replicate(followed.leader_epoch, followed.log_end_offset, result.body, *news)
                     orders.append(self._order(partition, message))
-            elif result.error_code == OFFSET_OUT_OF_RANGE:
+            elif result.error_code == errors.OFFSET_OUT_OF_RANGE:
                 self._enter(partition, Phase.LATEST)
             else:
                 self._refused(partition, result.error_code, now)
@@ -335,7 +329,7 @@ class Fetcher:
             followed = self._still(partition)
             if followed is None:
                 continue
-            if error_code == NONE:
+            if error_code == errors.NONE:
                 message = TruncateToEpochEnd(
                     followed.leader_epoch, ended.leader_epoch, ended.end_offset, followed.high_watermark
                 )
@@ -353,7 +347,7 @@ class Fetcher:
             followed = self._still(partition)
             if followed is None:
                 continue
-            if error_code != NONE:
+            if error_code != errors.NONE:
                 self._refused(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
                 orders.append(
@@ -386,9 +380,9 @@ class Fetcher:
             self._behind[done.partition] = lag
         else:
             self._behind.pop(done.partition, None)
-        if done.error_code in (FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR):
+        if done.error_code in (errors.FENCED_LEADER_EPOCH, errors.KAFKA_STORAGE_ERROR):
             self._fail(done.partition, done.error_code)
-        elif done.error_code != NONE:
+        elif done.error_code != errors.NONE:
             followed.last_sent = (-1, -1)
             self._delay(done.partition, now)
         elif done.ask_epoch != UNKNOWN_EPOCH:
@@ -408,7 +402,7 @@ class Fetcher:
         return followed if asked == (followed.leader_epoch, at) else None
 
     def _refused(self, partition: TopicPartition, error_code: int, now: float) -> None:
-        if error_code == FENCED_LEADER_EPOCH:
+        if error_code == errors.FENCED_LEADER_EPOCH:
             self._fail(partition, error_code)
         else:
             self._delay(partition, now)

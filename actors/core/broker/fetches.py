@@ -39,19 +39,11 @@ from heapq import heappop, heappush
 
 import attrs
 
-from actors.core.broker.fetch_sessions import (
-    INITIAL_EPOCH,
-    NEVER,
-    CachedPartition,
-    DelayedFetch,
-    FetchSessions,
-    Session,
-)
+from actors.core.broker import fetch_sessions
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
+from messages import data_requests, errors
 from messages.cluster import TopicPartition
-from messages.data_requests import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
-from messages.error_codes import NONE
 from messages.partition import LogState, ReadLog
 
 
@@ -68,7 +60,7 @@ class Respond:
     """An instruction to send the response to the request with this `number`."""
 
     number: int
-    response: FetchResponse
+    response: data_requests.FetchResponse
     rest: int = 0
     """The epoch of the next poll of a session that is idle from now on (rule 7); otherwise 0."""
 
@@ -90,16 +82,16 @@ ToDo = ReadPartition | Respond | WakeSession
 class Fetches:
     """All fetch sessions and all pending fetch requests of a broker."""
 
-    def __init__(self, sessions: FetchSessions, max_bytes: int) -> None:
+    def __init__(self, sessions: fetch_sessions.FetchSessions, max_bytes: int) -> None:
         self.sessions = sessions
         self.quota = ReplicationQuota()
         self._max_bytes = max_bytes
         """The broker's `fetch.max.bytes`."""
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}
         """Each log's state as it was read, and with the later notifications (rule 2)."""
-        self._under_way: dict[int, Session] = {}
+        self._under_way: dict[int, fetch_sessions.Session] = {}
         """Sessions with a request in flight, by the request's number."""
-        self._readers: dict[TopicPartition, dict[int, Session]] = {}
+        self._readers: dict[TopicPartition, dict[int, fetch_sessions.Session]] = {}
         """Sessions that read a log, by partition and key."""
         self._deadlines: list[tuple[float, int]] = []
         self._to_do: list[ToDo] = []
@@ -133,7 +125,7 @@ class Fetches:
             if rack:
                 self._by_rack[rack] = (*self._by_rack.get(rack, ()), broker)
 
-    def begin(self, number: int, request: FetchRequest, now: float) -> None:
+    def begin(self, number: int, request: data_requests.FetchRequest, now: float) -> None:
         """Begin a fetch request."""
         session = self.sessions.find(request, number, now)
         for ended in self.sessions.take_ended():
@@ -141,7 +133,7 @@ class Fetches:
             if ended.fetch is None:
                 self._leave(ended, ended.partitions)
         if isinstance(session, int):
-            self._to_do.append(Respond(number, FetchResponse((), session)))
+            self._to_do.append(Respond(number, data_requests.FetchResponse((), session)))
             return
         if session.fetch is not None:
             self._answer(session, session.fetch, now)
@@ -155,12 +147,19 @@ class Fetches:
                 session.moved[partition] = None
         max_bytes = min(request.max_bytes, self._max_bytes)
         deadline = now + request.max_wait_ms / 1000
-        fetch = DelayedFetch(number, request, max_bytes, min(request.min_bytes, max_bytes), deadline, session.queue())
+        fetch = fetch_sessions.DelayedFetch(
+            number, request, max_bytes, min(request.min_bytes, max_bytes), deadline, session.queue()
+        )
         self._under_way[number], session.fetch = session, fetch
         self._read_next(session, fetch, now)
 
     def read(
-        self, number: int, result: FetchedPartition, state: LogState | None, now: float, in_sync: bool = True
+        self,
+        number: int,
+        result: data_requests.FetchedPartition,
+        state: LogState | None,
+        now: float,
+        in_sync: bool = True,
     ) -> None:
         """Store the result of a read of a partition; respond or read on.
 
@@ -189,7 +188,7 @@ class Fetches:
             fetch.found += result.body.size
             session.unread.pop(partition, None)
             has_more = state is not None and _limit(session, state) > place.part.fetch_offset
-            if result.error_code != NONE or has_more or not in_sync:
+            if result.error_code != errors.NONE or has_more or not in_sync:
                 session.unread[partition] = None
         self._read_next(session, fetch, now)
 
@@ -233,7 +232,7 @@ class Fetches:
                 until = now
             else:
                 until = session.partitions[partition].idle_until if partition in session.unread else session.used_at
-            if session.is_follower and until > NEVER:
+            if session.is_follower and until > fetch_sessions.NEVER:
                 found.append((session.replica_id, until))
         return tuple(found)
 
@@ -254,7 +253,7 @@ class Fetches:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def _has_nothing(self, session: Session, partition: TopicPartition) -> bool:
+    def _has_nothing(self, session: fetch_sessions.Session, partition: TopicPartition) -> bool:
         """Return whether the stored state shows that a consumer finds no data in a partition (rule 3)."""
         known = self._logs.get(partition)
         if known is None or session.is_follower:
@@ -262,11 +261,11 @@ class Fetches:
         (read, last_sent), part = known, session.partitions[partition].part
         if not last_sent.leads or read[:-1] != last_sent[:-1]:
             return False
-        if epoch_verdict(part.current_leader_epoch, last_sent.leader_epoch) != NONE:
+        if epoch_verdict(part.current_leader_epoch, last_sent.leader_epoch) != errors.NONE:
             return False
         return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= _limit(session, last_sent)
 
-    def _read_next(self, session: Session, fetch: DelayedFetch, now: float) -> None:
+    def _read_next(self, session: fetch_sessions.Session, fetch: fetch_sessions.DelayedFetch, now: float) -> None:
         """Read the next wave (rule 4); when all is read, respond or wait."""
         if fetch.reading:
             return
@@ -297,9 +296,11 @@ class Fetches:
             fetch.parked = True
             heappush(self._deadlines, (fetch.deadline, fetch.number))
 
-    def _question(self, fetch: DelayedFetch, place: CachedPartition, left: int, throttled: bool) -> ReadLog:
+    def _question(
+        self, fetch: fetch_sessions.DelayedFetch, place: fetch_sessions.CachedPartition, left: int, throttled: bool
+    ) -> ReadLog:
         request = fetch.request
-        idle_until, place.idle_until = place.idle_until, NEVER
+        idle_until, place.idle_until = place.idle_until, fetch_sessions.NEVER
         return ReadLog(
             fetch.number,
             place.part,
@@ -314,14 +315,19 @@ class Fetches:
             throttled,
         )
 
-    def _near(self, request: FetchRequest) -> tuple[int, ...]:
+    def _near(self, request: data_requests.FetchRequest) -> tuple[int, ...]:
         """Return the brokers in a consumer's rack (rule 6)."""
-        return self._by_rack.get(request.rack_id, ()) if request.replica_id == CONSUMER else ()
+        return self._by_rack.get(request.rack_id, ()) if request.replica_id == data_requests.CONSUMER else ()
 
     # ------------------------------------------------------------------------------------------------ waiting
 
     def _spread(
-        self, partition: TopicPartition, before: LogState, state: LogState, now: float, reader: Session | None = None
+        self,
+        partition: TopicPartition,
+        before: LogState,
+        state: LogState,
+        now: float,
+        reader: fetch_sessions.Session | None = None,
     ) -> None:
         """Mark a log as changed for the sessions that read it; if necessary, read it again for these sessions.
 
@@ -340,7 +346,7 @@ class Fetches:
             if new_role or _limit(session, state) > offset or not state.start <= offset <= state.end:
                 self._read_again(session, partition, now)
 
-    def _read_again(self, session: Session, partition: TopicPartition, now: float) -> None:
+    def _read_again(self, session: fetch_sessions.Session, partition: TopicPartition, now: float) -> None:
         """Read a partition again for a session; store the time until which a follower was caught up (rule 5)."""
         self._wake_session(session, now)
         fetch = session.fetch
@@ -351,13 +357,13 @@ class Fetches:
             fetch.queue[partition] = None
             self._read_next(session, fetch, now)
 
-    def _wake_session(self, session: Session, now: float) -> None:
+    def _wake_session(self, session: fetch_sessions.Session, now: float) -> None:
         """End the idle state of a session (rule 7)."""
         if session.resting:
             session.resting, session.used_at = False, now
             self._to_do.append(WakeSession(session.id))
 
-    def _leave(self, session: Session, partitions: Iterable[TopicPartition]) -> None:
+    def _leave(self, session: fetch_sessions.Session, partitions: Iterable[TopicPartition]) -> None:
         """Remove the session from the readers of these partitions."""
         for partition in partitions:
             readers = self._readers.get(partition)
@@ -366,12 +372,12 @@ class Fetches:
 
     # ---------------------------------------------------------------------------------------------- responses
 
-    def _answer(self, session: Session, fetch: DelayedFetch, now: float) -> None:
+    def _answer(self, session: fetch_sessions.Session, fetch: fetch_sessions.DelayedFetch, now: float) -> None:
         """Respond to a fetch with all partitions or, within a session, only with new or changed partitions."""
         session.fetch = None
         del self._under_way[fetch.number]
         request, moved, session.moved = fetch.request, session.moved, {}
-        within = session.id and request.session_epoch > INITIAL_EPOCH
+        within = session.id and request.session_epoch > fetch_sessions.INITIAL_EPOCH
         results = []
         for partition in {**fetch.results, **moved} if within else session.partitions:
             place = session.partitions.get(partition)
@@ -383,7 +389,7 @@ class Fetches:
             if within and result.body.size:
                 session.move_to_end(place)
             known = self._logs.get(partition)
-            if result.error_code != NONE or known is None:
+            if result.error_code != errors.NONE or known is None:
                 continue
             if known[1].high_watermark != result.high_watermark:
                 session.moved[partition] = None
@@ -397,19 +403,23 @@ class Fetches:
             size = sum(result.body.size for result in results if result.partition in self.quota.replicas)
             if size:
                 self.quota.count(size, now)
-        response = FetchResponse(tuple(results), NONE, session.id)
+        response = data_requests.FetchResponse(tuple(results), errors.NONE, session.id)
         self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
-    def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
+    def _offsets_of(
+        self, partition: TopicPartition, request: data_requests.FetchRequest
+    ) -> data_requests.FetchedPartition | None:
         """Return the offsets of a partition that has no data to read."""
         known = self._logs.get(partition)
         if known is None:
             return None
-        state, aborted = known[1], () if request.isolation_level == READ_COMMITTED else None
-        return FetchedPartition(partition, NONE, state.high_watermark, state.stable, state.start, aborted)
+        state, aborted = known[1], () if request.isolation_level == data_requests.READ_COMMITTED else None
+        return data_requests.FetchedPartition(
+            partition, errors.NONE, state.high_watermark, state.stable, state.start, aborted
+        )
 
 
-def _limit(session: Session, state: LogState) -> int:
+def _limit(session: fetch_sessions.Session, state: LogState) -> int:
     """Return the offset up to which a reader may read.
 
     For a follower, this is the log end offset. For a consumer, it is the last stable offset if the consumer reads only
@@ -417,7 +427,7 @@ def _limit(session: Session, state: LogState) -> int:
     """
     if session.is_follower:
         return state.end
-    return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark
+    return state.stable if session.isolation_level == data_requests.READ_COMMITTED else state.high_watermark
 
 
 def _offsets_only(state: LogState) -> tuple[int, int, int]:
@@ -425,10 +435,11 @@ def _offsets_only(state: LogState) -> tuple[int, int, int]:
     return state.high_watermark, state.stable, state.start
 
 
-def _is_satisfied(session: Session, fetch: DelayedFetch) -> bool:
+def _is_satisfied(session: fetch_sessions.Session, fetch: fetch_sessions.DelayedFetch) -> bool:
     """Return whether the fetch can be answered before its deadline (rule 1)."""
     if fetch.found >= fetch.min_bytes or not session.partitions:
         return True
     return any(
-        result.error_code != NONE or result.preferred_read_replica != NO_REPLICA for result in fetch.results.values()
+        result.error_code != errors.NONE or result.preferred_read_replica != data_requests.NO_REPLICA
+        for result in fetch.results.values()
     )

@@ -14,39 +14,29 @@ import logging
 from collections.abc import Iterable
 from itertools import groupby
 
+from actors.core.broker import partition_effects
 from actors.core.broker.delayed_delete_records import DelayedDeleteRecords, deleted, deletion_verdict, low_watermark
 from actors.core.broker.leader import CompleteProduce, Leader, ToDo, WriteIsr
-from actors.core.broker.partition_effects import Address, CallAdapter, Effect, Effects, Send, StorageError, WakeAt, send
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import ReplicaRole, health_flags
 from actors.core.broker.state_changes import changing_isr
 from actors.core.broker.verification import TransactionVerification
+from messages import errors, partition
 from messages.broker import LogFailed, PartitionHealth
 from messages.cluster import TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE, NOT_LEADER_OR_FOLLOWER
-from messages.partition import (
-    AppendBatch,
-    BatchAppended,
-    ChangeIsr,
-    LogMoved,
-    LogSettings,
-    LogState,
-    ScheduleFollowerCheck,
-    batches_appended,
-)
 from messages.probes import probe
 from messages.vocabulary import changed
 
 log = logging.getLogger("kafka.cluster.Partition")
 
-Verifying = TransactionVerification[tuple[Address, AppendBatch]]
+Verifying = TransactionVerification[tuple[partition_effects.Address, partition.AppendBatch]]
 
 _NO_ROLE = ReplicaRole(TopicPartition("", -1), -1)
-_DEFAULTS = LogSettings()
+_DEFAULTS = partition.LogSettings()
 
-NOTHING: tuple[Send, ...] = ()
+NOTHING: tuple[partition_effects.Send, ...] = ()
 
-WALL_MS = CallAdapter("time", "wall_ms", ())
+WALL_MS = partition_effects.CallAdapter("time", "wall_ms", ())
 """Read the wall clock, in ms."""
 
 
@@ -59,7 +49,7 @@ class HostedReplica:
     )
 
     def __init__(self) -> None:
-        self.address: Address = None
+        self.address: partition_effects.Address = None
         """The address of the partition's actor, for replies."""
         self.role = _NO_ROLE
         self.settings = _DEFAULTS
@@ -69,12 +59,12 @@ class HostedReplica:
         self.delayed_deletes: tuple[DelayedDeleteRecords, ...] = ()
         self.verification: Verifying | None = None
         """The transactions of producers while this replica leads; None before the first transaction."""
-        self.manager: Address = None
-        self.isr_keeper: Address = None
-        self.verifier: Address = None
+        self.manager: partition_effects.Address = None
+        self.isr_keeper: partition_effects.Address = None
+        self.verifier: partition_effects.Address = None
         self.health_flags: tuple[str, ...] = ()
         """The health flags last sent to the replica manager."""
-        self.reader: tuple[Address, LogState, LogState] | None = None
+        self.reader: tuple[partition_effects.Address, partition.LogState, partition.LogState] | None = None
         """The last reader of the log, its state at that read, and the changes sent since (rule 2)."""
         self.isr_writes = 0
         """ISR writes without an outcome, those of earlier leaderships included."""
@@ -85,7 +75,11 @@ class HostedReplica:
 
     def refusal(self, error_code: int) -> int:
         """Return the code of a refused request: 56 instead of 6 while the log lacks committed records."""
-        return KAFKA_STORAGE_ERROR if error_code == NOT_LEADER_OR_FOLLOWER and self.log.lacks_committed else error_code
+        return (
+            errors.KAFKA_STORAGE_ERROR
+            if error_code == errors.NOT_LEADER_OR_FOLLOWER and self.log.lacks_committed
+            else error_code
+        )
 
     def next_check(self, leader: Leader, now: float) -> float | None:
         """Return when to check the followers next; None if no check needs to be scheduled now."""
@@ -97,7 +91,7 @@ class HostedReplica:
             self.look_at = (after // half + 1) * half
         return self.look_at
 
-    def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Iterable[Effect]:
+    def carry_out(self, leader: Leader, now: float, reminds: bool = True) -> Iterable[partition_effects.Effect]:
         """Return the effects that the leader's state requires.
 
         Usually the leader has no steps to carry out. Then the result is a tuple, and no generator is created.
@@ -112,7 +106,9 @@ class HostedReplica:
             return self._carry_out(leader, to_do, now, reminds)
         return self._after_change(leader, now, reminds)
 
-    def _carry_out(self, leader: Leader, to_do: tuple[ToDo, ...], now: float, reminds: bool) -> Effects[None]:
+    def _carry_out(
+        self, leader: Leader, to_do: tuple[ToDo, ...], now: float, reminds: bool
+    ) -> partition_effects.Effects[None]:
         yield from self.log.note_high_watermark()
         yield from _released(step for step in to_do if isinstance(step, CompleteProduce))
         for step in to_do:
@@ -120,9 +116,9 @@ class HostedReplica:
                 yield from self._write_isr(leader, step, now)
         yield from self._after_change(leader, now, reminds)
 
-    def _after_change(self, leader: Leader, now: float, reminds: bool) -> Iterable[Effect]:
+    def _after_change(self, leader: Leader, now: float, reminds: bool) -> Iterable[partition_effects.Effect]:
         """Return the effects that set the next deadline, notify the reader, and schedule the check of the followers."""
-        effects: tuple[Effect, ...] = NOTHING
+        effects: tuple[partition_effects.Effect, ...] = NOTHING
         if leader is self.leader:
             deadline = leader.next_deadline
             if deadline is not None:
@@ -132,10 +128,14 @@ class HostedReplica:
             if reminds and self.look_at is None:
                 look_at = self.next_check(leader, now)
                 if look_at is not None:
-                    effects += (Send(self.isr_keeper, ScheduleFollowerCheck(look_at, (self.address,))),)
+                    effects += (
+                        partition_effects.Send(
+                            self.isr_keeper, partition.ScheduleFollowerCheck(look_at, (self.address,))
+                        ),
+                    )
         return effects
 
-    def _write_isr(self, leader: Leader, write: WriteIsr, now: float) -> Effects[None]:
+    def _write_isr(self, leader: Leader, write: WriteIsr, now: float) -> partition_effects.Effects[None]:
         role, grows = self.role, len(write.isr) > len(leader.isr)
         moves = role.adding_replicas or role.removing_replicas
         if grows:
@@ -146,17 +146,18 @@ class HostedReplica:
         self.isr_writes += 1
         epochs = role.broker_id, role.leader_epoch, role.controller_epoch
         lag = () if grows else (leader.laggards(write.isr, now), leader.log.end, leader.lag)
-        yield Send(
-            self.isr_keeper, ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows, *lag)
+        yield partition_effects.Send(
+            self.isr_keeper,
+            partition.ChangeIsr(role.partition, write.number, *epochs, write.isr, write.zk_version, grows, *lag),
         )
 
-    def log_state(self) -> LogState:
+    def log_state(self) -> partition.LogState:
         """Return the log's state for readers."""
         role, log = self.role, self.log
         offsets = log.start, log.high_watermark, log.last_stable_offset, log.end
-        return tuple.__new__(LogState, (role.leader_epoch, role.leads, *offsets))
+        return tuple.__new__(partition.LogState, (role.leader_epoch, role.leads, *offsets))
 
-    def log_moved(self) -> tuple[Send, ...]:
+    def log_moved(self) -> tuple[partition_effects.Send, ...]:
         """Return a LogMoved if the log's state has a new difference from the reader's last read (rule 2).
 
         A value is a new difference if it was still equal to the last read in the state last sent to the reader.
@@ -170,32 +171,34 @@ class HostedReplica:
         ):
             return NOTHING
         self.reader = reader, read, state
-        return (Send(reader, LogMoved(self.role.partition, state)),)
+        return (partition_effects.Send(reader, partition.LogMoved(self.role.partition, state)),)
 
-    def changed_health(self) -> Iterable[Send]:
+    def changed_health(self) -> Iterable[partition_effects.Send]:
         """Notify the replica manager of changed health flags."""
         found = self.find_health_flags()
         if found == self.health_flags:
             return NOTHING
         self.health_flags = found
-        return (Send(self.manager, PartitionHealth(self.role.partition, found)),)
+        return (partition_effects.Send(self.manager, PartitionHealth(self.role.partition, found)),)
 
     def find_health_flags(self) -> tuple[str, ...]:
         """Return the health flags (such as under-replicated) of a partition that is led here."""
         leader = self.leader
         return () if leader is None else health_flags(self.role, leader.isr, leader.min_isr)
 
-    def complete_deletes(self, leader: Leader, now: float) -> Iterable[Send | WakeAt]:
+    def complete_deletes(
+        self, leader: Leader, now: float
+    ) -> Iterable[partition_effects.Send | partition_effects.WakeAt]:
         """Respond to DeleteRecords requests that no longer wait."""
         if not self.delayed_deletes:
             return NOTHING
-        low, effects = low_watermark(self.log, leader), list[Send | WakeAt]()
+        low, effects = low_watermark(self.log, leader), list[partition_effects.Send | partition_effects.WakeAt]()
         waiting, self.delayed_deletes = self.delayed_deletes, ()
         for delayed in waiting:
             sender, request, deadline = delayed
             error_code = deletion_verdict(request, deadline, self.log.start, low, now)
             if error_code is not None:
-                reached = low if error_code == NONE else -1
+                reached = low if error_code == errors.NONE else -1
                 effects.append(deleted(self.role.partition, sender, request, error_code, reached))
             else:
                 self.delayed_deletes += (delayed,)
@@ -206,21 +209,21 @@ class HostedReplica:
         """Write a line to the node's log, with the partition's name."""
         log.info("[Partition %s broker=%d] %s", self.role.partition, self.role.broker_id, text)
 
-    def wake(self, at: float) -> tuple[WakeAt, ...]:
+    def wake(self, at: float) -> tuple[partition_effects.WakeAt, ...]:
         """Return the effect that checks the deadlines at this time; none if an earlier check is set."""
         if self.alarm is not None and self.alarm <= at:
             return ()
         self.alarm = at
-        return (WakeAt(at),)
+        return (partition_effects.WakeAt(at),)
 
-    def log_failed(self, error: StorageError) -> Effects[int]:
+    def log_failed(self, error: partition_effects.StorageError) -> partition_effects.Effects[int]:
         """Notify the replica manager of a disk error (rule 1); return the error code of the operation."""
         if error.failure:
-            yield Send(self.manager, LogFailed(self.role.partition, error.failure))
-        return KAFKA_STORAGE_ERROR
+            yield partition_effects.Send(self.manager, LogFailed(self.role.partition, error.failure))
+        return errors.KAFKA_STORAGE_ERROR
 
 
-def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
+def _released(released: Iterable[CompleteProduce]) -> Iterable[partition_effects.Send]:
     """Respond to delayed produces."""
     for sender, of_sender in groupby(released, lambda release: release.token[0]):
         done = []
@@ -228,5 +231,5 @@ def _released(released: Iterable[CompleteProduce]) -> Iterable[Send]:
             _, request, index, result = release.token
             if release.error_code != result.error_code:
                 result = changed(result, error_code=release.error_code)
-            done.append(BatchAppended(request, index, result))
-        yield send((sender, batches_appended(tuple(done))))
+            done.append(partition.BatchAppended(request, index, result))
+        yield partition_effects.send((sender, partition.batches_appended(tuple(done))))

@@ -37,8 +37,8 @@ from typing import TypeAlias
 import attrs
 
 from actors.core.broker.replica_log import ReplicaLog
+from messages import errors
 from messages.data_requests import ACKS_ALL, NO_REPLICA, ProducedPartition
-from messages.error_codes import NONE, NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT
 from messages.partition import LaggingFollower
 from messages.probes import probe
 
@@ -271,7 +271,7 @@ class Leader:
             self._followers = self._adopted({} if has_missed_an_epoch else self._followers)
         self._advance(now)
 
-    def end(self, error_code: int = NOT_LEADER_OR_FOLLOWER) -> None:
+    def end(self, error_code: int = errors.NOT_LEADER_OR_FOLLOWER) -> None:
         """End this leadership: fail all waiting requests with `error_code`."""
         waiting, self._waiting = self._waiting, None
         self._release(waiting or (), error_code)
@@ -292,7 +292,7 @@ class Leader:
 
     def may_append(self, acks: int) -> int:
         """Return NONE, or the error code that refuses a produce before anything is appended."""
-        return NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else NONE
+        return errors.NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else errors.NONE
 
     def appended(self, log_end_offset: int, now: float) -> None:
         """Set the log end offset after an append."""
@@ -309,7 +309,7 @@ class Leader:
         """
         waiter = DelayedProduce(token, offset, deadline)
         if offset <= self.log.high_watermark:
-            self._release((waiter,), NONE)
+            self._release((waiter,), errors.NONE)
         elif self._waiting is None:
             self._waiting = [waiter]
         else:
@@ -361,7 +361,7 @@ class Leader:
         if late:
             probe("a produce times out")
             self._waiting = [waiter for waiter in waiting if waiter.deadline > now]
-            self._release(late, REQUEST_TIMED_OUT)
+            self._release(late, errors.REQUEST_TIMED_OUT)
 
     def isr_written(self, number: int, zk_version: int | None, now: float) -> None:
         """Process the outcome of the ISR write `number`: the znode's new version, or None if the write was refused.
@@ -449,7 +449,7 @@ class Leader:
         self.log.move_high_watermark(candidate)
         if self._waiting:
             done = bisect_right(self._waiting, candidate, key=_OFFSET)
-            self._release(self._waiting[:done], NONE)
+            self._release(self._waiting[:done], errors.NONE)
             del self._waiting[:done]
         return True
 

@@ -10,16 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from messages import errors, log_dir_requests
 from messages.cluster import TopicPartition
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
-from messages.log_dir_requests import (
-    NO_LAG,
-    DescribedLog,
-    DescribedLogDir,
-    DescribedLogDirTopic,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
 
 
 class FoundLog(NamedTuple):
@@ -35,7 +27,7 @@ class FoundLog(NamedTuple):
     is_future: bool
 
 
-def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
+def wanted_logs(request: log_dir_requests.DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
     """Return the partitions that a client requests; None for all."""
     if request.topics is None:
         return None
@@ -44,20 +36,22 @@ def wanted_logs(request: DescribeLogDirsRequest) -> frozenset[tuple[str, int]] |
 
 def described(
     directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
-) -> DescribeLogDirsResponse:
+) -> log_dir_requests.DescribeLogDirsResponse:
     """Return the response for these directories and the logs found in them (rules 1 and 2)."""
-    found: dict[str, dict[str, list[DescribedLog]]] = {directory: {} for directory in directories}
+    found: dict[str, dict[str, list[log_dir_requests.DescribedLog]]] = {directory: {} for directory in directories}
     for directory, (topic, number), size, hosted, is_future in logs:
         if size >= 0:
-            lag = 0 if hosted and not is_future else NO_LAG
-            found[directory].setdefault(topic, []).append(DescribedLog(number, size, lag, is_future))
-    return DescribeLogDirsResponse(
+            lag = 0 if hosted and not is_future else log_dir_requests.NO_LAG
+            found[directory].setdefault(topic, []).append(log_dir_requests.DescribedLog(number, size, lag, is_future))
+    return log_dir_requests.DescribeLogDirsResponse(
         tuple(
-            DescribedLogDir(KAFKA_STORAGE_ERROR, directory)
+            log_dir_requests.DescribedLogDir(errors.KAFKA_STORAGE_ERROR, directory)
             if directory in offline
-            else DescribedLogDir(
-                *(NONE, directory),
-                tuple(DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())),
+            else log_dir_requests.DescribedLogDir(
+                *(errors.NONE, directory),
+                tuple(
+                    log_dir_requests.DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())
+                ),
             )
             for directory, topics in found.items()
         )

@@ -20,29 +20,11 @@ from types import MappingProxyType
 import attrs
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
+from messages import errors, requests
 from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeadersResponse
 from messages.broker import ExpectedTopicState
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
-from messages.error_codes import (
-    INVALID_TOPIC,
-    LEADER_NOT_AVAILABLE,
-    LISTENER_NOT_FOUND,
-    NONE,
-    REPLICA_NOT_AVAILABLE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.flow.conversation import SLICE
-from messages.requests import (
-    MetadataBroker,
-    MetadataPartition,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataTopic,
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 from messages.transactions import PartitionLeader
 from messages.vocabulary import AnyMessage
 
@@ -56,14 +38,14 @@ class ClusterView:
     def __init__(
         self,
         controller_id: int = NO_CONTROLLER,
-        brokers: Mapping[int, UpdateMetadataBroker] = MappingProxyType({}),
-        topics: Mapping[str, Mapping[int, UpdateMetadataPartitionState]] = MappingProxyType({}),
+        brokers: Mapping[int, requests.UpdateMetadataBroker] = MappingProxyType({}),
+        topics: Mapping[str, Mapping[int, requests.UpdateMetadataPartitionState]] = MappingProxyType({}),
     ) -> None:
         self.controller_id = controller_id
         self.brokers = brokers
         self.topics = topics
 
-    def names(self, request: MetadataRequest) -> Iterable[str]:
+    def names(self, request: requests.MetadataRequest) -> Iterable[str]:
         """Return the requested topics in the order of the request, or all topics sorted by name."""
         return sorted(self.topics) if requests_all_topics(request) else dict.fromkeys(request.topics or ())
 
@@ -80,13 +62,13 @@ class ClusterView:
         if part:
             yield tuple(part)
 
-    def missing(self, request: MetadataRequest) -> tuple[str, ...]:
+    def missing(self, request: requests.MetadataRequest) -> tuple[str, ...]:
         """Return the requested topics that do not exist."""
         return tuple(name for name in dict.fromkeys(request.topics or ()) if name not in self.topics)
 
     def describe(
         self, names: Iterable[str], listener: str, version: int, absent: Mapping[str, int] = MappingProxyType({})
-    ) -> tuple[MetadataTopic, ...]:
+    ) -> tuple[requests.MetadataTopic, ...]:
         """Return these topics for a client on `listener`.
 
         Args:
@@ -98,12 +80,14 @@ class ClusterView:
         endpoints = self.endpoints(listener)
         return tuple([self._topic(name, endpoints, version, absent) for name in names])
 
-    def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
+    def answer(
+        self, topics: tuple[requests.MetadataTopic, ...], cluster_id: str, listener: str
+    ) -> requests.MetadataResponse:
         """Return the Metadata response, which contains these topics and the cluster's brokers on `listener`."""
         brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
-        return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
+        return requests.MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
-    def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
+    def leader(self, partition: TopicPartition, listener: str) -> requests.MetadataBroker | None:
         """Return a partition's leader, if it is alive and has this listener; otherwise None."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         endpoint = None if state is None else self.endpoints(listener).get(state.leader)
@@ -119,9 +103,9 @@ class ClusterView:
             return PartitionLeader(False, NO_LEADER, None)
         return PartitionLeader(True, state.leader, endpoints.get(state.leader))
 
-    def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
+    def _metadata_broker(self, id: int, endpoint: Endpoint) -> requests.MetadataBroker:
         """Return a broker as it appears in Metadata responses."""
-        return MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
+        return requests.MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
 
     def endpoints(self, listener: str) -> dict[int, Endpoint]:
         """Return the live brokers that have this listener, by id."""
@@ -134,30 +118,32 @@ class ClusterView:
 
     def _topic(
         self, name: str, endpoints: dict[int, Endpoint], version: int, absent: Mapping[str, int]
-    ) -> MetadataTopic:
+    ) -> requests.MetadataTopic:
         partitions = self.topics.get(name)
         if partitions is None:
-            return MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
+            return requests.MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
         described = tuple(self._partition(partitions[number], endpoints, version) for number in sorted(partitions))
-        return MetadataTopic(NONE, name, name in INTERNAL_TOPICS, described)
+        return requests.MetadataTopic(errors.NONE, name, name in INTERNAL_TOPICS, described)
 
     def _partition(
-        self, state: UpdateMetadataPartitionState, endpoints: dict[int, Endpoint], version: int
-    ) -> MetadataPartition:
+        self, state: requests.UpdateMetadataPartitionState, endpoints: dict[int, Endpoint], version: int
+    ) -> requests.MetadataPartition:
         replicas, isr = state.replicas, state.isr
         if version == 0:
             replicas = tuple(id for id in replicas if id in endpoints)
             isr = tuple(id for id in isr if id in endpoints)
         leader = state.leader
-        error_code = NONE
+        error_code = errors.NONE
         if leader not in endpoints:
             error_code = (
-                LISTENER_NOT_FOUND if leader in self.brokers and version >= LISTENERS_SINCE else LEADER_NOT_AVAILABLE
+                errors.LISTENER_NOT_FOUND
+                if leader in self.brokers and version >= LISTENERS_SINCE
+                else errors.LEADER_NOT_AVAILABLE
             )
             leader = NO_LEADER
         elif (len(replicas), len(isr)) < (len(state.replicas), len(state.isr)):
-            error_code = REPLICA_NOT_AVAILABLE
-        return MetadataPartition(
+            error_code = errors.REPLICA_NOT_AVAILABLE
+        return requests.MetadataPartition(
             error_code,
             state.partition.partition,
             leader,
@@ -185,7 +171,8 @@ def timed_out(response: AnyMessage, late: Collection[ExpectedTopicState]) -> Any
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}
     results = (
-        type(result)(result.name, REQUEST_TIMED_OUT) if result.name in topics else result for result in response.topics
+        type(result)(result.name, errors.REQUEST_TIMED_OUT) if result.name in topics else result
+        for result in response.topics
     )
     return attrs.evolve(response, topics=tuple(results))
 
@@ -195,7 +182,7 @@ def _elections_timed_out(response: ElectLeadersResponse, late: Collection[Expect
     results = []
     for topic in response.topics:
         partitions = (
-            ElectedPartition(each.partition_index, REQUEST_TIMED_OUT)
+            ElectedPartition(each.partition_index, errors.REQUEST_TIMED_OUT)
             if (topic.name, each.partition_index) in waiting
             else each
             for each in topic.partitions
@@ -209,14 +196,14 @@ class MetadataCache:
 
     def __init__(self) -> None:
         self.view = ClusterView()
-        self._draft: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
+        self._draft: dict[str, dict[int, requests.UpdateMetadataPartitionState]] = {}
         """Topics that the next view changes; a topic without partitions is deleted."""
         self._deleted: list[TopicPartition] = []
         """The partitions that the draft deletes."""
-        self._old: list[Mapping[int, UpdateMetadataPartitionState]] = []
+        self._old: list[Mapping[int, requests.UpdateMetadataPartitionState]] = []
         """Topics of an older view: freeing 100,000 partitions at once takes 10 ms."""
 
-    def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
+    def stage(self, states: Iterable[requests.UpdateMetadataPartitionState], begins: bool) -> None:
         """Add states of an UpdateMetadata to the draft of the next view (rule 2).
 
         Start a new draft if `begins` is true.
@@ -241,7 +228,7 @@ class MetadataCache:
                 partitions.pop(number, None)
                 self._deleted.append(state.partition)
 
-    def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
+    def merge(self, request: requests.UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
         """Create the newest view from the staged parts of an UpdateMetadata and its last part, `request`.
 
         Rules 1, 2 and 5 apply.
@@ -270,7 +257,7 @@ class MetadataCache:
         return len(self._old)
 
 
-def requests_all_topics(request: MetadataRequest) -> bool:
+def requests_all_topics(request: requests.MetadataRequest) -> bool:
     """Return whether a client requests all topics (rule 4)."""
     return request.topics is None or (request.version == 0 and not request.topics)
 
@@ -288,5 +275,5 @@ def _absence(topic: str) -> int:
     try:
         check_name(topic)
     except InvalidTopic:
-        return INVALID_TOPIC
-    return UNKNOWN_TOPIC_OR_PARTITION
+        return errors.INVALID_TOPIC
+    return errors.UNKNOWN_TOPIC_OR_PARTITION

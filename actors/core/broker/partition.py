@@ -22,6 +22,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from actors.core.broker import partition_effects, replica_role
 from actors.core.broker.delayed_delete_records import HIGH_WATERMARK, DelayedDeleteRecords, delete_verdict, deleted
 from actors.core.broker.hosted_replica import HostedReplica
 from actors.core.broker.leader import Leader
@@ -31,45 +32,12 @@ from actors.core.broker.partition_appends import (
     forget_transactions,
     transaction_verified,
 )
-from actors.core.broker.partition_effects import Address, Effects, RenameDeletedLog, Result, Send, StorageError
 from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
 from actors.core.broker.replica_log import NO_LOG
-from actors.core.broker.replica_role import (
-    FOLLOWER,
-    LEADER,
-    ReplicaRole,
-    is_superseded,
-    make_follower,
-    make_leader,
-    make_stopped,
-    no_role,
-    role_verdict,
-    stop_verdict,
-)
 from actors.core.broker.state_changes import changed_isr
 from actors.core.config.log_settings import log_config
+from messages import errors, partition
 from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
-from messages.error_codes import CORRUPT_MESSAGE, FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, NOT_LEADER_OR_FOLLOWER
-from messages.partition import (
-    AppendBatches,
-    AppendMarkers,
-    CaughtUp,
-    CheckFollowers,
-    Configure,
-    ContinueSearch,
-    ExpireLog,
-    FindEpochEnd,
-    FindOffset,
-    FindProducers,
-    IsrChanged,
-    QueryIdleFollowers,
-    ReadLog,
-    Replicate,
-    Replicated,
-    TrimLog,
-    TruncateFullyAndStartAt,
-    TruncateToEpochEnd,
-)
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 from messages.transactions import TransactionVerified
@@ -77,7 +45,7 @@ from messages.vocabulary import AnyMessage
 
 log = logging.getLogger("kafka.cluster.Partition")
 
-Transition = Callable[[ReplicaRole, LeaderAndIsrPartitionState], tuple[ReplicaRole, bool]]
+Transition = Callable[[replica_role.ReplicaRole, LeaderAndIsrPartitionState], tuple[replica_role.ReplicaRole, bool]]
 
 _role_taken = lru_cache(256)(RoleTaken)
 """Cached, because most of a hundred thousand orders have equal results."""
@@ -88,7 +56,7 @@ class Partition(HostedReplica):
 
     __slots__ = ()
 
-    def handle(self, event: object, sender: Address, now: float) -> Effects[None]:
+    def handle(self, event: object, sender: partition_effects.Address, now: float) -> partition_effects.Effects[None]:
         """Yield the effects of an event (rule 1).
 
         If the event is an order (rule 3), the last effect is the reply to the replica manager.
@@ -98,7 +66,9 @@ class Partition(HostedReplica):
         """
         return _HANDLERS[event.__class__](self, event, sender, now)
 
-    def _configure(self, message: Configure, sender: Address, now: float) -> Effects[None]:
+    def _configure(
+        self, message: partition.Configure, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Apply the topic's changed configuration to all later operations."""
         self.settings = message.settings
         if self.log.path:
@@ -108,65 +78,78 @@ class Partition(HostedReplica):
             yield from self.carry_out(self.leader, now)
             yield from self.changed_health()
 
-    def _become_leader(self, order: BecomeLeader, sender: Address, now: float) -> Effects[None]:
-        return self._take_role(order, make_leader, now)
+    def _become_leader(
+        self, order: BecomeLeader, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        return self._take_role(order, replica_role.make_leader, now)
 
-    def _become_follower(self, order: BecomeFollower, sender: Address, now: float) -> Effects[None]:
-        return self._take_role(order, make_follower if order.leader_alive else _await_leader, now)
+    def _become_follower(
+        self, order: BecomeFollower, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        return self._take_role(order, replica_role.make_follower if order.leader_alive else _await_leader, now)
 
-    def _take_role(self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float) -> Effects[None]:
+    def _take_role(
+        self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float
+    ) -> partition_effects.Effects[None]:
         order, host, log = asked.state, asked.host, self.log
         if host is not None:
-            self.role = no_role(order.partition, host.broker_id)
+            self.role = replica_role.no_role(order.partition, host.broker_id)
             self.settings, self.manager = host.settings, host.manager
             self.isr_keeper, self.verifier = host.isr_keeper, host.verifier
         before = self.role
-        error_code, storage_error, changed = role_verdict(before, order), "", False
+        error_code, storage_error, changed = replica_role.role_verdict(before, order), "", False
         try:
             if (
-                error_code == NONE
+                error_code == errors.NONE
                 and not log.path
-                and (transition is _await_leader or not is_superseded(before, order))
+                and (transition is _await_leader or not replica_role.is_superseded(before, order))
             ):
                 if asked.log is None:
-                    error_code = KAFKA_STORAGE_ERROR
+                    error_code = errors.KAFKA_STORAGE_ERROR
                 else:
                     config = log_config(self.settings) if host is None else host.log_config
                     yield from log.open(asked.log, config)
-            if error_code == NONE and transition is make_leader and log.lacks_committed:
+            if error_code == errors.NONE and transition is replica_role.make_leader and log.lacks_committed:
                 error_code = self._verdict_on_loss(before, order)
-            if error_code == NONE:
+            if error_code == errors.NONE:
                 self.role, changed = transition(before, order)
                 if self.role is not before:
                     yield from self._enter_role(order, now)
-        except StorageError as error:
-            error_code, storage_error = KAFKA_STORAGE_ERROR, error.failure
+        except partition_effects.StorageError as error:
+            error_code, storage_error = errors.KAFKA_STORAGE_ERROR, error.failure
         self.health_flags = self.find_health_flags()
         role, look_at = self.role, None if self.leader is None else self.next_check(self.leader, now)
         yield _role_taken(
-            *(error_code, changed, role.name == LEADER, self.health_flags, log.path != NO_LOG, storage_error),
+            *(
+                error_code,
+                changed,
+                role.name == replica_role.LEADER,
+                self.health_flags,
+                log.path != NO_LOG,
+                storage_error,
+            ),
             *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
         )
 
-    def _verdict_on_loss(self, role: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
+    def _verdict_on_loss(self, role: replica_role.ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
         """Return NONE if this replica may lead without some committed records, otherwise code 56 (rule 5)."""
-        if is_superseded(role, order):
-            return NONE
+        if replica_role.is_superseded(role, order):
+            return errors.NONE
         others = [replica for replica in order.isr if replica != role.broker_id]
         lost = *(order.partition, role.broker_id), *(self.log.end, self.log.lost_before)
         if others:
             probe("a replica without committed records refuses to lead")
             log.error("[Partition %s broker=%d] Offsets %d to %d are missing: another replica must lead", *lost)
-            return KAFKA_STORAGE_ERROR
+            return errors.KAFKA_STORAGE_ERROR
         probe("a replica leads without committed records")
         log.error("[Partition %s broker=%d] Offsets %d to %d are lost: no other replica is in sync", *lost)
         self.log.accept_loss()
-        return NONE
+        return errors.NONE
 
-    def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> Effects[None]:
+    def _enter_role(self, order: LeaderAndIsrPartitionState, now: float) -> partition_effects.Effects[None]:
         """Begin, renew or end the leadership after the new role was stored."""
         role, log, leader = self.role, self.log, self.leader
-        if role.name != LEADER:
+        if role.name != replica_role.LEADER:
             yield from self._end_leadership(now)
             # Records that were replicated since the last look-up have leader epochs. Without a new look-up, a log that
             # had no epoch before would be truncated to its high watermark, which may be below acknowledged records.
@@ -186,7 +169,7 @@ class Partition(HostedReplica):
             leader.renew(role.leader_epoch, *known, now)
             yield from self.carry_out(leader, now, reminds=False)
 
-    def _end_leadership(self, now: float) -> Effects[None]:
+    def _end_leadership(self, now: float) -> partition_effects.Effects[None]:
         leader, self.leader = self.leader, None
         if leader is not None:
             leader.end()
@@ -194,95 +177,107 @@ class Partition(HostedReplica):
         yield from forget_transactions(self)
         waiting, self.delayed_deletes = self.delayed_deletes, ()
         for sender, request, _ in waiting:
-            yield deleted(self.role.partition, sender, request, NOT_LEADER_OR_FOLLOWER)
+            yield deleted(self.role.partition, sender, request, errors.NOT_LEADER_OR_FOLLOWER)
         yield from self.log_moved()
 
-    def _stop(self, order: StopPartition, sender: Address, now: float) -> Effects[None]:
+    def _stop(
+        self, order: StopPartition, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         yield (yield from self._stopped(order, now))
 
-    def _stopped(self, order: StopPartition, now: float) -> Effects[PartitionStopped]:
-        error_code = stop_verdict(self.role, order.leader_epoch)
-        if error_code != NONE:
+    def _stopped(self, order: StopPartition, now: float) -> partition_effects.Effects[PartitionStopped]:
+        error_code = replica_role.stop_verdict(self.role, order.leader_epoch)
+        if error_code != errors.NONE:
             return PartitionStopped(error_code, leader_epoch=self.role.leader_epoch)
         if not order.delete:
             if self.leader is not None:
                 self.leader.end()
                 yield from self.carry_out(self.leader, now)
             yield from forget_transactions(self)
-            self.role = make_stopped(self.role)
+            self.role = replica_role.make_stopped(self.role)
             yield from self.log_moved()
-            return PartitionStopped(NONE)
+            return PartitionStopped(errors.NONE)
         yield from self._end_leadership(now)
         path, self.log.path = self.log.path, NO_LOG
-        self.role = ReplicaRole(self.role.partition, self.role.broker_id)
+        self.role = replica_role.ReplicaRole(self.role.partition, self.role.broker_id)
         writes_isr = self.isr_writes > 0
         if not path:
-            return PartitionStopped(NONE, writes_isr=writes_isr)
+            return PartitionStopped(errors.NONE, writes_isr=writes_isr)
         try:
-            renamed = yield RenameDeletedLog(path)
-        except StorageError as error:
-            return PartitionStopped(KAFKA_STORAGE_ERROR, storage_error=error.failure)
-        return PartitionStopped(NONE, renamed, writes_isr=writes_isr)
+            renamed = yield partition_effects.RenameDeletedLog(path)
+        except partition_effects.StorageError as error:
+            return PartitionStopped(errors.KAFKA_STORAGE_ERROR, storage_error=error.failure)
+        return PartitionStopped(errors.NONE, renamed, writes_isr=writes_isr)
 
-    def _delete_records(self, message: TrimLog, sender: Address, now: float) -> Effects[None]:
+    def _delete_records(
+        self, message: partition.TrimLog, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Raise the log start offset; respond when all replicas have raised theirs (broker.md 9.7 row 95)."""
         log, leader = self.log, self.leader
         offset = log.high_watermark if message.offset == HIGH_WATERMARK else message.offset
         verdict = delete_verdict(offset, leader is not None, self.settings.deleting, log.high_watermark)
         error_code = self.refusal(verdict)
-        if error_code == NONE:
+        if error_code == errors.NONE:
             try:
                 yield from log.advance_start(offset)
-            except StorageError as error:
+            except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
-        if error_code != NONE or leader is None:
+        if error_code != errors.NONE or leader is None:
             yield deleted(self.role.partition, sender, message, error_code)
             return
         yield from self.log_moved()
         self.delayed_deletes += (DelayedDeleteRecords(sender, message, now + message.timeout),)
         yield from self.complete_deletes(leader, now)
 
-    def _expire_log(self, message: ExpireLog, sender: Address, now: float) -> Effects[None]:
+    def _expire_log(
+        self, message: partition.ExpireLog, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Delete old segments, on a follower too (broker.md 5.5)."""
         if self.log.path:
             try:
                 yield from self.log.expire()
                 yield from self.log_moved()
-            except StorageError as error:
+            except partition_effects.StorageError as error:
                 yield from self.log_failed(error)
 
-    def _replicate(self, message: Replicate, sender: Address, now: float) -> Effects[None]:
+    def _replicate(
+        self, message: partition.Replicate, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Append the leader's records, and adopt the leader's high watermark (broker.md 4.5)."""
         log, error_code = self.log, self._fenced(message.leader_epoch)
-        if error_code == NONE and message.body.size and message.fetch_offset != log.end:
-            error_code = CORRUPT_MESSAGE
-        if error_code == NONE:
+        if error_code == errors.NONE and message.body.size and message.fetch_offset != log.end:
+            error_code = errors.CORRUPT_MESSAGE
+        if error_code == errors.NONE:
             try:
                 error_code = yield from log.replicate(message)
-            except StorageError as error:
+            except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
             log.move_high_watermark(min(max(message.high_watermark, log.start), log.end))
             yield from log.note_high_watermark()
         yield from self._replicated(sender, message.leader_epoch, error_code)
 
-    def _reconcile(self, message: TruncateToEpochEnd, sender: Address, now: float) -> Effects[None]:
+    def _reconcile(
+        self, message: partition.TruncateToEpochEnd, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Truncate the log to the offset at which it and the leader's log diverge (broker.md 4.4)."""
         error_code, ask = self._fenced(message.leader_epoch), -1
-        if error_code == NONE:
+        if error_code == errors.NONE:
             try:
                 ask = yield from self.log.truncate(message)
-            except StorageError as error:
+            except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
         yield from self._replicated(sender, message.leader_epoch, error_code, ask)
 
-    def _restart(self, message: TruncateFullyAndStartAt, sender: Address, now: float) -> Effects[None]:
+    def _restart(
+        self, message: partition.TruncateFullyAndStartAt, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Delete the log's records, none of which are in the leader's log any more, and start at the given offset."""
         error_code = self._fenced(message.leader_epoch)
-        if error_code == NONE:
+        if error_code == errors.NONE:
             probe("a follower begins its log anew")
             try:
                 yield from self.log.restart(message.offset)
-            except StorageError as error:
+            except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
         yield from self._replicated(sender, message.leader_epoch, error_code)
 
@@ -292,16 +287,20 @@ class Partition(HostedReplica):
         When the partition changes its role or is stopped, its fetcher is stopped only later. So messages of the fetcher
         may arrive after the change.
         """
-        if leader_epoch != self.role.leader_epoch or self.role.name != FOLLOWER:
+        if leader_epoch != self.role.leader_epoch or self.role.name != replica_role.FOLLOWER:
             probe("a follower refuses data of another leader epoch")
-            return FENCED_LEADER_EPOCH
-        return NONE
+            return errors.FENCED_LEADER_EPOCH
+        return errors.NONE
 
-    def _replicated(self, sender: Address, leader_epoch: int, error_code: int, ask: int = -1) -> Iterable[Send]:
-        replicated = Replicated(self.role.partition, leader_epoch, error_code, self.log.end, ask)
-        return (Send(sender, replicated), *self.log_moved())
+    def _replicated(
+        self, sender: partition_effects.Address, leader_epoch: int, error_code: int, ask: int = -1
+    ) -> Iterable[partition_effects.Send]:
+        replicated = partition.Replicated(self.role.partition, leader_epoch, error_code, self.log.end, ask)
+        return (partition_effects.Send(sender, replicated), *self.log_moved())
 
-    def _isr_changed(self, message: IsrChanged, sender: Address, now: float) -> Effects[None]:
+    def _isr_changed(
+        self, message: partition.IsrChanged, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Process the outcome of an ISR write."""
         self.isr_writes -= 1
         leader = self.leader
@@ -312,17 +311,21 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
             yield from self.changed_health()
 
-    def _check_followers(self, message: CheckFollowers, sender: Address, now: float) -> Effects[None]:
+    def _check_followers(
+        self, message: partition.CheckFollowers, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Check the followers, as scheduled."""
         self.look_at = None
         leader = self.leader
         if leader is not None and self.reader is not None and leader.lagging(now):
-            yield Send(self.reader[0], QueryIdleFollowers(self.role.partition))
+            yield partition_effects.Send(self.reader[0], partition.QueryIdleFollowers(self.role.partition))
         elif leader is not None:
             leader.tick(now)
             yield from self.carry_out(leader, now)
 
-    def _caught_up(self, message: CaughtUp, sender: Address, now: float) -> Effects[None]:
+    def _caught_up(
+        self, message: partition.CaughtUp, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
         """Store when each follower was last caught up; then remove lagging followers from the ISR."""
         leader = self.leader
         if leader is not None:
@@ -331,7 +334,7 @@ class Partition(HostedReplica):
             leader.tick(now)
             yield from self.carry_out(leader, now)
 
-    def expire(self, now: float) -> Effects[None]:
+    def expire(self, now: float) -> partition_effects.Effects[None]:
         """Respond to requests whose deadline has passed."""
         self.alarm = None
         leader = self.leader
@@ -341,7 +344,9 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
 
-def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
+def _await_leader(
+    role: replica_role.ReplicaRole, order: LeaderAndIsrPartitionState
+) -> tuple[replica_role.ReplicaRole, bool]:
     """Return the unchanged role, and False for "not changed", because the leader is not alive.
 
     The order's leader epoch is not stored, so a later order with the same epoch still applies (broker.md 1.4).
@@ -349,27 +354,32 @@ def _await_leader(role: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple
     return role, False
 
 
-_HANDLERS: dict[type, Callable[[Partition, AnyMessage, Address, float], Effects[Result]]] = {
-    AppendBatches: append_batches,
-    AppendMarkers: append_markers,
+_HANDLERS: dict[
+    type,
+    Callable[
+        [Partition, AnyMessage, partition_effects.Address, float], partition_effects.Effects[partition_effects.Result]
+    ],
+] = {
+    partition.AppendBatches: append_batches,
+    partition.AppendMarkers: append_markers,
     BecomeFollower: Partition._become_follower,
     BecomeLeader: Partition._become_leader,
-    CaughtUp: Partition._caught_up,
-    Configure: Partition._configure,
-    ExpireLog: Partition._expire_log,
-    FindEpochEnd: find_epoch_end,
-    FindOffset: find_offset,
-    FindProducers: find_producers,
-    IsrChanged: Partition._isr_changed,
-    CheckFollowers: Partition._check_followers,
-    ReadLog: read,
-    TruncateToEpochEnd: Partition._reconcile,
-    Replicate: Partition._replicate,
-    TruncateFullyAndStartAt: Partition._restart,
-    ContinueSearch: search_on,
+    partition.CaughtUp: Partition._caught_up,
+    partition.Configure: Partition._configure,
+    partition.ExpireLog: Partition._expire_log,
+    partition.FindEpochEnd: find_epoch_end,
+    partition.FindOffset: find_offset,
+    partition.FindProducers: find_producers,
+    partition.IsrChanged: Partition._isr_changed,
+    partition.CheckFollowers: Partition._check_followers,
+    partition.ReadLog: read,
+    partition.TruncateToEpochEnd: Partition._reconcile,
+    partition.Replicate: Partition._replicate,
+    partition.TruncateFullyAndStartAt: Partition._restart,
+    partition.ContinueSearch: search_on,
     StopPartition: Partition._stop,
     TransactionVerified: transaction_verified,
-    TrimLog: Partition._delete_records,
+    partition.TrimLog: Partition._delete_records,
 }
 
 EVENTS = frozenset(_HANDLERS)

@@ -16,8 +16,8 @@ from actors.core.broker.leader import Leader
 from actors.core.broker.partition_effects import Address, Effects, Send, StorageError, send
 from actors.core.broker.produce import acks_verdict, batch_verdict
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
+from messages import errors
 from messages.data_requests import ACKS_ALL, ProducedPartition, produced_partition
-from messages.error_codes import NONE, NOT_LEADER_OR_FOLLOWER
 from messages.partition import (
     FROM_CLIENT,
     AppendBatch,
@@ -49,7 +49,7 @@ def append_batches(partition: HostedReplica, message: AppendBatches, sender: Add
         error_code = refusals.get(batch.acks)
         if error_code is None:
             error_code = refusals[batch.acks] = _acks_refused(partition, batch.acks)
-        if error_code == NONE:
+        if error_code == errors.NONE:
             refused = batch_verdict(batch, settings, now_ms)
         else:
             refused = ProducedPartition(batch.part.partition, error_code)
@@ -69,7 +69,7 @@ def append_markers(partition: HostedReplica, message: AppendMarkers, sender: Add
     done, leader = [], partition.leader
     for marker in message.markers:
         error_code = _acks_refused(partition, ACKS_ALL)
-        if error_code != NONE or leader is None:
+        if error_code != errors.NONE or leader is None:
             refused = ProducedPartition(partition.role.partition, error_code)
             done.append(BatchAppended(marker.request, marker.place, refused))
         else:
@@ -96,7 +96,7 @@ def transaction_verified(
         [header] = batch.part.records.batches
         code = verification.append_verdict(header.producer_id, header.producer_epoch, header.base_sequence)
         code = code or _acks_refused(partition, batch.acks)
-        if code != NONE:
+        if code != errors.NONE:
             yield from _refused(RefusedBatches(((waiting, batch),), code))
             continue
         end = partition.log.end
@@ -134,7 +134,7 @@ def forget_transactions(partition: HostedReplica) -> Iterable[Send]:
     """
     if partition.verification is None:
         return NOTHING
-    return _refused(RefusedBatches(partition.verification.leadership_ended(), NOT_LEADER_OR_FOLLOWER))
+    return _refused(RefusedBatches(partition.verification.leadership_ended(), errors.NOT_LEADER_OR_FOLLOWER))
 
 
 def _append(
@@ -168,7 +168,7 @@ def _append(
     done = []
     for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
         result = produced_partition(name, error_code, first, time_ms, log.start)
-        if batch.acks == ACKS_ALL and error_code == NONE:
+        if batch.acks == ACKS_ALL and error_code == errors.NONE:
             leader.wait((sender, batch.request, batch.place, result), last + 1, now + batch.timeout)
         else:
             done.append(tuple.__new__(BatchAppended, (batch.request, batch.place, result)))
@@ -179,7 +179,7 @@ def _acks_refused(partition: HostedReplica, acks: int) -> int:
     """Return NONE, or the error code that refuses an append with this `acks`."""
     leader = partition.leader
     if leader is None:
-        return partition.refusal(NOT_LEADER_OR_FOLLOWER)
+        return partition.refusal(errors.NOT_LEADER_OR_FOLLOWER)
     return acks_verdict(acks) or leader.may_append(acks)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from messages.cluster import NO_EPOCH
 from messages.data_requests import ProducedPartition, ProduceRequest, RecordError
-from messages.error_codes import (
+from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,

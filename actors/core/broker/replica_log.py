@@ -15,8 +15,8 @@ Kafka: `Log`, `Partition.log`.
 from __future__ import annotations
 
 from actors.core.broker.partition_effects import CallAdapter, Effects, call
+from messages import errors
 from messages.broker import LogPlace
-from messages.error_codes import NONE
 from messages.partition import Replicate, TruncateToEpochEnd, last_stable_offset
 from messages.probes import probe
 
@@ -116,7 +116,7 @@ class ReplicaLog:
 
     def replicate(self, fetched: Replicate) -> Effects[int]:
         """Append the leader's bytes unchanged, and adopt the leader's log start offset; return an error code."""
-        error_code = NONE
+        error_code = errors.NONE
         if fetched.body.size:
             error_code, self.end, self.first_unstable = yield self.call("replicate", fetched.body)
         if self.start < fetched.log_start_offset <= self.end:

@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
+from messages import errors
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
-from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from messages.probes import probe
 from messages.requests import LeaderAndIsrPartitionState
 
@@ -103,10 +103,10 @@ def health_flags(known: ReplicaRole, isr: Collection[int], min_isr: int) -> tupl
 def role_verdict(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
     """Return the code that refuses a partition's LeaderAndIsr state: 11 (rule 1) or 3 (rule 2); otherwise NONE."""
     if order.leader_epoch <= known.leader_epoch:
-        return STALE_CONTROLLER_EPOCH
+        return errors.STALE_CONTROLLER_EPOCH
     if known.broker_id not in order.replicas:
-        return UNKNOWN_TOPIC_OR_PARTITION
-    return NONE
+        return errors.UNKNOWN_TOPIC_OR_PARTITION
+    return errors.NONE
 
 
 def is_superseded(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> bool:
@@ -156,8 +156,8 @@ def make_stopped(known: ReplicaRole) -> ReplicaRole:
 def stop_verdict(known: ReplicaRole, leader_epoch: int) -> int:
     """Return the error code of a partition's StopReplica with this leader epoch: NONE or 74 (rule 4)."""
     if leader_epoch in _ALWAYS_OBEYED_STOPS or leader_epoch > known.leader_epoch:
-        return NONE
+        return errors.NONE
     if leader_epoch == known.leader_epoch:
         probe("T5 a StopReplica request has the known leader epoch")
-        return NONE
-    return FENCED_LEADER_EPOCH
+        return errors.NONE
+    return errors.FENCED_LEADER_EPOCH

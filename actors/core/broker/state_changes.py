@@ -13,14 +13,8 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from actors.core.broker.leader import NEVER, Leader
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    FENCED_LEADER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    STALE_BROKER_EPOCH,
-    STALE_CONTROLLER_EPOCH,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.requests import ControllerRequest
 
 
@@ -43,10 +37,10 @@ class Origin(NamedTuple):
 
 
 IGNORED: dict[int, str] = {
-    KAFKA_STORAGE_ERROR: "as the local replica for the partition is in an offline log directory",
-    UNKNOWN_TOPIC_OR_PARTITION: "as itself is not in assigned replica list {replicas}",
-    STALE_CONTROLLER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
-    FENCED_LEADER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
+    errors.KAFKA_STORAGE_ERROR: "as the local replica for the partition is in an offline log directory",
+    errors.UNKNOWN_TOPIC_OR_PARTITION: "as itself is not in assigned replica list {replicas}",
+    errors.STALE_CONTROLLER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
+    errors.FENCED_LEADER_EPOCH: "since its associated leader epoch {asked} {than} the current leader epoch{known}",
 }
 """The reason for ignoring an order for one partition, by error code."""
 
@@ -61,7 +55,7 @@ def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, 
         newest: The newest known controller epoch.
         broker_epoch: This broker's epoch.
     """
-    if code == STALE_BROKER_EPOCH:
+    if code == errors.STALE_BROKER_EPOCH:
         return (
             f"Received {origin.name} request with broker epoch {request.broker_epoch} smaller than the current broker"
             f" epoch {broker_epoch}"

@@ -14,16 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from messages import errors
 from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
-from messages.error_codes import (
-    CORRUPT_MESSAGE,
-    KAFKA_STORAGE_ERROR,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    RECORD_LIST_TOO_LARGE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.metrics import Count, DropMetrics
 
 FIGURES, FIGURES_SECONDS = "figures", 1.0
@@ -50,7 +42,13 @@ OF_LEADERS = (MESSAGES_IN, BYTES_IN, BYTES_REJECTED, PRODUCES, FAILED_PRODUCES)
 
 FORESEEN = frozenset(
     {
-        *(NOT_LEADER_OR_FOLLOWER, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR),
+        *(
+            errors.NOT_LEADER_OR_FOLLOWER,
+            errors.MESSAGE_TOO_LARGE,
+            errors.RECORD_LIST_TOO_LARGE,
+            errors.CORRUPT_MESSAGE,
+            errors.KAFKA_STORAGE_ERROR,
+        ),
     }
 )
 """Error codes with which a produce is refused, but not failed (rule 2). Every fetch error counts as expected."""
@@ -81,7 +79,7 @@ class TopicStats:
         taken: dict[str, list[int]] = {}
         for part, result in answered:
             topic, code = part.partition.topic, result.error_code
-            if code == NONE:
+            if code == errors.NONE:
                 sums = taken.get(topic)
                 if sums is None:
                     sums = taken[topic] = [0, 0, 0]
@@ -89,9 +87,9 @@ class TopicStats:
                 sums[1] += part.records.body.size
                 for header in part.records.batches:
                     sums[2] += header.record_count
-            elif code != UNKNOWN_TOPIC_OR_PARTITION:
+            elif code != errors.UNKNOWN_TOPIC_OR_PARTITION:
                 self.count(PRODUCES, topic)
-                if code in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE):
+                if code in (errors.MESSAGE_TOO_LARGE, errors.RECORD_LIST_TOO_LARGE):
                     self.count(BYTES_REJECTED, topic, part.records.body.size)
                 elif code not in FORESEEN:
                     self.count(FAILED_PRODUCES, topic)
@@ -104,7 +102,7 @@ class TopicStats:
         """Count a fetch with its response."""
         for result in results:
             topic, size = result.partition.topic, result.body.size
-            if result.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+            if result.error_code == errors.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             self.count(FETCHES, topic)
             if size:

@@ -23,37 +23,28 @@ from typing import Generic, NamedTuple, TypeVar
 
 import attrs
 
-from messages.error_codes import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_TXN_STATE,
-    NETWORK_EXCEPTION,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    OUT_OF_ORDER_SEQUENCE,
-    PRODUCER_FENCED,
-    TRANSACTION_ABORTABLE,
-)
+from messages import errors
 
 _T = TypeVar("_T")
 
 MOST_REFUSED = 1000
 
 CODES = {
-    PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
-    TRANSACTION_ABORTABLE: INVALID_TXN_STATE,
-    INVALID_TXN_STATE: INVALID_TXN_STATE,
-    INVALID_PRODUCER_ID_MAPPING: INVALID_PRODUCER_ID_MAPPING,
+    errors.PRODUCER_FENCED: errors.INVALID_PRODUCER_EPOCH,
+    errors.TRANSACTION_ABORTABLE: errors.INVALID_TXN_STATE,
+    errors.INVALID_TXN_STATE: errors.INVALID_TXN_STATE,
+    errors.INVALID_PRODUCER_ID_MAPPING: errors.INVALID_PRODUCER_ID_MAPPING,
     **dict.fromkeys(
         (
-            *(CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR),
-            NETWORK_EXCEPTION,
+            *(
+                errors.CONCURRENT_TRANSACTIONS,
+                errors.COORDINATOR_LOAD_IN_PROGRESS,
+                errors.COORDINATOR_NOT_AVAILABLE,
+                errors.NOT_COORDINATOR,
+            ),
+            errors.NETWORK_EXCEPTION,
         ),
-        NOT_ENOUGH_REPLICAS,
+        errors.NOT_ENOUGH_REPLICAS,
     ),
 }
 """The coordinator's error code -> the code for the batches; other codes stay as they are."""
@@ -100,9 +91,9 @@ class TransactionVerification(Generic[_T]):
         """
         guard, refused = self._guards.get(producer_id), None
         if guard is not None and epoch < guard.epoch:
-            return 0, RefusedBatches((batch,), INVALID_PRODUCER_EPOCH)
+            return 0, RefusedBatches((batch,), errors.INVALID_PRODUCER_EPOCH)
         if guard is None or epoch > guard.epoch:
-            refused = None if guard is None else RefusedBatches(guard.waiting, INVALID_PRODUCER_EPOCH)
+            refused = None if guard is None else RefusedBatches(guard.waiting, errors.INVALID_PRODUCER_EPOCH)
             guard = self._guards[producer_id] = _PendingVerification(epoch, sequence)
         guard.lowest_sequence = min(guard.lowest_sequence, sequence)
         guard.waiting.append(batch)
@@ -124,11 +115,11 @@ class TransactionVerification(Generic[_T]):
         if guard is None or guard.number != number:
             return (), None
         waiting, guard.waiting, guard.number = guard.waiting, [], 0
-        if error_code == NONE:
+        if error_code == errors.NONE:
             return waiting, None
         code = CODES.get(error_code, error_code)
         del self._guards[producer_id]
-        if code == NOT_ENOUGH_REPLICAS:
+        if code == errors.NOT_ENOUGH_REPLICAS:
             # Insert the guard at the end of the dict. Of the guards without a pending query, the loop below removes the
             # oldest.
             self._guards[producer_id] = guard
@@ -141,10 +132,10 @@ class TransactionVerification(Generic[_T]):
         """Return NONE if a verified batch may be appended now, otherwise the code that refuses it (rule 5)."""
         guard = self._guards.get(producer_id)
         if self.is_open(producer_id, epoch):
-            return NONE
+            return errors.NONE
         if guard is None or guard.epoch != epoch:
-            return INVALID_TXN_STATE
-        return OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else NONE
+            return errors.INVALID_TXN_STATE
+        return errors.OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else errors.NONE
 
     def opened(self, producer_id: int, epoch: int) -> None:
         """Record that a verified batch was appended, so the transaction is open (rule 1)."""
@@ -155,7 +146,7 @@ class TransactionVerification(Generic[_T]):
         """Record that a marker was appended (rule 3); return the batches to refuse."""
         self._open.pop(producer_id, None)
         guard = self._guards.pop(producer_id, None)
-        return None if guard is None else RefusedBatches(guard.waiting, INVALID_TXN_STATE)
+        return None if guard is None else RefusedBatches(guard.waiting, errors.INVALID_TXN_STATE)
 
     def leadership_ended(self) -> list[_T]:
         """Clear everything but the last query number: an old reply must not settle a query of the next leadership.

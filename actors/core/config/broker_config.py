@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from actors.core.config import topic_config
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.config.server_defaults import FIELDS, field_of
-from actors.core.config.topic_config import BOOLEAN, CONFIGS, FROM_SERVER, TEXT, ConfigType, number
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
@@ -22,9 +22,11 @@ from messages.vocabulary import changed
 
 RETENTION = "log.retention.ms"
 
-TOPIC_DEFAULTS: dict[str, ConfigType] = {
-    server: CONFIGS[topic] for topic, (server, _) in FROM_SERVER.items() if field_of(server) in FIELDS
-} | {RETENTION: number("LONG", None)}
+TOPIC_DEFAULTS: dict[str, topic_config.ConfigType] = {
+    server: topic_config.CONFIGS[topic]
+    for topic, (server, _) in topic_config.FROM_SERVER.items()
+    if field_of(server) in FIELDS
+} | {RETENTION: topic_config.number("LONG", None)}
 """Topic default that this node implements -> type of its value. Any negative retention is unlimited."""
 
 THREADS = (
@@ -33,13 +35,13 @@ THREADS = (
 )
 """Thread counts, which are fixed here (rule 3)."""
 
-DYNAMIC: dict[str, ConfigType] = {
-    ADVERTISED_LISTENERS: TEXT,
-    "follower.replication.throttled.rate": number("LONG", 0),
-    "leader.replication.throttled.rate": number("LONG", 0),
-    "unclean.leader.election.enable": BOOLEAN,
+DYNAMIC: dict[str, topic_config.ConfigType] = {
+    ADVERTISED_LISTENERS: topic_config.TEXT,
+    "follower.replication.throttled.rate": topic_config.number("LONG", 0),
+    "leader.replication.throttled.rate": topic_config.number("LONG", 0),
+    "unclean.leader.election.enable": topic_config.BOOLEAN,
     **TOPIC_DEFAULTS,
-    **dict.fromkeys(THREADS, number("INT", 1)),
+    **dict.fromkeys(THREADS, topic_config.number("INT", 1)),
 }
 """Dynamic setting -> type of its value."""
 
@@ -75,15 +77,15 @@ def invalid(entries: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _is_valid(kind: ConfigType, text: str) -> bool:
+def _is_valid(kind: topic_config.ConfigType, text: str) -> bool:
     return kind.problem(text.strip()) is None
 
 
 def _is_number(text: str) -> bool:
-    return number("LONG", None).problem(text) is None
+    return topic_config.number("LONG", None).problem(text) is None
 
 
-def _value(kind: ConfigType, text: str) -> object:
+def _value(kind: topic_config.ConfigType, text: str) -> object:
     if kind.type in ("INT", "LONG"):
         return int(text)
     return text.lower() == "true" if kind.type == "BOOLEAN" else text

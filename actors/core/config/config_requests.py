@@ -22,19 +22,6 @@ from actors.core.config.topic_config import CONFIGS, FROM_SERVER, UNSAID, Invali
 from actors.core.refusal import Refused
 from messages import config_requests
 from messages.cluster import ConfigEntry
-from messages.config_requests import (
-    APPEND,
-    DEFAULT_CONFIG,
-    DELETE,
-    DYNAMIC_BROKER_CONFIG,
-    DYNAMIC_DEFAULT_BROKER_CONFIG,
-    DYNAMIC_TOPIC_CONFIG,
-    STATIC_BROKER_CONFIG,
-    SUBTRACT,
-    ConfigChange,
-    ConfigSynonym,
-    DescribedConfig,
-)
 from messages.node import NodeSettings
 from messages.zookeeper import ALL_BROKERS
 
@@ -54,7 +41,7 @@ def describe_topic(
     synonyms: bool = False,
     of_broker: Iterable[ConfigEntry] = (),
     of_all: Iterable[ConfigEntry] = (),
-) -> tuple[DescribedConfig, ...]:
+) -> tuple[config_requests.DescribedConfig, ...]:
     """Return all settings of a topic, sorted by name (rule 1).
 
     Args:
@@ -69,20 +56,20 @@ def describe_topic(
     for name, (server, default) in FROM_SERVER.items():
         places = []
         if name in own:
-            places.append(ConfigSynonym(name, own[name], DYNAMIC_TOPIC_CONFIG))
+            places.append(config_requests.ConfigSynonym(name, own[name], config_requests.DYNAMIC_TOPIC_CONFIG))
         dynamic_values = dynamic.get(server, [])
         places += dynamic_values
         configured = _node_value(node, name, server)
         if configured is not None and configured != default:
-            places.append(ConfigSynonym(server, configured, STATIC_BROKER_CONFIG))
+            places.append(config_requests.ConfigSynonym(server, configured, config_requests.STATIC_BROKER_CONFIG))
         if dynamic_values and server in INSTEAD:
             places += broker_default(INSTEAD[server])
         if server and name not in UNSAID:
-            places.append(ConfigSynonym(server, default, DEFAULT_CONFIG))
-        first = places[0] if places else ConfigSynonym(name, default, DEFAULT_CONFIG)
+            places.append(config_requests.ConfigSynonym(server, default, config_requests.DEFAULT_CONFIG))
+        first = places[0] if places else config_requests.ConfigSynonym(name, default, config_requests.DEFAULT_CONFIG)
         kind = TYPES[CONFIGS[name].type]
         described.append(
-            DescribedConfig(
+            config_requests.DescribedConfig(
                 *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
             )
         )
@@ -99,41 +86,52 @@ def _node_value(node: NodeSettings, name: str, server: str) -> str | None:
 
 def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
-) -> tuple[DescribedConfig, ...]:
+) -> tuple[config_requests.DescribedConfig, ...]:
     """Return this node's settings, with its own overrides and the cluster-wide overrides (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
         places[name] += broker_default(INSTEAD[name])
-    places["broker.id"] = [ConfigSynonym("broker.id", str(node.node_id), STATIC_BROKER_CONFIG)]
+    places["broker.id"] = [
+        config_requests.ConfigSynonym("broker.id", str(node.node_id), config_requests.STATIC_BROKER_CONFIG)
+    ]
     for field in attrs.fields(NodeSettings):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
             name, value = field.name.replace("_", "."), _value_of(node, field.name)
-            source = DEFAULT_CONFIG if value in (field.default, None) else STATIC_BROKER_CONFIG
-            configured = [ConfigSynonym(name, text_of(value), source)]
-            if source == STATIC_BROKER_CONFIG:
+            source = (
+                config_requests.DEFAULT_CONFIG
+                if value in (field.default, None)
+                else config_requests.STATIC_BROKER_CONFIG
+            )
+            configured = [config_requests.ConfigSynonym(name, text_of(value), source)]
+            if source == config_requests.STATIC_BROKER_CONFIG:
                 configured += broker_default(name)
             known = places.setdefault(name, [])
             known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
     return _described(places, synonyms)
 
 
-def _of_broker(own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]) -> dict[str, list[ConfigSynonym]]:
+def _of_broker(
+    own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]
+) -> dict[str, list[config_requests.ConfigSynonym]]:
     """Return the overrides of broker settings by name, the broker's own first."""
-    places = _dynamic(own, DYNAMIC_BROKER_CONFIG)
-    for name, configured in _dynamic(of_all, DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+    places = _dynamic(own, config_requests.DYNAMIC_BROKER_CONFIG)
+    for name, configured in _dynamic(of_all, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG).items():
         places.setdefault(name, []).extend(configured)
     return places
 
 
-def _dynamic_part(places: Sequence[ConfigSynonym]) -> int:
+def _dynamic_part(places: Sequence[config_requests.ConfigSynonym]) -> int:
     """Return the number of overrides among these sources."""
-    return sum(each.source in (DYNAMIC_BROKER_CONFIG, DYNAMIC_DEFAULT_BROKER_CONFIG) for each in places)
+    return sum(
+        each.source in (config_requests.DYNAMIC_BROKER_CONFIG, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        for each in places
+    )
 
 
-def broker_default(setting: str) -> list[ConfigSynonym]:
+def broker_default(setting: str) -> list[config_requests.ConfigSynonym]:
     """Return Kafka's default of a broker setting; an empty list if it has no default, or no field in NodeSettings."""
     default = default_of(field_of(setting)) if field_of(setting) in FIELDS else None
-    return [] if default is None else [ConfigSynonym(setting, default, DEFAULT_CONFIG)]
+    return [] if default is None else [config_requests.ConfigSynonym(setting, default, config_requests.DEFAULT_CONFIG)]
 
 
 def _value_of(node: NodeSettings, field: str) -> object:
@@ -145,22 +143,26 @@ def _value_of(node: NodeSettings, field: str) -> object:
     return None if field == "advertised_listeners" and value == node.listeners else value
 
 
-def describe_all_brokers(entries: Iterable[ConfigEntry], synonyms: bool = False) -> tuple[DescribedConfig, ...]:
+def describe_all_brokers(
+    entries: Iterable[ConfigEntry], synonyms: bool = False
+) -> tuple[config_requests.DescribedConfig, ...]:
     """Return the dynamic settings that apply to all brokers (Kafka's cluster-wide defaults)."""
-    return _described(_dynamic(entries, DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
+    return _described(_dynamic(entries, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 
-def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[ConfigSynonym]]:
-    return {name: [ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
+def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[config_requests.ConfigSynonym]]:
+    return {name: [config_requests.ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
 
 
-def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tuple[DescribedConfig, ...]:
+def _described(
+    places: Mapping[str, list[config_requests.ConfigSynonym]], synonyms: bool
+) -> tuple[config_requests.DescribedConfig, ...]:
     """Return the settings sorted by name, each with the value of its first source.
 
     Throttle rates are described as read-only, as in Kafka 3.9.1, although they can be changed.
     """
     return tuple(
-        DescribedConfig(
+        config_requests.DescribedConfig(
             name,
             configured[0].value,
             name not in DYNAMIC or name.endswith("throttled.rate"),
@@ -176,13 +178,15 @@ def _described(places: Mapping[str, list[ConfigSynonym]], synonyms: bool) -> tup
 # -------------------------------------------------------------------------------------------------------- changes
 
 
-def replaced(changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+def replaced(changes: Sequence[config_requests.ConfigChange]) -> tuple[ConfigEntry, ...]:
     """Return the overrides after AlterConfigs, which replaces all of them."""
     _check_changes(changes)
     return _sorted({change.name: change.value or "" for change in changes})
 
 
-def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -> tuple[ConfigEntry, ...]:
+def altered(
+    overrides: Iterable[ConfigEntry], changes: Sequence[config_requests.ConfigChange]
+) -> tuple[ConfigEntry, ...]:
     """Return the overrides after IncrementalAlterConfigs."""
     _check_changes(changes)
     entries = {entry.name: entry.value for entry in overrides}
@@ -203,19 +207,21 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[ConfigChange]) -
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
     """Return the new value of a list setting, with the items of `value` appended or removed."""
     if name not in CONFIGS or CONFIGS[name].type != "LIST":
-        word = {APPEND: "append", SUBTRACT: "subtract"}[operation]
+        word = {config_requests.APPEND: "append", config_requests.SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
     old = [item for item in entries.get(name, FROM_SERVER[name][1]).split(",") if item]
     items = value.split(",")
-    if operation == APPEND:
+    if operation == config_requests.APPEND:
         return ",".join([*old, *(item for item in items if item not in old)])
     return ",".join(item for item in old if item not in items)
 
 
-def _check_changes(changes: Sequence[ConfigChange]) -> None:
+def _check_changes(changes: Sequence[config_requests.ConfigChange]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise Refused("Error due to duplicate config keys")
-    without = [change.name for change in changes if change.value is None and change.config_operation != DELETE]
+    without = [
+        change.name for change in changes if change.value is None and change.config_operation != config_requests.DELETE
+    ]
     if without:
         raise Refused(f"Null value not supported for : {','.join(without)}")
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from actors.core.config.server_defaults import default_of, field_of
 from actors.core.refusal import Refused
+from messages import errors
 from messages.cluster import ConfigEntry
-from messages.error_codes import INVALID_CONFIG
 from messages.records import COMPRESSION_TYPES
 
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -18,7 +18,7 @@ INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 class InvalidConfig(Refused):
     """The value of a topic config is invalid."""
 
-    code = INVALID_CONFIG
+    code = errors.INVALID_CONFIG
 
 
 class ConfigType(NamedTuple):

@@ -29,14 +29,7 @@ from typing import NamedTuple
 from actors.core.controller import log_text
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
 from actors.core.controller.instructions import SendRequest
-from messages.cluster import (
-    EPOCH_DURING_DELETE,
-    LEADER_DURING_DELETE,
-    NO_EPOCH,
-    LeaderIsrAndControllerEpoch,
-    ReplicaAssignment,
-    TopicPartition,
-)
+from messages import cluster
 from messages.flow.conversation import Flow, cut
 from messages.parts import LeaderAndIsrPart, StopReplicaPart
 from messages.probes import probe
@@ -89,8 +82,8 @@ _stop = maker(StopReplicaPartitionState)
 
 
 def _metadata_of(
-    partition: TopicPartition,
-    leadership: LeaderIsrAndControllerEpoch | UpdateMetadataPartitionState,
+    partition: cluster.TopicPartition,
+    leadership: cluster.LeaderIsrAndControllerEpoch | UpdateMetadataPartitionState,
     replicas: tuple[int, ...],
     offline: tuple[int, ...],
     leader: int | None = None,
@@ -147,21 +140,21 @@ class RequestBatch:
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._leader_and_isr: dict[int, dict[TopicPartition, LeaderAndIsrPartitionState]] = {}
+        self._leader_and_isr: dict[int, dict[cluster.TopicPartition, LeaderAndIsrPartitionState]] = {}
         self._metadata_brokers: dict[int, None] = {}
         self._metadata_to_all = False
-        self._metadata_partitions: defaultdict[str, dict[TopicPartition, None]] = defaultdict(dict)
+        self._metadata_partitions: defaultdict[str, dict[cluster.TopicPartition, None]] = defaultdict(dict)
         """By topic, so that few dicts of all partitions grow in one turn; growing one takes 4 ms."""
-        self._stop_replica: dict[int, dict[TopicPartition, StopReplicaPartitionState]] = {}
+        self._stop_replica: dict[int, dict[cluster.TopicPartition, StopReplicaPartitionState]] = {}
         self._some_new = False
         self._offline_replicas: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def add_leader_and_isr(
         self,
         broker_ids: Iterable[int],
-        partition: TopicPartition,
-        leadership: LeaderIsrAndControllerEpoch,
-        assignment: ReplicaAssignment,
+        partition: cluster.TopicPartition,
+        leadership: cluster.LeaderIsrAndControllerEpoch,
+        assignment: cluster.ReplicaAssignment,
         is_new: bool,
     ) -> None:
         """Add a LeaderAndIsr state for these brokers and an UpdateMetadata state for all brokers (rule 4).
@@ -185,7 +178,7 @@ class RequestBatch:
         self._add_all_brokers()
         self._metadata_partitions[partition.topic][partition] = None
 
-    def add_roles(self, broker_id: int, partitions: Sequence[TopicPartition]) -> None:
+    def add_roles(self, broker_id: int, partitions: Sequence[cluster.TopicPartition]) -> None:
         """Add the roles of one broker in these partitions, and their UpdateMetadata states for all brokers.
 
         Partitions without a cached leadership are skipped.
@@ -206,7 +199,7 @@ class RequestBatch:
         self._add_metadata(partitions)
 
     def _role_again(
-        self, partition: TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
+        self, partition: cluster.TopicPartition, last_sent: LastSent | None, last: LeaderAndIsrPartitionState | None
     ) -> LeaderAndIsrPartitionState:
         """Return the role cached in `last_sent`, or create a role.
 
@@ -225,7 +218,7 @@ class RequestBatch:
             self._metadata_to_all = True
             self._metadata_brokers.update(dict.fromkeys(self._context.brokers))
 
-    def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[TopicPartition]) -> None:
+    def add_update_metadata(self, broker_ids: Iterable[int], partitions: Iterable[cluster.TopicPartition]) -> None:
         """Add an UpdateMetadata request with these partitions for these brokers.
 
         The request lists all live brokers, even if `partitions` is empty. Negative broker ids are skipped.
@@ -233,12 +226,12 @@ class RequestBatch:
         self._metadata_brokers.update(dict.fromkeys(b for b in broker_ids if b >= 0))
         self._add_metadata(partitions)
 
-    def _add_metadata(self, partitions: Iterable[TopicPartition]) -> None:
+    def _add_metadata(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Add these partitions to the UpdateMetadata requests."""
         for partition in partitions:
             self._metadata_partitions[partition.topic][partition] = None
 
-    def add_stop_replicas(self, broker_id: int, partitions: Iterable[TopicPartition], delete: bool) -> None:
+    def add_stop_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition], delete: bool) -> None:
         """Add StopReplica states for a live broker.
 
         Args:
@@ -252,14 +245,14 @@ class RequestBatch:
         for partition in partitions:
             sticky = states.get(partition)
             if partition.topic in queued:
-                leader_epoch = EPOCH_DURING_DELETE
+                leader_epoch = cluster.EPOCH_DURING_DELETE
             else:
                 leadership = leaderships.get(partition)
-                leader_epoch = NO_EPOCH if leadership is None else leadership.leader_epoch
+                leader_epoch = cluster.NO_EPOCH if leadership is None else leadership.leader_epoch
             sticks = sticky is not None and sticky.delete_partition
             states[partition] = _stop(partition, leader_epoch, delete or sticks)
 
-    def send(self, announced: Iterable[TopicPartition] = ()) -> Flow[None]:
+    def send(self, announced: Iterable[cluster.TopicPartition] = ()) -> Flow[None]:
         """Send all requests in the order of rule 2. A batch is sent once.
 
         Args:
@@ -273,9 +266,9 @@ class RequestBatch:
 
     def _role(
         self,
-        partition: TopicPartition,
-        leadership: LeaderIsrAndControllerEpoch,
-        assignment: ReplicaAssignment,
+        partition: cluster.TopicPartition,
+        leadership: cluster.LeaderIsrAndControllerEpoch,
+        assignment: cluster.ReplicaAssignment,
         is_new: bool,
     ) -> LeaderAndIsrPartitionState:
         """Return the partition's LeaderAndIsr state (rule 5)."""
@@ -336,7 +329,7 @@ class RequestBatch:
                     found.append(LiveLeader(leader, endpoint.host, endpoint.port))
         return tuple(found)
 
-    def _send_update_metadata(self, version: int, partitions: Iterable[TopicPartition]) -> Flow[None]:
+    def _send_update_metadata(self, version: int, partitions: Iterable[cluster.TopicPartition]) -> Flow[None]:
         context = self._context
         receivers = [context.brokers[b] for b in self._metadata_brokers if b in context.brokers]
         if not receivers:
@@ -360,7 +353,7 @@ class RequestBatch:
             )
 
     def _metadata_states(
-        self, partitions: Sequence[TopicPartition], all_online: bool
+        self, partitions: Sequence[cluster.TopicPartition], all_online: bool
     ) -> tuple[UpdateMetadataPartitionState, ...]:
         """Return the UpdateMetadata states of these partitions (rule 5).
 
@@ -383,14 +376,14 @@ class RequestBatch:
             state = None if dying else last_sent.metadata
             if state is None or state.offline_replicas != offline:
                 known_as = context.leadership[partition] if state is None else state
-                leader = LEADER_DURING_DELETE if dying else None
+                leader = cluster.LEADER_DURING_DELETE if dying else None
                 state = _metadata_of(partition, known_as, last_sent.assignment.replicas, offline, leader)
                 if not dying:
                     last_sent.metadata = state
             states.append(state)
         return tuple(states)
 
-    def _offline(self, partition: TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
+    def _offline(self, partition: cluster.TopicPartition, replicas: tuple[int, ...]) -> tuple[int, ...]:
         """Return the replicas that are not online.
 
         Unless a log directory has failed, partitions with the same replicas share one tuple.
@@ -433,7 +426,9 @@ class RequestBatch:
 
 
 def announce(
-    context: ControllerContext, broker_ids: Iterable[int] | None = None, partitions: Iterable[TopicPartition] = ()
+    context: ControllerContext,
+    broker_ids: Iterable[int] | None = None,
+    partitions: Iterable[cluster.TopicPartition] = (),
 ) -> Flow[None]:
     """Send an UpdateMetadata request that lists these partitions and all live brokers.
 

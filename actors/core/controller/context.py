@@ -25,16 +25,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias
 
 from actors.core.controller.states import History, PartitionState, ReplicaState
-from messages.cluster import (
-    Broker,
-    Endpoint,
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    PartitionAssignment,
-    PartitionReplica,
-    ReplicaAssignment,
-    TopicPartition,
-)
+from messages import cluster
 from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
@@ -44,12 +35,12 @@ from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import TopicAssignment
 
-ReplicasByBroker = dict[int, list[TopicPartition]]
+ReplicasByBroker = dict[int, list[cluster.TopicPartition]]
 """Replicas grouped by broker, the argument of the replica state machine."""
 
 AnyTable: TypeAlias = dict[Any, Any]  # type: ignore[explicit-any]  # tables of different types are emptied alike
 
-NO_ASSIGNMENT = ReplicaAssignment(())
+NO_ASSIGNMENT = cluster.ReplicaAssignment(())
 NO_DELETIONS = DeletionSets()
 
 _DELETION_STATES = (
@@ -63,36 +54,36 @@ class BrokerEndpointNotAvailable(Exception):
     """A registered broker has no endpoint for the inter-broker listener."""
 
 
-def target_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
+def target_replicas(assignment: cluster.ReplicaAssignment) -> tuple[int, ...]:
     """Return the replicas after the ongoing reassignment, or all replicas if there is none (controller.md 7.7)."""
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
-def without(assignment: ReplicaAssignment, broker_id: int) -> ReplicaAssignment:
+def without(assignment: cluster.ReplicaAssignment, broker_id: int) -> cluster.ReplicaAssignment:
     """Return the assignment without this broker in `replicas`, `adding` and `removing`."""
     parts = (assignment.replicas, assignment.adding, assignment.removing)
-    return ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
+    return cluster.ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
 
 
-def origin_replicas(assignment: ReplicaAssignment) -> tuple[int, ...]:
+def origin_replicas(assignment: cluster.ReplicaAssignment) -> tuple[int, ...]:
     """Return the replicas before the ongoing reassignment, or all replicas if there is none."""
     return tuple(r for r in assignment.replicas if r not in assignment.adding)
 
 
-def reassigned(assignment: ReplicaAssignment, target: tuple[int, ...]) -> ReplicaAssignment:
+def reassigned(assignment: cluster.ReplicaAssignment, target: tuple[int, ...]) -> cluster.ReplicaAssignment:
     """Return the assignment during a reassignment to `target` (controller.md 7.7).
 
     If another reassignment is ongoing, the result is computed from the replicas before that reassignment.
     """
     origin = origin_replicas(assignment)
-    return ReplicaAssignment(
+    return cluster.ReplicaAssignment(
         tuple(dict.fromkeys((*target, *origin))),
         tuple(dict.fromkeys(r for r in target if r not in origin)),
         tuple(r for r in origin if r not in target),
     )
 
 
-def is_imbalanced(assignment: ReplicaAssignment, state: LeaderIsrAndControllerEpoch) -> bool:
+def is_imbalanced(assignment: cluster.ReplicaAssignment, state: cluster.LeaderIsrAndControllerEpoch) -> bool:
     """Return whether the leader is not the preferred replica.
 
     The result is false while the preferred replica is still being added and is not in the ISR yet.
@@ -108,7 +99,7 @@ class LastSent:
 
     __slots__ = ("assignment", "metadata", "role")
 
-    def __init__(self, assignment: ReplicaAssignment) -> None:
+    def __init__(self, assignment: cluster.ReplicaAssignment) -> None:
         self.assignment = assignment
         self.role: LeaderAndIsrPartitionState | None = None
         self.metadata: UpdateMetadataPartitionState | None = None
@@ -137,23 +128,23 @@ class ControllerContext:
         self.active = False
         self.unclean_by_default = self.settings.unclean_leader_election_enable
         self.epoch = self.epoch_zk_version = 0
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, cluster.Broker] = {}
         self.shutting_down: dict[int, None] = {}
         self.online_brokers: frozenset[int] = frozenset()
-        self.offline_dirs: dict[int, dict[TopicPartition, None]] = {}
-        self.topics: dict[str, dict[int, TopicPartition]] = {}
+        self.offline_dirs: dict[int, dict[cluster.TopicPartition, None]] = {}
+        self.topics: dict[str, dict[int, cluster.TopicPartition]] = {}
         self.topic_ids: dict[str, str] = {}
-        self.assignments: dict[TopicPartition, ReplicaAssignment] = {}
-        self.reassigning: dict[TopicPartition, None] = {}
-        self.hosted: dict[int, dict[TopicPartition, None]] = {}
-        self.leadership: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
-        self.imbalanced: dict[TopicPartition, None] = {}
+        self.assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
+        self.reassigning: dict[cluster.TopicPartition, None] = {}
+        self.hosted: dict[int, dict[cluster.TopicPartition, None]] = {}
+        self.leadership: dict[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch] = {}
+        self.imbalanced: dict[cluster.TopicPartition, None] = {}
         self.imbalanced_of_topic: dict[str, int] = {}
-        self.last_sent: dict[TopicPartition, LastSent] = {}
+        self.last_sent: dict[cluster.TopicPartition, LastSent] = {}
         self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
-        self.partition_states: dict[TopicPartition, PartitionState] = {}
-        self.replica_states: dict[int, dict[TopicPartition, ReplicaState]] = {}
-        self.leaderless: dict[TopicPartition, None] = {}
+        self.partition_states: dict[cluster.TopicPartition, PartitionState] = {}
+        self.replica_states: dict[int, dict[cluster.TopicPartition, ReplicaState]] = {}
+        self.leaderless: dict[cluster.TopicPartition, None] = {}
         self.offline_count = 0
         self.history = History()
         self.set_deletions(NO_DELETIONS)
@@ -192,7 +183,7 @@ class ControllerContext:
 
     # ------------------------------------------------------------------------------------------------------- brokers
 
-    def add_broker(self, broker: Broker) -> None:
+    def add_broker(self, broker: cluster.Broker) -> None:
         """Add a live broker, or replace its registration."""
         self.brokers[broker.id] = broker
         self.brokers = dict(sorted(self.brokers.items()))
@@ -213,7 +204,7 @@ class ControllerContext:
         self.shutting_down[broker_id] = None
         self._brokers_changed()
 
-    def set_offline_dirs(self, broker_id: int, offline: dict[TopicPartition, None]) -> None:
+    def set_offline_dirs(self, broker_id: int, offline: dict[cluster.TopicPartition, None]) -> None:
         """Store the broker's partitions whose log directory has failed; remove the broker's entry if there are none."""
         if offline:
             self.offline_dirs[broker_id] = offline
@@ -227,7 +218,7 @@ class ControllerContext:
         """Return the rack of each live broker, ordered by broker id."""
         return {broker_id: self.brokers[broker_id].rack for broker_id in sorted(self.brokers)}
 
-    def endpoint(self, broker: Broker) -> Endpoint:
+    def endpoint(self, broker: cluster.Broker) -> cluster.Endpoint:
         """Return the endpoint at which the controller reaches `broker`.
 
         Raises:
@@ -236,7 +227,7 @@ class ControllerContext:
         settings = self.settings
         return self._listener(broker, settings.control_plane_listener_name or settings.inter_broker_listener_name)
 
-    def inter_broker_endpoint(self, broker: Broker) -> Endpoint:
+    def inter_broker_endpoint(self, broker: cluster.Broker) -> cluster.Endpoint:
         """Return the endpoint at which brokers reach `broker`.
 
         Raises:
@@ -245,7 +236,7 @@ class ControllerContext:
         return self._listener(broker, self.settings.inter_broker_listener_name)
 
     @staticmethod
-    def _listener(broker: Broker, wanted: str) -> Endpoint:
+    def _listener(broker: cluster.Broker, wanted: str) -> cluster.Endpoint:
         for endpoint in broker.endpoints:
             if endpoint.listener == wanted:
                 return endpoint
@@ -253,7 +244,7 @@ class ControllerContext:
 
     # ------------------------------------------------------------------------------------------------------- replicas
 
-    def is_online(self, broker_id: int, partition: TopicPartition) -> bool:
+    def is_online(self, broker_id: int, partition: cluster.TopicPartition) -> bool:
         """Return whether a replica is online.
 
         A replica is online if its broker is alive and not shutting down, and the partition's log directory on that
@@ -261,13 +252,13 @@ class ControllerContext:
         """
         return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
 
-    def online_for(self, partition: TopicPartition) -> frozenset[int]:
+    def online_for(self, partition: cluster.TopicPartition) -> frozenset[int]:
         """Return the brokers on which a replica of `partition` would be online."""
         if not self.offline_dirs:
             return self.online_brokers
         return frozenset(b for b in self.online_brokers if self.is_online(b, partition))
 
-    def reachable_for(self, partition: TopicPartition) -> Collection[int]:
+    def reachable_for(self, partition: cluster.TopicPartition) -> Collection[int]:
         """Return the brokers, including those shutting down, on which `partition` has no failed log directory."""
         if not self.offline_dirs:
             return self.brokers
@@ -295,7 +286,7 @@ class ControllerContext:
 
     # ------------------------------------------------------------------------------------------------------- topics
 
-    def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
+    def assignment(self, partition: cluster.TopicPartition) -> cluster.ReplicaAssignment:
         """Return the partition's assignment; an empty assignment for an unknown partition."""
         return self.assignments.get(partition, NO_ASSIGNMENT)
 
@@ -305,7 +296,7 @@ class ControllerContext:
         An unknown topic has no partitions.
         """
         partitions = self.topics.get(topic, {})
-        assigned = tuple(PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
+        assigned = tuple(cluster.PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
         return TopicAssignment(topic, assigned, self.topic_ids.get(topic))
 
     def add_topic(self, topic: str) -> None:
@@ -317,7 +308,7 @@ class ControllerContext:
         if topic_id is not None and topic in self.topics:
             self.topic_ids[topic] = topic_id
 
-    def learn(self, topic: str, partitions: Iterable[PartitionAssignment]) -> list[TopicPartition]:
+    def learn(self, topic: str, partitions: Iterable[cluster.PartitionAssignment]) -> list[cluster.TopicPartition]:
         """Store the assignments of partitions that are unknown here or whose stored assignment is empty.
 
         Return these partitions.
@@ -326,17 +317,17 @@ class ControllerContext:
         known = self.topics.setdefault(topic, {})
         for number, assignment in partitions:
             if self.is_new(topic, number, assignment):
-                partition = known[number] = TopicPartition(topic, number)
+                partition = known[number] = cluster.TopicPartition(topic, number)
                 self.set_assignment(partition, assignment)
                 added.append(partition)
         return added
 
-    def is_new(self, topic: str, number: int, assignment: ReplicaAssignment) -> bool:
+    def is_new(self, topic: str, number: int, assignment: cluster.ReplicaAssignment) -> bool:
         """Return whether the partition is unknown, or gets its first replicas by this assignment."""
         known = self.topics.get(topic, {}).get(number)
         return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
 
-    def set_assignment(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
+    def set_assignment(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> None:
         """Replace or add a partition's assignment."""
         old = self.assignments.get(partition)
         self.topics.setdefault(partition.topic, {})[partition.partition] = partition
@@ -356,10 +347,10 @@ class ControllerContext:
             if leadership is not None:
                 self._compare(partition, leadership)
 
-    def remove_replicas(self, broker_id: int, partitions: Iterable[TopicPartition]) -> None:
+    def remove_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
         hosted, states = self.hosted.get(broker_id, {}), self.replica_states.get(broker_id, {})
-        known: dict[tuple[tuple[int, ...], ...], ReplicaAssignment] = {}
+        known: dict[tuple[tuple[int, ...], ...], cluster.ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
             states.pop(partition, None)
@@ -378,7 +369,7 @@ class ControllerContext:
             if leadership is not None:
                 self._set_imbalanced(partition, is_imbalanced(rest, leadership))
 
-    def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+    def remove_partitions(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove all entries of these partitions (rule 3)."""
         for partition in partitions:
             self.topics[partition.topic].pop(partition.partition, None)
@@ -411,11 +402,11 @@ class ControllerContext:
 
     # ------------------------------------------------------------------------------------------------------- states
 
-    def partition_state(self, partition: TopicPartition) -> PartitionState:
+    def partition_state(self, partition: cluster.TopicPartition) -> PartitionState:
         """Return the partition's state; NON_EXISTENT for an unknown partition."""
         return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
 
-    def set_partition_state(self, partition: TopicPartition, state: PartitionState) -> None:
+    def set_partition_state(self, partition: cluster.TopicPartition, state: PartitionState) -> None:
         """Set a partition's state without a check of the transition, and update the count of rule 4."""
         old = self.partition_states.get(partition)
         self.partition_states[partition] = state
@@ -428,7 +419,7 @@ class ControllerContext:
         ):
             self.offline_count += 1 if state is PartitionState.OFFLINE else -1
 
-    def replica_state(self, broker_id: int, partition: TopicPartition) -> ReplicaState:
+    def replica_state(self, broker_id: int, partition: cluster.TopicPartition) -> ReplicaState:
         """Return the replica's state; NON_EXISTENT for an unknown replica."""
         return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
 
@@ -440,22 +431,24 @@ class ControllerContext:
         """
         self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
 
-    def set_replica_states(self, broker_id: int, partitions: Iterable[TopicPartition], state: ReplicaState) -> None:
+    def set_replica_states(
+        self, broker_id: int, partitions: Iterable[cluster.TopicPartition], state: ReplicaState
+    ) -> None:
         """Set the states of a broker's replicas without a check of the transition."""
         self.replica_states.setdefault(broker_id, {}).update(dict.fromkeys(partitions, state))
 
-    def learn_leaderships(self, leaderships: Iterable[Leadership]) -> None:
+    def learn_leaderships(self, leaderships: Iterable[cluster.Leadership]) -> None:
         """Store the leaderships that were read from state znodes."""
         for partition, state in leaderships:
             self.lead(partition, state)
 
-    def lead(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
+    def lead(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Store a partition's leadership."""
         self.leadership[partition] = state
         self.last_sent.pop(partition, None)
         self._compare(partition, state)
 
-    def last_sent_for(self, partition: TopicPartition, assignment: ReplicaAssignment) -> LastSent:
+    def last_sent_for(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> LastSent:
         """Return the state last sent for a partition with known leadership (rule 6)."""
         last_sent = self.last_sent.get(partition)
         if last_sent is None or last_sent.assignment is not assignment:
@@ -469,12 +462,12 @@ class ControllerContext:
             part = self.last_metadata_parts[number] = UpdateMetadataPart(states)
         return part
 
-    def _compare(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> None:
+    def _compare(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
         assignment = self.assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
-    def _set_imbalanced(self, partition: TopicPartition, imbalanced: bool) -> None:
+    def _set_imbalanced(self, partition: cluster.TopicPartition, imbalanced: bool) -> None:
         if imbalanced is (partition in self.imbalanced):
             return
         topic = partition.topic
@@ -499,24 +492,24 @@ class ControllerContext:
         self.queued = frozenset(sets.queued)
         self.started = frozenset(sets.started)
 
-    def is_queued_for_deletion(self, partition: TopicPartition) -> bool:
+    def is_queued_for_deletion(self, partition: cluster.TopicPartition) -> bool:
         """Return whether the partition's topic is queued for deletion.
 
         No leader is elected for such a partition, and none of its replicas moves to Online.
         """
         return partition.topic in self.queued
 
-    def deleting_topic(self, topic: str, partitions: Iterable[TopicPartition] | None = None) -> DeletingTopic:
+    def deleting_topic(self, topic: str, partitions: Iterable[cluster.TopicPartition] | None = None) -> DeletingTopic:
         """Return the deletion states of a topic's replicas from the state tables, which are authoritative.
 
         Args:
             partitions: Partitions to include; None for all partitions of the topic.
         """
-        replicas: list[PartitionReplica] = []
-        by_state: dict[ReplicaState, list[PartitionReplica]] = {state: [] for state in _DELETION_STATES}
+        replicas: list[cluster.PartitionReplica] = []
+        by_state: dict[ReplicaState, list[cluster.PartitionReplica]] = {state: [] for state in _DELETION_STATES}
         for partition in self.topics.get(topic, {}).values() if partitions is None else partitions:
             for broker_id in self.assignments[partition].replicas:
-                replica = PartitionReplica(partition, broker_id)
+                replica = cluster.PartitionReplica(partition, broker_id)
                 replicas.append(replica)
                 state = self.replica_state(broker_id, partition)
                 if state in _DELETION_STATES:

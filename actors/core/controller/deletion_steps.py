@@ -18,25 +18,11 @@ from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import flat, grouped, move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages import topic_deletion
 from messages.ask import AskFailed, Question
 from messages.cluster import PartitionReplica, TopicPartition
 from messages.events import PartitionModifications
 from messages.flow.conversation import Flow, ask, for_each
-from messages.topic_deletion import (
-    AnnounceDeletion,
-    ChangePartitionStates,
-    ChangeReplicaStates,
-    CompleteReplicaDeletions,
-    CorrectDeletions,
-    DeletingTopic,
-    DeletionPlan,
-    DeletionSets,
-    FailReplicaDeletions,
-    FinishDeletions,
-    QueueDeletions,
-    ResetDeletions,
-    ResumeDeletions,
-)
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import DeleteTopicDeletionRequests, DeleteTopics, StopWatching
 
@@ -51,12 +37,12 @@ def begin(context: ControllerContext, topics: Iterable[str], halted: Iterable[st
     The topics of `halted` are ineligible until they are resumed.
     """
     queued = yield from _deletion_states(context, topics)
-    yield from _follow(context, ResetDeletions(queued, ineligible=tuple(halted)))
+    yield from _follow(context, topic_deletion.ResetDeletions(queued, ineligible=tuple(halted)))
 
 
 def end(context: ControllerContext) -> Flow[None]:
     """Remove all topics from the deletion queue at the end of this node's term as controller."""
-    yield from _follow(context, ResetDeletions())
+    yield from _follow(context, topic_deletion.ResetDeletions())
 
 
 def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
@@ -64,14 +50,14 @@ def queue(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     wanted = dict.fromkeys(topics)
     fresh = yield from _deletion_states(context, (topic for topic in wanted if topic not in context.queued))
     offline = yield from _offline(context, context.queued.union(wanted))
-    yield from _follow(context, QueueDeletions(fresh, offline))
+    yield from _follow(context, topic_deletion.QueueDeletions(fresh, offline))
 
 
 def resume(context: ControllerContext, topics: Iterable[str] | None = None) -> Flow[None]:
     """Resume the deletion of these topics; None for all topics that are eligible."""
     if context.queued:
         offline = yield from _offline(context, context.queued)
-        yield from _follow(context, ResumeDeletions(None if topics is None else tuple(topics), offline))
+        yield from _follow(context, topic_deletion.ResumeDeletions(None if topics is None else tuple(topics), offline))
 
 
 def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
@@ -85,7 +71,7 @@ def fail(context: ControllerContext, failed: ReplicasByBroker) -> Flow[None]:
     if topics:
         replicas = yield from flat(failed, lambda r: r.partition.topic in topics and _state(context, r) in legal)
         offline = yield from _offline(context, context.queued)
-        yield from _follow(context, FailReplicaDeletions(tuple(topics), replicas, offline))
+        yield from _follow(context, topic_deletion.FailReplicaDeletions(tuple(topics), replicas, offline))
 
 
 def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None]:
@@ -93,7 +79,7 @@ def complete(context: ControllerContext, deleted: ReplicasByBroker) -> Flow[None
     replicas = yield from flat(deleted, lambda r: r.partition.topic in context.queued)
     if replicas:
         offline = yield from _offline(context, context.queued)
-        yield from _follow(context, CompleteReplicaDeletions(replicas, offline))
+        yield from _follow(context, topic_deletion.CompleteReplicaDeletions(replicas, offline))
 
 
 def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
@@ -103,11 +89,13 @@ def correct(context: ControllerContext, topics: Iterable[str]) -> Flow[None]:
     """
     changed = yield from _deletion_states(context, (topic for topic in topics if topic in context.queued))
     if changed:
-        plan = yield from ask(CorrectDeletions(changed))
+        plan = yield from ask(topic_deletion.CorrectDeletions(changed))
         context.set_deletions(plan.steps[-1])
 
 
-def _deletion_states(context: ControllerContext, topics: Iterable[str]) -> Flow[tuple[DeletingTopic, ...]]:
+def _deletion_states(
+    context: ControllerContext, topics: Iterable[str]
+) -> Flow[tuple[topic_deletion.DeletingTopic, ...]]:
     """Return the deletion states of these topics' replicas, from the state tables."""
     found = []
     for topic in topics:
@@ -115,11 +103,11 @@ def _deletion_states(context: ControllerContext, topics: Iterable[str]) -> Flow[
     return tuple(found)
 
 
-def _deletion_states_of(context: ControllerContext, topic: str) -> Flow[DeletingTopic]:
-    parts: list[DeletingTopic] = []
+def _deletion_states_of(context: ControllerContext, topic: str) -> Flow[topic_deletion.DeletingTopic]:
+    parts: list[topic_deletion.DeletingTopic] = []
     yield from for_each(_partitions(context, [topic]), lambda part: parts.append(context.deleting_topic(topic, part)))
     joined = ((replica for part in parts for replica in getattr(part, name)) for name in _STATE_FIELDS)
-    return DeletingTopic(topic, *map(tuple, joined))
+    return topic_deletion.DeletingTopic(topic, *map(tuple, joined))
 
 
 def _partitions(context: ControllerContext, topics: Iterable[str]) -> list[TopicPartition]:
@@ -133,7 +121,7 @@ def _offline(context: ControllerContext, topics: frozenset[str]) -> Flow[tuple[P
     return (yield from flat(context.offline_replicas(), lambda r: r.partition.topic in topics))
 
 
-def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flow[None]:
+def _follow(context: ControllerContext, question: Question[topic_deletion.DeletionPlan]) -> Flow[None]:
     """Ask TopicDeletionActor for a plan, and execute the plan's steps (rule 1)."""
     plan = yield from ask(question)
     imbalanced: dict[str, None] = {}
@@ -145,13 +133,15 @@ def _follow(context: ControllerContext, question: Question[DeletionPlan]) -> Flo
         log.error("%s Failed to continue topic deletions, retrying: %s", context.tag, error)
         sets = context.deletions
         states = yield from _deletion_states(context, sets.queued)
-        plan = yield from ask(ResetDeletions(states, sets.started, sets.ineligible))
+        plan = yield from ask(topic_deletion.ResetDeletions(states, sets.started, sets.ineligible))
         context.set_deletions(plan.steps[-1])
         raise
     yield from correct(context, imbalanced)
 
 
-def _store_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict[str, None]) -> Flow[None]:
+def _store_sets(
+    context: ControllerContext, step: topic_deletion.DeletionSets, imbalanced: dict[str, None]
+) -> Flow[None]:
     if step.ineligible != context.deletions.ineligible:
         log.info("%s List of topics ineligible for deletion: %s", context.tag, ",".join(step.ineligible))
     context.set_deletions(step)
@@ -159,12 +149,14 @@ def _store_sets(context: ControllerContext, step: DeletionSets, imbalanced: dict
 
 
 def _move_partitions(
-    context: ControllerContext, step: ChangePartitionStates, imbalanced: dict[str, None]
+    context: ControllerContext, step: topic_deletion.ChangePartitionStates, imbalanced: dict[str, None]
 ) -> Flow[None]:
     yield from move_partitions(context, _partitions(context, step.topics), PartitionState(step.state))
 
 
-def _move_replicas(context: ControllerContext, step: ChangeReplicaStates, imbalanced: dict[str, None]) -> Flow[None]:
+def _move_replicas(
+    context: ControllerContext, step: topic_deletion.ChangeReplicaStates, imbalanced: dict[str, None]
+) -> Flow[None]:
     target = ReplicaState(step.state)
     if target is ReplicaState.DELETION_INELIGIBLE:
         yield from _take_new_offline(context, step.replicas)
@@ -187,11 +179,15 @@ def _state(context: ControllerContext, replica: PartitionReplica) -> ReplicaStat
     return context.replica_state(replica.broker_id, replica.partition)
 
 
-def _announce(context: ControllerContext, step: AnnounceDeletion, imbalanced: dict[str, None]) -> Flow[None]:
+def _announce(
+    context: ControllerContext, step: topic_deletion.AnnounceDeletion, imbalanced: dict[str, None]
+) -> Flow[None]:
     yield from announce(context, partitions=_partitions(context, step.topics))
 
 
-def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[str, None]) -> Flow[None]:
+def _finish(
+    context: ControllerContext, step: topic_deletion.FinishDeletions, imbalanced: dict[str, None]
+) -> Flow[None]:
     """Stop the topics' PartitionModifications watches, then delete the topics' znodes.
 
     If a topic is created again, its first event is therefore TopicChange.
@@ -206,11 +202,11 @@ def _finish(context: ControllerContext, step: FinishDeletions, imbalanced: dict[
 
 
 _STEPS: dict[type, Callable[[ControllerContext, AnyMessage, dict[str, None]], Flow[None]]] = {
-    DeletionSets: _store_sets,
-    ChangePartitionStates: _move_partitions,
-    ChangeReplicaStates: _move_replicas,
-    AnnounceDeletion: _announce,
-    FinishDeletions: _finish,
+    topic_deletion.DeletionSets: _store_sets,
+    topic_deletion.ChangePartitionStates: _move_partitions,
+    topic_deletion.ChangeReplicaStates: _move_replicas,
+    topic_deletion.AnnounceDeletion: _announce,
+    topic_deletion.FinishDeletions: _finish,
 }
 
 

@@ -25,15 +25,7 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.instructions import DelayedResponse
-from messages.admin_requests import (
-    AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
-from messages.error_codes import INVALID_REQUEST
+from messages import admin_requests, errors
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
 from messages.requests import ControlledShutdownRequest
@@ -66,21 +58,25 @@ class ClientRequestHandler:
 def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> Flow[AnyMessage]:
     """Refuse UpdateFeatures, as Kafka's controller does below protocol version 2.7."""
     yield from ()
-    return UpdateFeaturesResponse(INVALID_REQUEST, "Feature versioning system is disabled.")
+    return UpdateFeaturesResponse(errors.INVALID_REQUEST, "Feature versioning system is disabled.")
 
 
 REQUESTS: dict[type, ClientRequestHandler] = {
     ControlledShutdownRequest: ClientRequestHandler(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
-    AlterPartitionReassignmentsRequest: ClientRequestHandler(
+    admin_requests.AlterPartitionReassignmentsRequest: ClientRequestHandler(
         ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter
     ),
-    ListPartitionReassignmentsRequest: ClientRequestHandler(
+    admin_requests.ListPartitionReassignmentsRequest: ClientRequestHandler(
         ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed
     ),
-    ElectLeadersRequest: ClientRequestHandler(ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders),
-    CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
-    DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
-    CreatePartitionsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_partitions),
+    admin_requests.ElectLeadersRequest: ClientRequestHandler(
+        ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders
+    ),
+    admin_requests.CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
+    admin_requests.DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
+    admin_requests.CreatePartitionsRequest: ClientRequestHandler(
+        ControllerState.IDLE, topic_requests.create_partitions
+    ),
     UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, update_features),
 }
 """Request -> its handler. Requests about topics and features have the state IDLE, because Kafka handles them outside

@@ -32,28 +32,12 @@ from actors.core.controller import (
 from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import CloseAllChannels, Enqueue, OpenChannel
+from messages import zookeeper
 from messages.ask import AskFailed, ControllerMoved, SessionLost
 from messages.cluster import NO_CONTROLLER
 from messages.events import EVENTS, Reelect
 from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
-from messages.zookeeper import (
-    ControllerRead,
-    DeleteIsrChangeNotifications,
-    DeleteLogDirEvents,
-    Elect,
-    GetBrokers,
-    GetController,
-    GetIsrChangeNotifications,
-    GetLogDirEvents,
-    GetTopicDeletions,
-    GetTopics,
-    NotElected,
-    ResignController,
-    StartWatching,
-    StopWatching,
-    WatchBrokers,
-)
 
 log = logging.getLogger("kafka.controller")
 
@@ -72,7 +56,7 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     Args:
         timestamp_ms: Timestamp for /controller, in milliseconds.
     """
-    current = yield from ask(GetController())
+    current = yield from ask(zookeeper.GetController())
     if context.active:
         if (current.broker_id, current.epoch) == (context.broker_id, context.epoch):
             return
@@ -97,7 +81,7 @@ def deposed(context: ControllerContext) -> Flow[None]:
     the raised epoch. Apache's brokers stay without a controller in this case.
     """
     yield from resign(context)
-    yield from _clear(context, (yield from ask(GetController())))
+    yield from _clear(context, (yield from ask(zookeeper.GetController())))
 
 
 def expired(context: ControllerContext) -> Flow[None]:
@@ -114,7 +98,7 @@ def trigger_controller_move(context: ControllerContext) -> Flow[None]:
         return
     yield from resign(context)
     try:
-        yield from _clear(context, (yield from ask(GetController())))
+        yield from _clear(context, (yield from ask(zookeeper.GetController())))
     except AskFailed as error:
         log.warning("%s Failed to delete /controller, retrying later: %s", context.tag, error)
 
@@ -125,7 +109,7 @@ def reload(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     The caller has already logged the unexpected error and counted it in a gauge of this node.
     """
     yield from resign(context)
-    current = yield from _clear(context, (yield from ask(GetController())))
+    current = yield from _clear(context, (yield from ask(zookeeper.GetController())))
     if current.broker_id == NO_CONTROLLER:
         yield from _join_election(context, timestamp_ms)
 
@@ -144,7 +128,7 @@ def resign(context: ControllerContext) -> Flow[None]:
     yield CloseAllChannels()
     if was_active:
         yield from deletion_steps.end(context)
-        yield from ask(StopWatching(TERM_EVENTS))
+        yield from ask(zookeeper.StopWatching(TERM_EVENTS))
     for table in tables:
         yield from _free(table)
 
@@ -159,7 +143,7 @@ def _free(table: dict[object, object]) -> Flow[None]:
     yield from for_each(range(len(table)), free)
 
 
-def _clear(context: ControllerContext, current: ControllerRead) -> Flow[ControllerRead]:
+def _clear(context: ControllerContext, current: zookeeper.ControllerRead) -> Flow[zookeeper.ControllerRead]:
     """Delete /controller if this session created it for an ended term (rule 4).
 
     Returns:
@@ -169,17 +153,17 @@ def _clear(context: ControllerContext, current: ControllerRead) -> Flow[Controll
         return current
     probe("a controller deletes its own /controller after its term")
     try:
-        yield from ask(ResignController())
+        yield from ask(zookeeper.ResignController())
     except ControllerMoved:
         log.warning("%s Failed to delete /controller: it was already deleted", context.tag)
         return current
-    return ControllerRead(NO_CONTROLLER, current.epoch)
+    return zookeeper.ControllerRead(NO_CONTROLLER, current.epoch)
 
 
 def _join_election(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
     """Join the election, and begin the term if this node wins."""
-    outcome = yield from ask(Elect(context.broker_id, timestamp_ms))
-    if isinstance(outcome, NotElected):
+    outcome = yield from ask(zookeeper.Elect(context.broker_id, timestamp_ms))
+    if isinstance(outcome, zookeeper.NotElected):
         log.debug(
             "%s Broker %d was elected as controller instead of broker %d",
             *(context.tag, outcome.broker_id, context.broker_id),
@@ -209,16 +193,16 @@ def _join_election(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 
 def _begin(context: ControllerContext) -> Flow[None]:
     """Begin the term in the order of Kafka's onControllerFailover (controller.md 7.2)."""
-    yield from ask(StartWatching(TERM_EVENTS))
-    log_dirs = yield from ask(GetLogDirEvents())
+    yield from ask(zookeeper.StartWatching(TERM_EVENTS))
+    log_dirs = yield from ask(zookeeper.GetLogDirEvents())
     if log_dirs.names:
-        yield from ask(DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version))
-    isr_changes = yield from ask(GetIsrChangeNotifications())
+        yield from ask(zookeeper.DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version))
+    isr_changes = yield from ask(zookeeper.GetIsrChangeNotifications())
     if isr_changes.names:
-        yield from ask(DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version))
+        yield from ask(zookeeper.DeleteIsrChangeNotifications(isr_changes.names, context.epoch_zk_version))
     yield from unclean_election.learn_default(context)
     yield from _load(context)
-    requested = yield from ask(GetTopicDeletions())
+    requested = yield from ask(zookeeper.GetTopicDeletions())
     yield from _begin_deletions(context, requested.topics)
     # Before any LeaderAndIsr: a follower finds its leader's address in the broker list of UpdateMetadata.
     yield from announce(context)
@@ -233,14 +217,14 @@ def _begin(context: ControllerContext) -> Flow[None]:
 
 def _load(context: ControllerContext) -> Flow[None]:
     """Load brokers, topics, assignments and leaderships, and open a channel to each broker."""
-    registered = yield from ask(GetBrokers())
+    registered = yield from ask(zookeeper.GetBrokers())
     for broker in registered.brokers:
         context.add_broker(broker)
-    names = yield from ask(GetTopics())
+    names = yield from ask(zookeeper.GetTopics())
     for topic in names.topics:
         context.add_topic(topic)
     yield from topic_changes.learn_assignments(context, names.topics)
-    yield from ask(WatchBrokers((*context.brokers, *registered.unreadable)))
+    yield from ask(zookeeper.WatchBrokers((*context.brokers, *registered.unreadable)))
     context.create_replica_tables()
     if context.assignments:
         yield from notifications.refresh(context, context.assignments)

@@ -18,7 +18,7 @@ import enum
 import attrs
 
 from actors.core.controller.context import BrokerEndpointNotAvailable
-from messages.ask import AskFailed, BadZnode, ConnectionLoss, ControllerMoved, LostAnswer, SessionLost, ZooKeeperRefused
+from messages import ask
 from messages.events import Event
 from messages.vocabulary import AnyMessage
 
@@ -34,17 +34,17 @@ class Consequence(enum.Enum):
 
 
 CONSEQUENCES: dict[type[Exception], Consequence] = {
-    BadZnode: Consequence.DROPPED,
-    ZooKeeperRefused: Consequence.DROPPED,
+    ask.BadZnode: Consequence.DROPPED,
+    ask.ZooKeeperRefused: Consequence.DROPPED,
     BrokerEndpointNotAvailable: Consequence.DROPPED,
-    SessionLost: Consequence.EXPIRED,
-    ControllerMoved: Consequence.DEPOSED,
-    ConnectionLoss: Consequence.GIVEN_UP,
-    LostAnswer: Consequence.GIVEN_UP,
+    ask.SessionLost: Consequence.EXPIRED,
+    ask.ControllerMoved: Consequence.DEPOSED,
+    ask.ConnectionLoss: Consequence.GIVEN_UP,
+    ask.LostAnswer: Consequence.GIVEN_UP,
 }
 """Expected error -> its consequence."""
 
-PASSING = (BadZnode, ZooKeeperRefused)
+PASSING = (ask.BadZnode, ask.ZooKeeperRefused)
 """Errors of answers that a flow may log before it continues."""
 
 
@@ -53,7 +53,7 @@ def consequence(error: Exception) -> Consequence:
     return CONSEQUENCES.get(type(error), Consequence.RELOADED)
 
 
-def passing(error: AskFailed) -> AskFailed:
+def passing(error: ask.AskFailed) -> ask.AskFailed:
     """Return the error if a flow may log it and continue; otherwise raise it again, because it ends the event."""
     if not isinstance(error, PASSING):
         raise error

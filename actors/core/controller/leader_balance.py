@@ -31,26 +31,10 @@ from actors.core.controller.leadership import record_refusals
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.states import PartitionState
 from actors.core.refusal import Refused
-from messages.admin_requests import (
-    PREFERRED,
-    UNCLEAN,
-    ElectedPartition,
-    ElectedTopic,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-)
+from messages import admin_requests, errors
 from messages.apis import API_BY_REQUEST
 from messages.broker import ExpectedTopicState
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    ELECTION_NOT_NEEDED,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    INVALID_TOPIC,
-    NONE,
-    PREFERRED_LEADER_NOT_AVAILABLE,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
 from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
@@ -71,8 +55,8 @@ class ElectionType(NamedTuple):
 
 
 ELECTION_TYPES = {
-    PREFERRED: ElectionType(elections.preferred, False, PREFERRED_LEADER_NOT_AVAILABLE),
-    UNCLEAN: ElectionType(elections.offline, True, ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    admin_requests.PREFERRED: ElectionType(elections.preferred, False, errors.PREFERRED_LEADER_NOT_AVAILABLE),
+    admin_requests.UNCLEAN: ElectionType(elections.offline, True, errors.ELIGIBLE_LEADERS_NOT_AVAILABLE),
 }
 
 
@@ -93,14 +77,16 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
     yield Enqueue(PreferredReplicaLeaderElection())
 
 
-def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | DelayedResponse]:
+def elect_leaders(
+    context: ControllerContext, request: admin_requests.ElectLeadersRequest
+) -> Flow[Message | DelayedResponse]:
     """Handle ElectLeaders for the given partitions or for all.
 
     If all partitions are requested, the response leaves out partitions that need no election.
     """
     wanted = ELECTION_TYPES.get(request.election_type)
     if wanted is None:
-        return API_BY_REQUEST[type(request)].refusal(request, UNKNOWN_SERVER_ERROR)
+        return API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_SERVER_ERROR)
     asked = [TopicPartition(topic.name, number) for topic in request.topics or () for number in topic.partitions]
     everything = request.topics is None
     electable, refusals = yield from _checked(
@@ -109,7 +95,9 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
     results = refusals
     if everything:
         results = {
-            tp: each for tp, each in refusals.items() if each.error_code not in (ELECTION_NOT_NEEDED, INVALID_TOPIC)
+            tp: each
+            for tp, each in refusals.items()
+            if each.error_code not in (errors.ELECTION_NOT_NEEDED, errors.INVALID_TOPIC)
         }
     failures = yield from move_partitions(
         context, electable, PartitionState.ONLINE, wanted.strategy, allow_unclean=wanted.unclean
@@ -120,16 +108,18 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
         for partition in part:
             topic, number = partition
             if partition in failures:
-                results[partition] = ElectedPartition(number, wanted.no_leader_code, failures[partition])
+                results[partition] = admin_requests.ElectedPartition(number, wanted.no_leader_code, failures[partition])
             else:
-                results[partition] = ElectedPartition(number, NONE)
+                results[partition] = admin_requests.ElectedPartition(number, errors.NONE)
                 expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
 
     yield from for_each(electable, collect)
-    by_topic: dict[str, list[ElectedPartition]] = {}
+    by_topic: dict[str, list[admin_requests.ElectedPartition]] = {}
     for partition, result in results.items():
         by_topic.setdefault(partition.topic, []).append(result)
-    response = ElectLeadersResponse(tuple(ElectedTopic(name, tuple(each)) for name, each in by_topic.items()))
+    response = admin_requests.ElectLeadersResponse(
+        tuple(admin_requests.ElectedTopic(name, tuple(each)) for name, each in by_topic.items())
+    )
     if not expected:
         return response
     leaders = tuple(ExpectedTopicState(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
@@ -138,10 +128,10 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
 
 def _checked(
     context: ControllerContext, partitions: Iterable[TopicPartition], wanted: ElectionType
-) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, ElectedPartition]]]:
+) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, admin_requests.ElectedPartition]]]:
     """Return the partitions that need an election, and the results of the others."""
     electable: list[TopicPartition] = []
-    refusals: dict[TopicPartition, ElectedPartition] = {}
+    refusals: dict[TopicPartition, admin_requests.ElectedPartition] = {}
 
     def check_all(part: Sequence[TopicPartition]) -> None:
         for partition in part:
@@ -149,7 +139,7 @@ def _checked(
                 _check(context, partition, wanted)
                 electable.append(partition)
             except Refused as refused:
-                refusals[partition] = ElectedPartition(partition.partition, refused.code, str(refused))
+                refusals[partition] = admin_requests.ElectedPartition(partition.partition, refused.code, str(refused))
 
     yield from for_each(partitions, check_all)
     return electable, refusals
@@ -164,16 +154,16 @@ def _check(context: ControllerContext, partition: TopicPartition, wanted: Electi
         Refused: The partition does not exist, is being deleted, has never had a leader, or needs no election.
     """
     if partition not in context.assignments:
-        raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refused("The partition does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
     if partition.topic in context.queued:
-        raise Refused("The topic is being deleted", INVALID_TOPIC)
+        raise Refused("The topic is being deleted", errors.INVALID_TOPIC)
     leadership = context.leadership.get(partition)
     if leadership is None:
         probe("T8 an election is requested for a partition that has never had a leader")
         raise Refused(f"{partition} has never had a leader", wanted.no_leader_code)
     led = leadership.leader in context.online_brokers if wanted.unclean else _led_by_preferred(context, partition)
     if led:
-        raise Refused("Leader election not needed for topic partition.", ELECTION_NOT_NEEDED)
+        raise Refused("Leader election not needed for topic partition.", errors.ELECTION_NOT_NEEDED)
 
 
 def check(context: ControllerContext, event: AutoPreferredReplicaLeaderElection) -> Flow[None]:
@@ -209,8 +199,8 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
             *(context.tag, log_text.joined(partitions[: log_text.MOST]), trigger),
         )
-    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[PREFERRED])
-    unfit = [tp for tp, refused in refusals.items() if refused.error_code != ELECTION_NOT_NEEDED]
+    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[admin_requests.PREFERRED])
+    unfit = [tp for tp, refused in refusals.items() if refused.error_code != errors.ELECTION_NOT_NEEDED]
     if unfit:
         log.error(
             "%s Skipping replica leader election (PREFERRED) for partitions that are unknown, new or being deleted: %s",

@@ -28,7 +28,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
-from actors.core.controller import elections, log_text
+from actors.core.controller import elections, leadership, log_text
 from actors.core.controller.batch import RequestBatch, announce
 from actors.core.controller.context import (
     ControllerContext,
@@ -40,21 +40,11 @@ from actors.core.controller.context import (
 )
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import Enqueue
-from actors.core.controller.leadership import MOVES, Failures, read_states, record_refusals, refuse, write_states
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.refusal import Refused
-from messages.admin_requests import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    OngoingPartitionReassignment,
-    OngoingTopicReassignment,
-    ReassignablePartitionResponse,
-    ReassignableTopicResponse,
-)
+from messages import admin_requests, errors, zookeeper
 from messages.ask import AskFailed
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
@@ -63,26 +53,10 @@ from messages.cluster import (
     ReplicaAssignment,
     TopicPartition,
 )
-from messages.error_codes import (
-    INVALID_REPLICA_ASSIGNMENT,
-    NO_REASSIGNMENT_IN_PROGRESS,
-    NONE,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
 from messages.flow.conversation import Flow, ask, for_each, select
 from messages.probes import probe
 from messages.vocabulary import Message
-from messages.zookeeper import (
-    GetPartitionStates,
-    GetReassignments,
-    RemoveReassignments,
-    RequestedReassignment,
-    SetAssignments,
-    StopWatching,
-    TopicAssignment,
-)
 
 log = logging.getLogger("kafka.controller")
 
@@ -157,11 +131,11 @@ def end_for_deletion(context: ControllerContext, topics: Iterable[str]) -> Flow[
     )
     ended = {tp: ReplicaAssignment(context.assignments[tp].replicas) for tp in moving}
     failures = yield from _write(context, ended)
-    yield from refuse(context, "end the reassignment of", failures)
+    yield from leadership.refuse(context, "end the reassignment of", failures)
     for partition, assignment in ended.items():
         context.set_assignment(partition, assignment)
     yield from _stop_watching(moving)
-    answer = yield from ask(GetReassignments())
+    answer = yield from ask(zookeeper.GetReassignments())
     requests = [each for each in answer.requested if each.partition.topic in wanted]
     if requests:
         yield from _forget(context, requests)
@@ -180,12 +154,12 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
     complete = yield from _caught_up(context, [partition])
     if complete:
         probe("the target of a reassignment joins the ISR")
-        others = list(islice((tp for tp in context.reassigning if tp != partition), MOVES))
+        others = list(islice((tp for tp in context.reassigning if tp != partition), leadership.MOVES))
         complete += yield from _caught_up(context, others)
     yield from _finish(context, complete)
 
 
-def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
+def alter(context: ControllerContext, request: admin_requests.AlterPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle AlterPartitionReassignments: start or cancel reassignments.
 
     If the request's entry for a partition is valid, the partition's entry in /admin/reassign_partitions is removed.
@@ -199,24 +173,24 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
                 wanted[partition] = _planned(context, partition, target, alive=True)
             except Refused as refused:
                 refusals[partition] = refused
-    answer = yield from ask(GetReassignments())
+    answer = yield from ask(zookeeper.GetReassignments())
     overtaken = [each for each in answer.requested if each.partition in wanted]
     if overtaken:
         probe("a requested reassignment replaces that of the znode")
         yield from _forget(context, overtaken)
     failures = yield from _reassign(context, wanted)
-    refusals.update((tp, Refused(why, UNKNOWN_SERVER_ERROR)) for tp, why in failures.items())
+    refusals.update((tp, Refused(why, errors.UNKNOWN_SERVER_ERROR)) for tp, why in failures.items())
 
-    def result(partition: TopicPartition) -> ReassignablePartitionResponse:
+    def result(partition: TopicPartition) -> admin_requests.ReassignablePartitionResponse:
         refused = refusals.get(partition)
         if refused is None:
-            return ReassignablePartitionResponse(partition.partition, NONE)
-        return ReassignablePartitionResponse(partition.partition, refused.code, str(refused))
+            return admin_requests.ReassignablePartitionResponse(partition.partition, errors.NONE)
+        return admin_requests.ReassignablePartitionResponse(partition.partition, refused.code, str(refused))
 
-    return AlterPartitionReassignmentsResponse(
-        NONE,
+    return admin_requests.AlterPartitionReassignmentsResponse(
+        errors.NONE,
         responses=tuple(
-            ReassignableTopicResponse(
+            admin_requests.ReassignableTopicResponse(
                 topic.name,
                 tuple(result(TopicPartition(topic.name, each.partition_index)) for each in topic.partitions),
             )
@@ -225,21 +199,22 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
     )
 
 
-def listed(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
+def listed(context: ControllerContext, request: admin_requests.ListPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle ListPartitionReassignments."""
     partitions: Iterable[TopicPartition] = context.reassigning
     if request.topics is not None:
         asked = dict.fromkeys(TopicPartition(each.name, n) for each in request.topics for n in each.partition_indexes)
         partitions = (tp for tp in asked if tp in context.reassigning)
-    by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
+    by_topic: dict[str, list[admin_requests.OngoingPartitionReassignment]] = {}
     for partition in partitions:
         each = context.assignments[partition]
         by_topic.setdefault(partition.topic, []).append(
-            OngoingPartitionReassignment(partition.partition, each.replicas, each.adding, each.removing)
+            admin_requests.OngoingPartitionReassignment(partition.partition, each.replicas, each.adding, each.removing)
         )
     yield from ()
-    return ListPartitionReassignmentsResponse(
-        NONE, topics=tuple(OngoingTopicReassignment(name, tuple(found)) for name, found in by_topic.items())
+    return admin_requests.ListPartitionReassignmentsResponse(
+        errors.NONE,
+        topics=tuple(admin_requests.OngoingTopicReassignment(name, tuple(found)) for name, found in by_topic.items()),
     )
 
 
@@ -248,16 +223,16 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
 
     Requests that are invalid or fail are removed from the znode.
     """
-    answer = yield from ask(GetReassignments())
+    answer = yield from ask(zookeeper.GetReassignments())
     wanted: dict[TopicPartition, ReplicaAssignment] = {}
-    hopeless: list[RequestedReassignment] = []
+    hopeless: list[zookeeper.RequestedReassignment] = []
     for each in answer.requested:
         try:
             wanted[each.partition] = _planned(context, *each, alive=False)
         except Refused as refused:
             log.error("%s Rejecting the reassignment of partition %s to replicas %s: %s", context.tag, *each, refused)
             hopeless.append(each)
-            yield from record_refusals(f"reassign to {list(each.replicas)}", {each.partition: str(refused)})
+            yield from leadership.record_refusals(f"reassign to {list(each.replicas)}", {each.partition: str(refused)})
     failures = yield from _reassign(context, wanted)
     hopeless += [each for each in answer.requested if each.partition in failures]
     if hopeless:
@@ -285,35 +260,35 @@ def _planned(
             raise Refused(
                 f"Replica assignment has brokers that are not alive. Replica list: {missing}, live broker list:"
                 f" {sorted(context.online_brokers)}",
-                INVALID_REPLICA_ASSIGNMENT,
+                errors.INVALID_REPLICA_ASSIGNMENT,
             )
     elif partition not in context.reassigning:
-        raise Refused("No partition reassignment is in progress.", NO_REASSIGNMENT_IN_PROGRESS)
+        raise Refused("No partition reassignment is in progress.", errors.NO_REASSIGNMENT_IN_PROGRESS)
     if partition.topic in context.queued:
-        raise Refused("The topic is being deleted.", UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refused("The topic is being deleted.", errors.UNKNOWN_TOPIC_OR_PARTITION)
     if not current.replicas:
-        raise Refused("The partition does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+        raise Refused("The partition does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
     return reassigned(current, origin_replicas(current) if target is None else target)
 
 
 def _check_replicas(replicas: tuple[int, ...]) -> None:
     """Raise Refused for an empty list, duplicate brokers or a negative broker id."""
     if not replicas:
-        raise Refused("Empty replica list specified in partition reassignment.", INVALID_REPLICA_ASSIGNMENT)
+        raise Refused("Empty replica list specified in partition reassignment.", errors.INVALID_REPLICA_ASSIGNMENT)
     if len(set(replicas)) < len(replicas):
-        raise Refused(f"Duplicate replica ids in the replica list: {list(replicas)}", INVALID_REPLICA_ASSIGNMENT)
+        raise Refused(f"Duplicate replica ids in the replica list: {list(replicas)}", errors.INVALID_REPLICA_ASSIGNMENT)
     if min(replicas) < 0:
-        raise Refused(f"Invalid broker id in replica list: {list(replicas)}", INVALID_REPLICA_ASSIGNMENT)
+        raise Refused(f"Invalid broker id in replica list: {list(replicas)}", errors.INVALID_REPLICA_ASSIGNMENT)
 
 
-def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
+def _reassign(context: ControllerContext, assignments: Assignments) -> Flow[leadership.Failures]:
     """Start or continue these reassignments (Kafka's onPartitionReassignment); return the failed writes."""
-    failures: Failures = {}
+    failures: leadership.Failures = {}
     if not assignments:
         return failures
     changed = {tp: each for tp, each in assignments.items() if context.assignments[tp] != each}
     failures = yield from _write(context, changed)
-    yield from refuse(context, "reassign", failures)
+    yield from leadership.refuse(context, "reassign", failures)
     unneeded: ReplicasByBroker = {}
     for partition, assignment in changed.items():
         if partition not in failures:
@@ -349,10 +324,10 @@ def _caught_up(context: ControllerContext, partitions: Sequence[TopicPartition])
     isrs: dict[TopicPartition, tuple[int, ...]] = {}
 
     def read_part(part: Sequence[TopicPartition]) -> Flow[None]:
-        read = yield from ask(GetPartitionStates(tuple(part), watch=True))
+        read = yield from ask(zookeeper.GetPartitionStates(tuple(part), watch=True))
         isrs.update((tp, state.isr) for tp, state, _ in read.states if state is not None)
 
-    yield from for_each(moving, read_part, MOVES)
+    yield from for_each(moving, read_part, leadership.MOVES)
     return [
         tp
         for tp in partitions
@@ -387,9 +362,11 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     yield from _raise_epochs(context, staying, hosting)
     yield from _delete_replicas(context, removed)
     failures = yield from _write(context, {tp: context.assignments[tp] for tp in partitions})
-    yield from refuse(context, "write the assignment", failures)
+    yield from leadership.refuse(context, "write the assignment", failures)
     yield from _stop_watching(partitions)
-    yield from _forget(context, [RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions])
+    yield from _forget(
+        context, [zookeeper.RequestedReassignment(tp, context.assignments[tp].replicas) for tp in partitions]
+    )
     log.info(
         "%s Removing partitions %s from the list of reassigned partitions in zookeeper",
         *(context.tag, log_text.listed(partitions)),
@@ -400,7 +377,7 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
 def _stop_watching(partitions: Iterable[TopicPartition]) -> Flow[None]:
     """Stop watching the states of these partitions."""
     keys = tuple(f"{tp.topic}/{tp.partition}" for tp in partitions)
-    yield from ask(StopWatching((PartitionReassignmentIsrChange.__name__,), keys))
+    yield from ask(zookeeper.StopWatching((PartitionReassignmentIsrChange.__name__,), keys))
 
 
 def _leader_stays(context: ControllerContext, partition: TopicPartition) -> bool:
@@ -420,7 +397,7 @@ def _raise_epochs(
     Args:
         hosting: Partition -> brokers that host the partition.
     """
-    batch, failures = RequestBatch(context), Failures()
+    batch, failures = RequestBatch(context), leadership.Failures()
 
     def hosted(partition: TopicPartition, isr: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(replica for replica in isr if replica in hosting[partition]) or isr
@@ -428,7 +405,7 @@ def _raise_epochs(
     def rise(part: Sequence[TopicPartition]) -> Flow[None]:
         remaining = part
         while remaining:
-            states = yield from read_states(context, remaining, failures)
+            states = yield from leadership.read_states(context, remaining, failures)
             updates = [
                 Leadership(
                     tp,
@@ -438,15 +415,15 @@ def _raise_epochs(
                 )
                 for tp, state in states.items()
             ]
-            written, remaining = yield from write_states(context, updates, failures)
+            written, remaining = yield from leadership.write_states(context, updates, failures)
             for partition, state in written:
                 assignment = context.assignments[partition]
                 known = tuple(r for r in assignment.replicas if r not in assignment.adding)
                 batch.add_leader_and_isr(known, partition, state, assignment, is_new=False)
                 batch.add_leader_and_isr(assignment.adding, partition, state, assignment, is_new=True)
 
-    yield from for_each(partitions, rise, MOVES)
-    yield from refuse(context, "send a reassignment", failures)
+    yield from for_each(partitions, rise, leadership.MOVES)
+    yield from leadership.refuse(context, "send a reassignment", failures)
     yield from batch.send()
 
 
@@ -473,7 +450,7 @@ def _delete_replicas(context: ControllerContext, replicas: ReplicasByBroker) -> 
         yield from move_replicas(context, replicas, state)
 
 
-def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failures]:
+def _write(context: ControllerContext, assignments: Assignments) -> Flow[leadership.Failures]:
     """Write these assignments into their topics' znodes; return the failures.
 
     All topics are written at once. If that fails, each topic is written alone, so that a failure of one topic does not
@@ -487,7 +464,7 @@ def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failure
         known = context.topic_assignment(topic)
         whole = tuple(PartitionAssignment(n, changed.get(n, each)) for n, each in known.partitions)
         topics.append(known._replace(partitions=whole))
-    failures: Failures = {}
+    failures: leadership.Failures = {}
     if not topics or (yield from _written(context, topics)) == "":
         return failures
     probe("assignments are written topic by topic")
@@ -498,22 +475,22 @@ def _write(context: ControllerContext, assignments: Assignments) -> Flow[Failure
     return failures
 
 
-def _written(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[str]:
+def _written(context: ControllerContext, topics: Iterable[zookeeper.TopicAssignment]) -> Flow[str]:
     """Write the assignments of these topics; return the error text, empty on success."""
     try:
-        yield from ask(SetAssignments(tuple(topics), context.epoch_zk_version))
+        yield from ask(zookeeper.SetAssignments(tuple(topics), context.epoch_zk_version))
     except AskFailed as error:
         return str(passing(error))
     return ""
 
 
-def _forget(context: ControllerContext, requests: Sequence[RequestedReassignment]) -> Flow[None]:
+def _forget(context: ControllerContext, requests: Sequence[zookeeper.RequestedReassignment]) -> Flow[None]:
     """Remove requests from /admin/reassign_partitions.
 
     If this deletes the znode, an event is enqueued, and the handler of this event watches the znode again. The watch
     reports only the creation of the znode, not its later changes.
     """
-    left = yield from ask(RemoveReassignments(tuple(requests), context.epoch_zk_version))
+    left = yield from ask(zookeeper.RemoveReassignments(tuple(requests), context.epoch_zk_version))
     if not left.there:
         yield Enqueue(ZkPartitionReassignment())
 

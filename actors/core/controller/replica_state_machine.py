@@ -34,29 +34,21 @@ from actors.core.controller.leadership import (
     write_states,
 )
 from actors.core.controller.states import ReplicaState, State, Table, Transition
-from messages.cluster import (
-    NO_LEADER,
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    PartitionReplica,
-    ReplicaAssignment,
-    TopicPartition,
-    leader_isr_and_epoch,
-)
+from messages import cluster
 from messages.flow.conversation import Flow, for_each, select
 
 log = logging.getLogger("state.change.logger")
 
-Test = Callable[[TopicPartition], bool]
+Test = Callable[[cluster.TopicPartition], bool]
 
 
 def grouped(
-    replicas: Iterable[PartitionReplica], where: Callable[[PartitionReplica], bool] | None = None
+    replicas: Iterable[cluster.PartitionReplica], where: Callable[[cluster.PartitionReplica], bool] | None = None
 ) -> Flow[ReplicasByBroker]:
     """Return the replicas that pass the test `where`, grouped by broker: broker id -> partitions."""
     found: ReplicasByBroker = {}
 
-    def add(part: Sequence[PartitionReplica]) -> None:
+    def add(part: Sequence[cluster.PartitionReplica]) -> None:
         for partition, broker_id in part:
             found.setdefault(broker_id, []).append(partition)
 
@@ -64,17 +56,21 @@ def grouped(
     return found
 
 
-def replicas_of(context: ControllerContext, partitions: Iterable[TopicPartition]) -> Flow[ReplicasByBroker]:
+def replicas_of(context: ControllerContext, partitions: Iterable[cluster.TopicPartition]) -> Flow[ReplicasByBroker]:
     """Return the replicas of these partitions by broker; a broker that an assignment names twice is included once."""
     assignments = context.assignments
-    return grouped(PartitionReplica(tp, b) for tp in partitions for b in dict.fromkeys(assignments[tp].replicas))
+    return grouped(
+        cluster.PartitionReplica(tp, b) for tp in partitions for b in dict.fromkeys(assignments[tp].replicas)
+    )
 
 
 def flat(
-    replicas: Mapping[int, Iterable[TopicPartition]], where: Callable[[PartitionReplica], bool]
-) -> Flow[tuple[PartitionReplica, ...]]:
+    replicas: Mapping[int, Iterable[cluster.TopicPartition]], where: Callable[[cluster.PartitionReplica], bool]
+) -> Flow[tuple[cluster.PartitionReplica, ...]]:
     """Return the replicas that pass the test `where`, as one flat tuple; `replicas` is broker id -> partitions."""
-    listed = (PartitionReplica(tp, broker_id) for broker_id, partitions in replicas.items() for tp in partitions)
+    listed = (
+        cluster.PartitionReplica(tp, broker_id) for broker_id, partitions in replicas.items() for tp in partitions
+    )
     return tuple((yield from select(listed, where)))
 
 
@@ -88,14 +84,14 @@ class ReplicaStep:
 
     context: ControllerContext
     broker_id: int
-    partitions: Sequence[TopicPartition]
+    partitions: Sequence[cluster.TopicPartition]
     target: ReplicaState
     batch: RequestBatch
     failures: Failures
-    skipped: dict[TopicPartition, None]
+    skipped: dict[cluster.TopicPartition, None]
     settled: Test
 
-    def enter(self, partitions: Iterable[TopicPartition]) -> None:
+    def enter(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Set the state of the broker's replicas of these partitions to `target`."""
         self.context.set_replica_states(self.broker_id, partitions, self.target)
 
@@ -124,18 +120,18 @@ def move_replicas(
 def _move(
     context: ControllerContext,
     broker_id: int,
-    partitions: Sequence[TopicPartition],
+    partitions: Sequence[cluster.TopicPartition],
     target: ReplicaState,
     batch: RequestBatch,
     settled: Test,
     where: Test | None,
 ) -> Flow[int]:
     failures: Failures = {}
-    illegal: dict[TopicPartition, State] = {}
-    skipped: dict[TopicPartition, None] = {}
-    moving: list[TopicPartition] = []
+    illegal: dict[cluster.TopicPartition, State] = {}
+    skipped: dict[cluster.TopicPartition, None] = {}
+    moving: list[cluster.TopicPartition] = []
 
-    def move(part: Sequence[TopicPartition]) -> Flow[None]:
+    def move(part: Sequence[cluster.TopicPartition]) -> Flow[None]:
         moving.extend(part)
         states = context.replica_states.get(broker_id, {})
         current = list(map(states.get, part, repeat(ReplicaState.NON_EXISTENT)))
@@ -163,7 +159,7 @@ def start(context: ControllerContext) -> Flow[bool]:
     """
     online: ReplicasByBroker = {}
 
-    def initialize(broker_id: int, part: Sequence[TopicPartition]) -> None:
+    def initialize(broker_id: int, part: Sequence[cluster.TopicPartition]) -> None:
         reached = [tp for tp in part if context.is_online(broker_id, tp)]
         online.setdefault(broker_id, []).extend(reached)
         context.set_replica_states(broker_id, part, ReplicaState.DELETION_INELIGIBLE)
@@ -179,7 +175,7 @@ def start(context: ControllerContext) -> Flow[bool]:
 
 def enter_new(step: ReplicaStep) -> Flow[None]:
     """Set the replica's state; fail for a partition that the replica already leads."""
-    context, moved = step.context, list[TopicPartition]()
+    context, moved = step.context, list[cluster.TopicPartition]()
     for partition in step.partitions:
         leadership = context.leadership.get(partition)
         if leadership is not None:
@@ -207,7 +203,9 @@ def enter_online(step: ReplicaStep) -> Flow[None]:
             )
             context.set_assignment(
                 partition,
-                ReplicaAssignment((*assignment.replicas, step.broker_id), assignment.adding, assignment.removing),
+                cluster.ReplicaAssignment(
+                    (*assignment.replicas, step.broker_id), assignment.adding, assignment.removing
+                ),
             )
     step.enter(step.partitions)
     yield from ()
@@ -265,7 +263,7 @@ def forget(step: ReplicaStep) -> Flow[None]:
     yield from ()
 
 
-def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) -> Flow[list[Leadership]]:
+def _remove_from_isr(step: ReplicaStep, partitions: Sequence[cluster.TopicPartition]) -> Flow[list[cluster.Leadership]]:
     """Remove the replica from these ISRs; return the leadership of each partition afterwards.
 
     The last ISR member stays, but no longer leads. If the known ISR of a partition does not contain the replica, the
@@ -276,10 +274,10 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) ->
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
     updates = [_without(step, tp, state) for tp, state in known if broker_id in state.isr]
-    as_is = [Leadership(tp, state) for tp, state in known if broker_id not in state.isr and step.settled(tp)]
+    as_is = [cluster.Leadership(tp, state) for tp, state in known if broker_id not in state.isr and step.settled(tp)]
     done, again = yield from write_states(context, updates, step.failures, as_known=True)
     done += as_is
-    remaining: Sequence[TopicPartition] = again
+    remaining: Sequence[cluster.TopicPartition] = again
     if len(updates) + len(as_is) < len(partitions):
         finished = {tp for tp, _ in done}
         remaining = [tp for tp in partitions if tp not in finished and tp not in step.failures]
@@ -296,24 +294,26 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[TopicPartition]) ->
             if broker_id in state.isr:
                 updates.append(_without(step, partition, state))
             else:
-                kept = leader_isr_and_epoch(
+                kept = cluster.leader_isr_and_epoch(
                     state.leader, state.leader_epoch, state.isr, context.epoch, state.zk_version
                 )
                 context.lead(partition, kept)
-                done.append(Leadership(partition, kept))
+                done.append(cluster.Leadership(partition, kept))
         changed, remaining = yield from write_states(context, updates, step.failures)
         done += changed
     return done
 
 
-def _without(step: ReplicaStep, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> Leadership:
+def _without(
+    step: ReplicaStep, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch
+) -> cluster.Leadership:
     """Return the leadership of a partition after the replica left the ISR."""
     broker_id = step.broker_id
-    leader = NO_LEADER if state.leader == broker_id else state.leader
+    leader = cluster.NO_LEADER if state.leader == broker_id else state.leader
     isr = state.isr if len(state.isr) == 1 else tuple([r for r in state.isr if r != broker_id])
-    return Leadership(
+    return cluster.Leadership(
         partition,
-        leader_isr_and_epoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
+        cluster.leader_isr_and_epoch(leader, state.leader_epoch + 1, isr, step.context.epoch, state.zk_version),
     )
 
 

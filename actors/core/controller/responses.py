@@ -13,7 +13,7 @@ import logging
 from actors.core.controller import broker_changes, deletion_steps
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.states import ReplicaState
-from messages.error_codes import KAFKA_STORAGE_ERROR, NONE
+from messages import errors
 from messages.error_names import name_of
 from messages.events import (
     LeaderAndIsrResponseReceived,
@@ -33,19 +33,19 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     are ignored: a late response must not affect a topic re-created under the same name.
     """
     broker_id, response = event.broker_id, event.response
-    if response.error_code != NONE:
+    if response.error_code != errors.NONE:
         log.error(
             "%s LeaderAndIsr response of broker %d has error %s", context.tag, broker_id, name_of(response.error_code)
         )
         return
     before = context.offline_dirs.get(broker_id, {})
-    if not before and all(error.error_code != KAFKA_STORAGE_ERROR for error in response.partition_errors):
+    if not before and all(error.error_code != errors.KAFKA_STORAGE_ERROR for error in response.partition_errors):
         return
     offline = dict(before)
     for partition, code in ((error.partition, error.error_code) for error in response.partition_errors):
-        if code == KAFKA_STORAGE_ERROR and partition in context.assignments:
+        if code == errors.KAFKA_STORAGE_ERROR and partition in context.assignments:
             offline[partition] = None
-        elif code == NONE:
+        elif code == errors.NONE:
             offline.pop(partition, None)
     context.set_offline_dirs(broker_id, offline)
     lost = [partition for partition in offline if partition not in before]
@@ -55,7 +55,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
 
 def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> Flow[None]:
     """Log an error; an UpdateMetadata response has no other effect."""
-    if event.response.error_code != NONE:
+    if event.response.error_code != errors.NONE:
         log.error(
             "%s UpdateMetadata response of broker %d has error %s",
             context.tag,
@@ -77,7 +77,7 @@ def replicas_deleted(context: ControllerContext, event: TopicDeletionStopReplica
     if event.error_code and broker is not None and event.broker_epoch < broker.epoch:
         probe("a broker refuses a deletion that was meant for its earlier registration")
         return
-    wrong = {error.partition for error in event.response.partition_errors if error.error_code != NONE}
+    wrong = {error.partition for error in event.response.partition_errors if error.error_code != errors.NONE}
     states = context.replica_states.get(broker_id, {})
     concerned = [
         tp

@@ -14,8 +14,8 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages import errors
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
-from messages.error_codes import BROKER_NOT_AVAILABLE, NONE, STALE_BROKER_EPOCH
 from messages.flow.conversation import Flow, for_each
 from messages.probes import probe
 from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
@@ -37,12 +37,12 @@ def controlled_shutdown(
     broker = context.brokers.get(broker_id)
     if broker is None:
         probe("T9 a broker that is not registered requests its shutdown")
-        return ControlledShutdownResponse(BROKER_NOT_AVAILABLE)
+        return ControlledShutdownResponse(errors.BROKER_NOT_AVAILABLE)
     if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < broker.epoch:
         log.warning(
             "%s Received controlled shutdown request from an old broker epoch of broker %d", context.tag, broker_id
         )
-        return ControlledShutdownResponse(STALE_BROKER_EPOCH)
+        return ControlledShutdownResponse(errors.STALE_BROKER_EPOCH)
     log.info("%s Shutting down broker %d", context.tag, broker_id)
     context.begin_shutdown(broker_id)
     led: list[TopicPartition] = []
@@ -62,7 +62,7 @@ def controlled_shutdown(
     remaining = [tp for tp in led if context.leadership[tp].leader == broker_id]
     if remaining:
         probe("a broker that shuts down stays the leader where the ISR has no other member")
-    return ControlledShutdownResponse(NONE, tuple(remaining))
+    return ControlledShutdownResponse(errors.NONE, tuple(remaining))
 
 
 def _is_movable(context: ControllerContext, partition: TopicPartition) -> bool:

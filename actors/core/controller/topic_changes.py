@@ -15,17 +15,10 @@ from actors.core.controller.leadership import MOVES, record_refusals
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages import zookeeper
 from messages.cluster import PartitionAssignment, TopicPartition
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.flow.conversation import SLICE, Flow, ask, for_each
-from messages.zookeeper import (
-    GetAssignments,
-    GetTopicDeletions,
-    GetTopics,
-    SetAssignments,
-    StopWatching,
-    TopicAssignment,
-)
 
 log = logging.getLogger("kafka.controller")
 
@@ -38,13 +31,13 @@ PARTITIONS_READ = 5 * SLICE
 
 def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     """Read /brokers/topics after a change of its children: create partitions of new topics, remove deleted topics."""
-    names = yield from ask(GetTopics())
+    names = yield from ask(zookeeper.GetTopics())
     existing = frozenset(names.topics)
     new = tuple(topic for topic in names.topics if topic not in context.topics)
     removed = tuple(topic for topic in context.topics if topic not in existing)
     added: list[TopicPartition] = []
     if removed:
-        yield from ask(StopWatching((PartitionModifications.__name__,), removed))
+        yield from ask(zookeeper.StopWatching((PartitionModifications.__name__,), removed))
         yield from context.remove_topics(removed)
     if new:
         for topic in new:
@@ -70,7 +63,7 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
     added: list[TopicPartition] = []
     start, count = 0, TOPICS_AT_FIRST
     while start < len(topics):
-        answer = yield from ask(GetAssignments(topics[start : start + count]))
+        answer = yield from ask(zookeeper.GetAssignments(topics[start : start + count]))
         added += yield from learn(context, answer.topics)
         start += count
         partitions = sum(len(partitions) for _, partitions, *_ in answer.topics)
@@ -84,7 +77,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     If the topic is queued for deletion, the new partitions are removed from the znode instead.
     """
     topic = event.topic
-    answer = yield from ask(GetAssignments((topic,)))
+    answer = yield from ask(zookeeper.GetAssignments((topic,)))
     for each in answer.topics:
         context.set_topic_id(topic, each.topic_id)
     fresh = [
@@ -100,7 +93,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
             )
             reason = "the topic is being deleted"
             yield from record_refusals("add", dict.fromkeys((TopicPartition(topic, n) for n in fresh), reason))
-            yield from ask(SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
+            yield from ask(zookeeper.SetAssignments((context.topic_assignment(topic),), context.epoch_zk_version))
     elif fresh and topic in context.topics:
         added = yield from learn(context, answer.topics)
         log.info("%s New partitions to be added %s", context.tag, _assignments(context, added))
@@ -113,7 +106,7 @@ def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition
     return log_text.listed([*shown, *partitions[log_text.MOST :]], "Map")
 
 
-def learn(context: ControllerContext, topics: Iterable[TopicAssignment]) -> Flow[list[TopicPartition]]:
+def learn(context: ControllerContext, topics: Iterable[zookeeper.TopicAssignment]) -> Flow[list[TopicPartition]]:
     """Store the assignments of partitions that the controller does not know yet; return these partitions."""
     added: list[TopicPartition] = []
     for topic, partitions, topic_id, _ in topics:
@@ -145,7 +138,7 @@ def on_new_partition_creation(context: ControllerContext, partitions: Sequence[T
 
 def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow[None]:
     """Read /admin/delete_topics after a change of its children: queue existing topics, and remove refused requests."""
-    names = yield from ask(GetTopicDeletions())
+    names = yield from ask(zookeeper.GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]
     log.debug("%s Delete topics listener fired for topics %s to be deleted", context.tag, log_text.joined(names.topics))

@@ -22,26 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages import topic_deletion
 from messages.cluster import PartitionReplica
 from messages.flow.conversation import Flow, for_each
 from messages.probes import probe
-from messages.topic_deletion import (
-    AnnounceDeletion,
-    ChangePartitionStates,
-    ChangeReplicaStates,
-    CompleteReplicaDeletions,
-    CorrectDeletions,
-    DeletingTopic,
-    DeletionPlan,
-    DeletionReport,
-    DeletionSets,
-    FailReplicaDeletions,
-    FinishDeletions,
-    QueueDeletions,
-    ReportDeletions,
-    ResetDeletions,
-    ResumeDeletions,
-)
 from messages.vocabulary import AnyMessage, Message
 
 TOPICS_AT_ONCE = 100
@@ -53,7 +37,7 @@ _Replicas = dict[PartitionReplica, None]
 class TopicRecord:
     """A topic queued for deletion, with the deletion state of each replica."""
 
-    def __init__(self, topic: DeletingTopic) -> None:
+    def __init__(self, topic: topic_deletion.DeletingTopic) -> None:
         self.replicas: _Replicas = dict.fromkeys(topic.replicas)
         self.started: _Replicas = dict.fromkeys(topic.started)
         self.successful: _Replicas = dict.fromkeys(topic.successful)
@@ -78,21 +62,21 @@ class TopicDeletions:
         self.started: dict[str, None] = {}
         self.ineligible: dict[str, None] = {}
 
-    def answer(self, question: Message) -> Flow[DeletionPlan | DeletionReport]:
+    def answer(self, question: Message) -> Flow[topic_deletion.DeletionPlan | topic_deletion.DeletionReport]:
         """Handle a request of `messages.topic_deletion` and return its reply.
 
         Raises:
             KeyError: The message is not a request of that module.
         """
-        if isinstance(question, ReportDeletions):
+        if isinstance(question, topic_deletion.ReportDeletions):
             return self.report()
         steps = yield from _ANSWERS[type(question)](self, question)
-        return DeletionPlan((*steps, self.sets()))
+        return topic_deletion.DeletionPlan((*steps, self.sets()))
 
-    def sets(self) -> DeletionSets:
+    def sets(self) -> topic_deletion.DeletionSets:
         """Return the queued, started and ineligible topics, and the numbers of undeleted and ineligible replicas."""
         records = self.topics.values()
-        return DeletionSets(
+        return topic_deletion.DeletionSets(
             tuple(self.topics),
             tuple(self.started),
             tuple(self.ineligible),
@@ -100,19 +84,21 @@ class TopicDeletions:
             sum(len(r.ineligible) for r in records),
         )
 
-    def report(self) -> DeletionReport:
+    def report(self) -> topic_deletion.DeletionReport:
         """Return the sets of topics (see `sets`) and the deletion state of every replica."""
-        return DeletionReport(
+        return topic_deletion.DeletionReport(
             self.sets(),
             tuple(
-                DeletingTopic(topic, tuple(r.replicas), tuple(r.started), tuple(r.successful), tuple(r.ineligible))
+                topic_deletion.DeletingTopic(
+                    topic, tuple(r.replicas), tuple(r.started), tuple(r.successful), tuple(r.ineligible)
+                )
                 for topic, r in self.topics.items()
             ),
         )
 
     # ------------------------------------------------------------------------------------------------------- questions
 
-    def reset(self, question: ResetDeletions) -> Flow[list[Message]]:
+    def reset(self, question: topic_deletion.ResetDeletions) -> Flow[list[Message]]:
         """Replace all stored topics.
 
         The controller requests this at the start or the end of its term, or after a plan was interrupted.
@@ -123,17 +109,17 @@ class TopicDeletions:
         self.ineligible = {topic: None for topic in question.ineligible if topic in self.topics}
         return []
 
-    def correct(self, question: CorrectDeletions) -> Flow[list[Message]]:
+    def correct(self, question: topic_deletion.CorrectDeletions) -> Flow[list[Message]]:
         """Replace the stored replica states of these topics with the states that the controller sent in the request."""
         yield from self._record([topic for topic in question.topics if topic.topic in self.topics])
         return []
 
-    def queue(self, question: QueueDeletions) -> Flow[list[Message]]:
+    def queue(self, question: topic_deletion.QueueDeletions) -> Flow[list[Message]]:
         """Queue the topics that are not queued yet, then resume all queued deletions; return the next steps."""
         yield from self._record([topic for topic in question.topics if topic.topic not in self.topics])
         return (yield from self._resume(question.offline))
 
-    def resume(self, question: ResumeDeletions) -> Flow[list[Message]]:
+    def resume(self, question: topic_deletion.ResumeDeletions) -> Flow[list[Message]]:
         """Resume the deletion of these topics, or of all if `question.topics` is None.
 
         Returns:
@@ -147,7 +133,7 @@ class TopicDeletions:
                 self.ineligible.pop(topic, None)
         return (yield from self._resume(question.offline))
 
-    def fail(self, question: FailReplicaDeletions) -> Flow[list[Message]]:
+    def fail(self, question: topic_deletion.FailReplicaDeletions) -> Flow[list[Message]]:
         """Mark these replicas and their topics as ineligible for deletion; return the next steps."""
         waiting = [topic for topic in question.topics if topic in self.topics]
         if not waiting:
@@ -160,7 +146,7 @@ class TopicDeletions:
         self._mark(waiting)
         return _moves(failed, ReplicaState.DELETION_INELIGIBLE) + (yield from self._resume(question.offline))
 
-    def complete(self, question: CompleteReplicaDeletions) -> Flow[list[Message]]:
+    def complete(self, question: topic_deletion.CompleteReplicaDeletions) -> Flow[list[Message]]:
         """Mark these replicas as deleted; return the next steps."""
         done = yield from self._enter(
             ReplicaState.DELETION_SUCCESSFUL,
@@ -171,8 +157,8 @@ class TopicDeletions:
 
     # ------------------------------------------------------------------------------------------------------- decisions
 
-    def _record(self, topics: Iterable[DeletingTopic]) -> Flow[None]:
-        def record(part: Sequence[DeletingTopic]) -> None:
+    def _record(self, topics: Iterable[topic_deletion.DeletingTopic]) -> Flow[None]:
+        def record(part: Sequence[topic_deletion.DeletingTopic]) -> None:
             self.topics.update((topic.topic, TopicRecord(topic)) for topic in part)
 
         yield from for_each(topics, record, TOPICS_AT_ONCE)
@@ -194,7 +180,7 @@ class TopicDeletions:
                     eligible.append(topic)
         steps: list[Message] = []
         if finished:
-            steps.append(FinishDeletions(tuple(finished)))
+            steps.append(topic_deletion.FinishDeletions(tuple(finished)))
             for topic in finished:
                 if topic in self.ineligible:
                     probe("T14 a deleted topic is forgotten as an ineligible one")
@@ -213,11 +199,11 @@ class TopicDeletions:
         fresh = tuple(topic for topic in topics if topic not in self.started)
         if fresh:
             steps.append(self.sets())
-            steps.append(ChangePartitionStates(fresh, PartitionState.OFFLINE.value))
-            steps.append(ChangePartitionStates(fresh, PartitionState.NON_EXISTENT.value))
+            steps.append(topic_deletion.ChangePartitionStates(fresh, PartitionState.OFFLINE.value))
+            steps.append(topic_deletion.ChangePartitionStates(fresh, PartitionState.NON_EXISTENT.value))
             self.started.update(dict.fromkeys(fresh))
             steps.append(self.sets())
-        steps.append(AnnounceDeletion(tuple(topics)))
+        steps.append(topic_deletion.AnnounceDeletion(tuple(topics)))
         replicas = [
             replica
             for record in map(self.topics.__getitem__, topics)
@@ -265,14 +251,14 @@ class TopicDeletions:
 
 
 def _moves(replicas: list[PartitionReplica], state: ReplicaState) -> list[Message]:
-    return [ChangeReplicaStates(tuple(replicas), state.value)] if replicas else []
+    return [topic_deletion.ChangeReplicaStates(tuple(replicas), state.value)] if replicas else []
 
 
 _ANSWERS: dict[type, Callable[[TopicDeletions, AnyMessage], Flow[list[Message]]]] = {
-    ResetDeletions: TopicDeletions.reset,
-    CorrectDeletions: TopicDeletions.correct,
-    QueueDeletions: TopicDeletions.queue,
-    ResumeDeletions: TopicDeletions.resume,
-    FailReplicaDeletions: TopicDeletions.fail,
-    CompleteReplicaDeletions: TopicDeletions.complete,
+    topic_deletion.ResetDeletions: TopicDeletions.reset,
+    topic_deletion.CorrectDeletions: TopicDeletions.correct,
+    topic_deletion.QueueDeletions: TopicDeletions.queue,
+    topic_deletion.ResumeDeletions: TopicDeletions.resume,
+    topic_deletion.FailReplicaDeletions: TopicDeletions.fail,
+    topic_deletion.CompleteReplicaDeletions: TopicDeletions.complete,
 }

@@ -23,53 +23,14 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import DelayedResponse
 from actors.core.refusal import Refused
+from actors.core.topic import topic_admin
 from actors.core.topic.replica_assignment import assign, extend
-from actors.core.topic.topic_admin import (
-    Replicas,
-    check_new_name,
-    check_size,
-    further_replicas,
-    new_replicas,
-    numbered,
-    requested_replicas,
-)
-from messages.admin_requests import (
-    BY_DEFAULT,
-    CreatableTopic,
-    CreatedConfig,
-    CreatedTopic,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeletedTopic,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    GrowingTopic,
-    GrownTopic,
-)
+from messages import admin_requests, errors, zookeeper
 from messages.ask import AskFailed
 from messages.broker import ExpectedTopicState
 from messages.cluster import ConfigEntry
-from messages.error_codes import (
-    INVALID_REQUEST,
-    INVALID_TOPIC,
-    NONE,
-    TOPIC_ALREADY_EXISTS,
-    TOPIC_DELETION_DISABLED,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.vocabulary import AnyMessage, Message
-from messages.zookeeper import (
-    CreateTopic,
-    GetAssignments,
-    RequestTopicDeletion,
-    SetAssignments,
-    TopicAssignment,
-    TopicExists,
-)
 
 log = logging.getLogger("kafka.server.AdminManager")
 
@@ -77,34 +38,42 @@ DELETION_DISABLED_SINCE = 3
 """First DeleteTopics version with a separate error code for disabled topic deletion."""
 
 
-def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | DelayedResponse]:
+def create_topics(
+    context: ControllerContext, request: admin_requests.CreateTopicsRequest
+) -> Flow[Message | DelayedResponse]:
     """Handle CreateTopics: create topics, or only validate the request."""
     made: dict[str, int] = {}
 
-    def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
+    def create(topic: admin_requests.CreatableTopic) -> Flow[admin_requests.CreatedTopic]:
         replicas, configs = yield from _planned(context, topic, made)
         if not request.validate_only:
-            assignment = TopicAssignment(topic.name, numbered(replicas))
-            answer = yield from ask(CreateTopic(assignment, configs, context.epoch_zk_version))
-            if isinstance(answer, TopicExists):
+            assignment = zookeeper.TopicAssignment(topic.name, topic_admin.numbered(replicas))
+            answer = yield from ask(zookeeper.CreateTopic(assignment, configs, context.epoch_zk_version))
+            if isinstance(answer, zookeeper.TopicExists):
                 raise _exists(topic.name)
             made[topic.name] = len(replicas)
-        return CreatedTopic(topic.name, NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs))
+        return admin_requests.CreatedTopic(
+            topic.name, errors.NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs)
+        )
 
     twice = _named_twice([topic.name for topic in request.topics])
     results = []
     for topic in request.topics:
         if topic.name in twice:
-            results.append(CreatedTopic(topic.name, INVALID_REQUEST, "Found multiple entries for this topic."))
+            results.append(
+                admin_requests.CreatedTopic(
+                    topic.name, errors.INVALID_REQUEST, "Found multiple entries for this topic."
+                )
+            )
         else:
-            results.append((yield from _result(context, CreatedTopic, topic.name, create(topic))))
+            results.append((yield from _result(context, admin_requests.CreatedTopic, topic.name, create(topic))))
     expected = tuple(ExpectedTopicState(name, tuple(range(count))) for name, count in made.items())
-    return _awaited(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
+    return _awaited(admin_requests.CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
 
 
 def _planned(
-    context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
-) -> Flow[tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]]:
+    context: ControllerContext, topic: admin_requests.CreatableTopic, made: dict[str, int]
+) -> Flow[tuple[tuple[topic_admin.Replicas, ...], tuple[ConfigEntry, ...]]]:
     """Return the replicas of each partition of a new topic, and the topic's config overrides.
 
     Args:
@@ -118,52 +87,65 @@ def _planned(
     without = [config.name for config in topic.configs if config.value is None]
     if without:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(without)}")
-    if topic.assignments and (topic.num_partitions, topic.replication_factor) != (BY_DEFAULT, BY_DEFAULT):
+    if topic.assignments and (topic.num_partitions, topic.replication_factor) != (
+        admin_requests.BY_DEFAULT,
+        admin_requests.BY_DEFAULT,
+    ):
         raise Refused(
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the same"
             " time."
         )
     replicas = None if topic.assignments else (yield from _spread(context, topic, sum(made.values())))
-    check_new_name(topic.name, [*context.topics, *made])
+    topic_admin.check_new_name(topic.name, [*context.topics, *made])
     if replicas is None:
-        replicas = requested_replicas([(each.partition_index, each.broker_ids) for each in topic.assignments])
+        replicas = topic_admin.requested_replicas(
+            [(each.partition_index, each.broker_ids) for each in topic.assignments]
+        )
     configs = {config.name: ConfigEntry(config.name, config.value or "") for config in topic.configs}
     for entry in configs.values():
         check_config(entry)
     return replicas, tuple(configs.values())
 
 
-def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
+def _created_configs(
+    context: ControllerContext, configs: tuple[ConfigEntry, ...]
+) -> tuple[admin_requests.CreatedConfig, ...]:
     """Return all settings of a new topic, as in DescribeConfigs."""
     return tuple(
-        CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
+        admin_requests.CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
         for each in describe_topic(context.settings, configs)
     )
 
 
-def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[Replicas, ...]]:
+def _spread(
+    context: ControllerContext, topic: admin_requests.CreatableTopic, made: int
+) -> Flow[tuple[topic_admin.Replicas, ...]]:
     """Return the replicas of a new topic's partitions, assigned from the start broker of rule 3.
 
     At most SLICE partitions are assigned in one turn. Defaults for the partition count and the replication factor come
     from the settings. `made` is the number of partitions that this request has created so far.
     """
     settings = context.settings
-    partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
-    factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
+    partitions = settings.num_partitions if topic.num_partitions == admin_requests.BY_DEFAULT else topic.num_partitions
+    factor = (
+        settings.default_replication_factor
+        if topic.replication_factor == admin_requests.BY_DEFAULT
+        else topic.replication_factor
+    )
     start = (len(context.assignments) + made) % max(1, len(context.brokers))
     racks = context.racks()
-    planned = new_replicas(racks, min(partitions, SLICE), factor, start, start)
-    check_size(partitions)
+    planned = topic_admin.new_replicas(racks, min(partitions, SLICE), factor, start, start)
+    topic_admin.check_size(partitions)
 
-    def more(first: int, count: int) -> Sequence[Replicas]:
+    def more(first: int, count: int) -> Sequence[topic_admin.Replicas]:
         return assign(racks, count, factor, start, start + (first - 1) // len(racks), first)
 
     return (yield from _extended(planned, partitions, more))
 
 
 def _extended(
-    planned: Sequence[Replicas], partitions: int, more: Callable[[int, int], Sequence[Replicas]]
-) -> Flow[tuple[Replicas, ...]]:
+    planned: Sequence[topic_admin.Replicas], partitions: int, more: Callable[[int, int], Sequence[topic_admin.Replicas]]
+) -> Flow[tuple[topic_admin.Replicas, ...]]:
     """Return the replicas of `partitions` partitions: use `planned` for the first ones and plan the rest in slices.
 
     Args:
@@ -178,7 +160,9 @@ def _extended(
     return tuple(replicas)
 
 
-def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
+def delete_topics(
+    context: ControllerContext, request: admin_requests.DeleteTopicsRequest
+) -> Flow[Message | DelayedResponse]:
     """Handle DeleteTopics.
 
     The error code for a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
@@ -186,59 +170,67 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
     Kafka 3.9.1 responds in the same way.
     """
     if not context.settings.delete_topic_enable:
-        code = TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else INVALID_REQUEST
-        return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
+        code = errors.TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else errors.INVALID_REQUEST
+        return admin_requests.DeleteTopicsResponse(
+            tuple(admin_requests.DeletedTopic(name, code) for name in request.topics)
+        )
 
-    def delete(name: str) -> Flow[DeletedTopic]:
+    def delete(name: str) -> Flow[admin_requests.DeletedTopic]:
         if name not in context.topics or name in context.queued:
             # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the broker's metadata cache,
             # and UpdateMetadata with leader -2 has removed it from this cache.
-            return DeletedTopic(name, UNKNOWN_TOPIC_OR_PARTITION)
-        yield from ask(RequestTopicDeletion(name, context.epoch_zk_version))
-        return DeletedTopic(name, NONE)
+            return admin_requests.DeletedTopic(name, errors.UNKNOWN_TOPIC_OR_PARTITION)
+        yield from ask(zookeeper.RequestTopicDeletion(name, context.epoch_zk_version))
+        return admin_requests.DeletedTopic(name, errors.NONE)
 
-    results: dict[str, DeletedTopic] = {}
+    results: dict[str, admin_requests.DeletedTopic] = {}
     for name in dict.fromkeys(request.topics):
-        results[name] = yield from _result(context, DeletedTopic, name, delete(name))
-    expected = tuple(ExpectedTopicState(name) for name, result in results.items() if result.error_code == NONE)
-    response = DeleteTopicsResponse(tuple(results[name] for name in request.topics))
+        results[name] = yield from _result(context, admin_requests.DeletedTopic, name, delete(name))
+    expected = tuple(ExpectedTopicState(name) for name, result in results.items() if result.error_code == errors.NONE)
+    response = admin_requests.DeleteTopicsResponse(tuple(results[name] for name in request.topics))
     return _awaited(response, expected, request.timeout_ms)
 
 
-def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:
+def create_partitions(
+    context: ControllerContext, request: admin_requests.CreatePartitionsRequest
+) -> Flow[Message | DelayedResponse]:
     """Handle CreatePartitions: add partitions to topics, or only validate the request."""
     expected: list[ExpectedTopicState] = []
 
-    def grow(topic: GrowingTopic) -> Flow[GrownTopic]:
+    def grow(topic: admin_requests.GrowingTopic) -> Flow[admin_requests.GrownTopic]:
         if topic.name in context.queued:
-            raise Refused("The topic is queued for deletion.", INVALID_TOPIC)
-        found = yield from ask(GetAssignments((topic.name,), watch=False))
+            raise Refused("The topic is queued for deletion.", errors.INVALID_TOPIC)
+        found = yield from ask(zookeeper.GetAssignments((topic.name,), watch=False))
         if not found.topics:
-            raise Refused(f"The topic '{topic.name}' does not exist.", UNKNOWN_TOPIC_OR_PARTITION)
+            raise Refused(f"The topic '{topic.name}' does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
         (described,) = found.topics
-        added = numbered((yield from _growth(context, described, topic)), first=len(described.partitions))
+        added = topic_admin.numbered((yield from _growth(context, described, topic)), first=len(described.partitions))
         if not request.validate_only:
             known = context.topic_ids.get(topic.name)
-            whole = TopicAssignment(topic.name, described.partitions + added, described.topic_id or known)
-            yield from ask(SetAssignments((whole,), context.epoch_zk_version))
+            whole = zookeeper.TopicAssignment(topic.name, described.partitions + added, described.topic_id or known)
+            yield from ask(zookeeper.SetAssignments((whole,), context.epoch_zk_version))
             expected.append(ExpectedTopicState(topic.name, tuple(number for number, _ in added)))
-        return GrownTopic(topic.name, NONE)
+        return admin_requests.GrownTopic(topic.name, errors.NONE)
 
     twice = _named_twice([topic.name for topic in request.topics])
-    results = [GrownTopic(name, INVALID_REQUEST, "Duplicate topic in request.") for name in twice]
+    results = [admin_requests.GrownTopic(name, errors.INVALID_REQUEST, "Duplicate topic in request.") for name in twice]
     for topic in request.topics:
         if topic.name not in twice:
-            results.append((yield from _result(context, GrownTopic, topic.name, grow(topic))))
-    return _awaited(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
+            results.append((yield from _result(context, admin_requests.GrownTopic, topic.name, grow(topic))))
+    return _awaited(admin_requests.CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
 
 
-def _growth(context: ControllerContext, described: TopicAssignment, topic: GrowingTopic) -> Flow[Sequence[Replicas]]:
+def _growth(
+    context: ControllerContext, described: zookeeper.TopicAssignment, topic: admin_requests.GrowingTopic
+) -> Flow[Sequence[topic_admin.Replicas]]:
     """Return the replicas of the added partitions: those that the client chose, or new ones planned in slices."""
     racks, existing = context.racks(), len(described.partitions)
     if topic.assignments is not None:
-        return further_replicas(described, topic.count, racks, [each.broker_ids for each in topic.assignments])
-    check_size(topic.count)
-    planned = further_replicas(described, min(topic.count, existing + SLICE), racks, None)
+        return topic_admin.further_replicas(
+            described, topic.count, racks, [each.broker_ids for each in topic.assignments]
+        )
+    topic_admin.check_size(topic.count)
+    planned = topic_admin.further_replicas(described, min(topic.count, existing + SLICE), racks, None)
     partition_0 = described.partitions[0].assignment.replicas
     return (
         yield from _extended(
@@ -256,11 +248,11 @@ def _result(context: ControllerContext, kind: AnyMessage, name: str, work: Flow[
         return (yield from work)
     except Refused as refused:
         log.info("%s Rejecting a request for topic %s: %s", context.tag, name, refused)
-        fields = {} if kind is DeletedTopic else {"error_message": str(refused)}
+        fields = {} if kind is admin_requests.DeletedTopic else {"error_message": str(refused)}
         return kind(name, refused.code, **fields)
     except AskFailed as error:
         log.error("%s Failed to handle a client's request about topic %s: %s", context.tag, name, passing(error))
-        return kind(name, UNKNOWN_SERVER_ERROR)
+        return kind(name, errors.UNKNOWN_SERVER_ERROR)
 
 
 def _awaited(response: Message, expected: tuple[ExpectedTopicState, ...], timeout_ms: int) -> Message | DelayedResponse:
@@ -272,4 +264,4 @@ def _named_twice(names: list[str]) -> list[str]:
 
 
 def _exists(name: str) -> Refused:
-    return Refused(f"Topic '{name}' already exists.", TOPIC_ALREADY_EXISTS)
+    return Refused(f"Topic '{name}' already exists.", errors.TOPIC_ALREADY_EXISTS)

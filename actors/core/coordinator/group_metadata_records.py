@@ -15,18 +15,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from messages import groups
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.groups import (
-    NO_TIME,
-    CommittedOffset,
-    GroupRecord,
-    OffsetRecord,
-    RecordedGroup,
-    RecordedMember,
-)
 
 KeyValue = tuple[bytes, bytes | None]
-Record = OffsetRecord | GroupRecord
+Record = groups.OffsetRecord | groups.GroupRecord
 
 OFFSET_KEYS = (0, 1)
 OFFSET_KEY, GROUP_KEY = 1, 2
@@ -55,10 +48,10 @@ def key_value(record: Record, versions: tuple[int, int]) -> KeyValue:
         versions: Versions of offset values and group values.
     """
     match record:
-        case OffsetRecord(group, partition, value):
+        case groups.OffsetRecord(group, partition, value):
             key = _ValueWriter(OFFSET_KEY).text(group).text(partition.topic).number("i", partition.partition)
             return key.data, None if value is None else _offset_value(value, versions[0])
-        case GroupRecord(group, generation):
+        case groups.GroupRecord(group, generation):
             named = _ValueWriter(GROUP_KEY).text(group)
             return named.data, None if generation is None else _group_value(generation, versions[1])
 
@@ -73,9 +66,9 @@ def read_record(key: bytes, value: bytes | None) -> Record | None:
         reader = ValueReader(key)
         if reader.version in OFFSET_KEYS:
             group, partition = reader.text(), TopicPartition(reader.text(), reader.number("i"))
-            return OffsetRecord(group, partition, None if value is None else _read_offset(ValueReader(value)))
+            return groups.OffsetRecord(group, partition, None if value is None else _read_offset(ValueReader(value)))
         if reader.version == GROUP_KEY:
-            return GroupRecord(reader.text(), None if value is None else _read_group(ValueReader(value)))
+            return groups.GroupRecord(reader.text(), None if value is None else _read_group(ValueReader(value)))
     except DAMAGED as error:
         raise DamagedRecord(f"a record with the key {key.hex()} is cut or damaged: {error}") from error
     return None
@@ -84,8 +77,8 @@ def read_record(key: bytes, value: bytes | None) -> Record | None:
 # ---------------------------------------------------------------------------------------------------- values
 
 
-def _offset_value(value: CommittedOffset, version: int) -> bytes:
-    version = WITH_EXPIRY if value.expires_at_ms != NO_TIME else version
+def _offset_value(value: groups.CommittedOffset, version: int) -> bytes:
+    version = WITH_EXPIRY if value.expires_at_ms != groups.NO_TIME else version
     out = _ValueWriter(version).number("q", value.offset)
     if version >= 3:
         out.number("i", value.leader_epoch)
@@ -93,17 +86,17 @@ def _offset_value(value: CommittedOffset, version: int) -> bytes:
     return out.number("q", value.expires_at_ms).data if version == WITH_EXPIRY else out.data
 
 
-def _read_offset(reader: ValueReader) -> CommittedOffset:
+def _read_offset(reader: ValueReader) -> groups.CommittedOffset:
     version = reader.known(3, "an offset")
     offset = reader.number("q")
     epoch = reader.number("i") if version >= 3 else NO_EPOCH
     metadata, committed = reader.text(), reader.number("q")
-    return CommittedOffset(
-        offset, epoch, metadata, committed, reader.number("q") if version == WITH_EXPIRY else NO_TIME
+    return groups.CommittedOffset(
+        offset, epoch, metadata, committed, reader.number("q") if version == WITH_EXPIRY else groups.NO_TIME
     )
 
 
-def _group_value(value: RecordedGroup, version: int) -> bytes:
+def _group_value(value: groups.RecordedGroup, version: int) -> bytes:
     out = _ValueWriter(version).text(value.protocol_type).number("i", value.generation)
     out.nullable(value.protocol).nullable(value.leader)
     if version >= 2:
@@ -120,22 +113,22 @@ def _group_value(value: RecordedGroup, version: int) -> bytes:
     return out.data
 
 
-def _read_group(reader: ValueReader) -> RecordedGroup:
+def _read_group(reader: ValueReader) -> groups.RecordedGroup:
     version = reader.known(3, "a group")
     protocol_type, generation = reader.text(), reader.number("i")
     protocol, leader = reader.nullable(), reader.nullable()
-    since = reader.number("q") if version >= 2 else NO_TIME
+    since = reader.number("q") if version >= 2 else groups.NO_TIME
     members = tuple([_read_member(reader, version) for _ in range(reader.number("i"))])
-    return RecordedGroup(protocol_type, generation, protocol, leader, since, members)
+    return groups.RecordedGroup(protocol_type, generation, protocol, leader, since, members)
 
 
-def _read_member(reader: ValueReader, version: int) -> RecordedMember:
+def _read_member(reader: ValueReader, version: int) -> groups.RecordedMember:
     member_id = reader.text()
     instance = reader.nullable() if version >= 3 else None
     client, host = reader.text(), reader.text()
     rebalance = reader.number("i") if version >= 1 else None
     session = reader.number("i")
-    return RecordedMember(
+    return groups.RecordedMember(
         *(member_id, instance, client, host, session if rebalance is None else rebalance, session),
         *(reader.blob(), reader.blob()),
     )

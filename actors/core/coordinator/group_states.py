@@ -12,14 +12,7 @@ import enum
 from collections.abc import Mapping
 
 from actors.core.coordinator.request_table import RequestTable
-from messages.error_codes import (
-    COORDINATOR_NOT_AVAILABLE,
-    GROUP_ID_NOT_FOUND,
-    NON_EMPTY_GROUP,
-    NONE,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-)
+from messages import errors
 
 
 class GroupState(enum.Enum):
@@ -73,47 +66,47 @@ JOIN_NEW: Table = RequestTable(
         PREPARING: GroupAction.ADMIT,
         COMPLETING: GroupAction.ADMIT,
         STABLE: GroupAction.ADMIT,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 JOIN_AGAIN: Table = RequestTable(
     "JoinGroup of a member",
     {
-        EMPTY: UNKNOWN_MEMBER_ID,
+        EMPTY: errors.UNKNOWN_MEMBER_ID,
         PREPARING: GroupAction.REBALANCE,
         COMPLETING: GroupAction.REBALANCE_IF_NEWS,
         STABLE: GroupAction.REBALANCE_IF_NEWS_OR_LEADER,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 JOIN_STATIC: Table = RequestTable(
     "JoinGroup of a static member without its member id",
     {
-        EMPTY: UNKNOWN_MEMBER_ID,
+        EMPTY: errors.UNKNOWN_MEMBER_ID,
         PREPARING: GroupAction.REPLACE,
         COMPLETING: GroupAction.REPLACE,
         STABLE: GroupAction.REPLACE_QUIETLY,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 SYNC: Table = RequestTable(
     "SyncGroup",
     {
-        EMPTY: UNKNOWN_MEMBER_ID,
-        PREPARING: REBALANCE_IN_PROGRESS,
+        EMPTY: errors.UNKNOWN_MEMBER_ID,
+        PREPARING: errors.REBALANCE_IN_PROGRESS,
         COMPLETING: GroupAction.AWAIT,
         STABLE: GroupAction.TELL,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 HEARTBEAT: Table = RequestTable(
     "Heartbeat",
     {
-        EMPTY: UNKNOWN_MEMBER_ID,
-        PREPARING: REBALANCE_IN_PROGRESS,
-        COMPLETING: NONE,
-        STABLE: NONE,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        EMPTY: errors.UNKNOWN_MEMBER_ID,
+        PREPARING: errors.REBALANCE_IN_PROGRESS,
+        COMPLETING: errors.NONE,
+        STABLE: errors.NONE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 COMMIT: Table = RequestTable(
@@ -121,9 +114,9 @@ COMMIT: Table = RequestTable(
     {
         EMPTY: GroupAction.STORE,
         PREPARING: GroupAction.STORE,
-        COMPLETING: REBALANCE_IN_PROGRESS,
+        COMPLETING: errors.REBALANCE_IN_PROGRESS,
         STABLE: GroupAction.STORE,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 COMMIT_IN_TRANSACTION: Table = RequestTable(
@@ -133,17 +126,17 @@ COMMIT_IN_TRANSACTION: Table = RequestTable(
         PREPARING: GroupAction.STORE,
         COMPLETING: GroupAction.STORE,
         STABLE: GroupAction.STORE,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 LEAVE: Table = RequestTable(
     "LeaveGroup",
     {
-        EMPTY: UNKNOWN_MEMBER_ID,
+        EMPTY: errors.UNKNOWN_MEMBER_ID,
         PREPARING: GroupAction.REMOVE,
         COMPLETING: GroupAction.REMOVE,
         STABLE: GroupAction.REMOVE,
-        DEAD: COORDINATOR_NOT_AVAILABLE,
+        DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 DELETE_OFFSETS: Table = RequestTable(
@@ -153,17 +146,17 @@ DELETE_OFFSETS: Table = RequestTable(
         PREPARING: GroupAction.UNSUBSCRIBED,
         COMPLETING: GroupAction.UNSUBSCRIBED,
         STABLE: GroupAction.UNSUBSCRIBED,
-        DEAD: GROUP_ID_NOT_FOUND,
+        DEAD: errors.GROUP_ID_NOT_FOUND,
     },
 )
 DELETE_GROUP: Table = RequestTable(
     "DeleteGroups",
     {
         EMPTY: GroupAction.FORGET,
-        PREPARING: NON_EMPTY_GROUP,
-        COMPLETING: NON_EMPTY_GROUP,
-        STABLE: NON_EMPTY_GROUP,
-        DEAD: GROUP_ID_NOT_FOUND,
+        PREPARING: errors.NON_EMPTY_GROUP,
+        COMPLETING: errors.NON_EMPTY_GROUP,
+        STABLE: errors.NON_EMPTY_GROUP,
+        DEAD: errors.GROUP_ID_NOT_FOUND,
     },
 )
 

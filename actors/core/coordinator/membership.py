@@ -38,68 +38,14 @@ from typing import NamedTuple
 
 import attrs
 
+from actors.core.coordinator import group_states
 from actors.core.coordinator.group_metadata_records import Record, subscribed_topics
-from actors.core.coordinator.group_states import (
-    COMPLETING,
-    DEAD,
-    EMPTY,
-    HEARTBEAT,
-    JOIN_AGAIN,
-    JOIN_NEW,
-    JOIN_STATIC,
-    LEAVE,
-    PREPARING,
-    PREVIOUS,
-    STABLE,
-    SYNC,
-    GroupAction,
-    GroupState,
-)
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
 from actors.core.illegal_transition import enter
+from messages import errors, group_requests, groups
 from messages.apis import PROTOCOL_NAME_SINCE
 from messages.broker import Forwarded
-from messages.error_codes import (
-    COORDINATOR_NOT_AVAILABLE,
-    FENCED_INSTANCE_ID,
-    GROUP_MAX_SIZE_REACHED,
-    ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL,
-    MEMBER_ID_REQUIRED,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    REBALANCE_IN_PROGRESS,
-    RECORD_LIST_TOO_LARGE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_SERVER_ERROR,
-)
-from messages.group_requests import (
-    NO_MEMBER,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinedMember,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    LeavingMember,
-    LeftMember,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
-from messages.groups import (
-    NO_TIME,
-    GroupRecord,
-    GroupSettings,
-    MemberExpired,
-    RebalanceDue,
-    RecordedGroup,
-    RecordedMember,
-    SyncDue,
-)
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message
 
@@ -115,9 +61,9 @@ JOIN_TIMER, SYNC_TIMER = "rebalance", "sync"
 
 GROUP_CODES = {
     **COMMON_CODES,
-    REQUEST_TIMED_OUT: REBALANCE_IN_PROGRESS,
-    MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
-    RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+    errors.REQUEST_TIMED_OUT: errors.REBALANCE_IN_PROGRESS,
+    errors.MESSAGE_TOO_LARGE: errors.UNKNOWN_SERVER_ERROR,
+    errors.RECORD_LIST_TOO_LARGE: errors.UNKNOWN_SERVER_ERROR,
 }
 """Error of the log -> client error code of a generation that could not be stored."""
 
@@ -192,7 +138,7 @@ class Member:
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    protocols: tuple[JoinProtocol, ...]
+    protocols: tuple[group_requests.JoinProtocol, ...]
     assignment: bytes = b""
     joining: Forwarded | None = None
     syncing: Forwarded | None = None
@@ -231,14 +177,14 @@ class Replacing:
 class Membership:
     """All members of a consumer group, and its current generation."""
 
-    def __init__(self, name: str, settings: GroupSettings) -> None:
+    def __init__(self, name: str, settings: groups.GroupSettings) -> None:
         self.name = name
-        self.state = EMPTY
+        self.state = group_states.EMPTY
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.generation = 0
         self.leader: str | None = None
-        self.since_ms = NO_TIME
+        self.since_ms = groups.NO_TIME
         """Wall time in ms at which the group entered its state."""
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}
@@ -266,15 +212,15 @@ class Membership:
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
         """Handle a JoinGroup; `fresh_id` is the member id to assign if the request has none."""
-        request: JoinGroupRequest = forwarded.request.request
+        request: group_requests.JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
-        if code == GROUP_MAX_SIZE_REACHED:
+        if code == errors.GROUP_MAX_SIZE_REACHED:
             if request.member_id in self.members:
                 self._drop(request.member_id)
             self._refuse_join(forwarded, code)
-        elif code != NONE:
+        elif code != errors.NONE:
             self._refuse_join(forwarded, code, request.member_id)
-        elif request.member_id == NO_MEMBER:
+        elif request.member_id == group_requests.NO_MEMBER:
             self._join_first(forwarded, fresh_id, wall_ms)
         elif request.member_id in self.pending:
             self._add(forwarded, request.member_id, wall_ms)
@@ -282,27 +228,31 @@ class Membership:
             self._join_again(forwarded, wall_ms)
         self._complete_if_all_joined(wall_ms)
 
-    def _join_verdict(self, request: JoinGroupRequest) -> int:
+    def _join_verdict(self, request: group_requests.JoinGroupRequest) -> int:
         known = self.members.get(request.member_id)
-        if self.state in (COMPLETING, STABLE) and known is None and len(self.members) >= self._settings.max_size:
-            return GROUP_MAX_SIZE_REACHED
-        if self.state is PREPARING and (known is None or known.joining is None):
+        if (
+            self.state in (group_states.COMPLETING, group_states.STABLE)
+            and known is None
+            and len(self.members) >= self._settings.max_size
+        ):
+            return errors.GROUP_MAX_SIZE_REACHED
+        if self.state is group_states.PREPARING and (known is None or known.joining is None):
             waiting = sum(member.joining is not None for member in self.members.values())
             if waiting >= self._settings.max_size:
-                return GROUP_MAX_SIZE_REACHED
-        if self.state is DEAD:
-            return COORDINATOR_NOT_AVAILABLE
+                return errors.GROUP_MAX_SIZE_REACHED
+        if self.state is group_states.DEAD:
+            return errors.COORDINATOR_NOT_AVAILABLE
         if not self._supports(request):
-            return INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id == NO_MEMBER:
-            return NONE
+            return errors.INCONSISTENT_GROUP_PROTOCOL
+        if request.member_id == group_requests.NO_MEMBER:
+            return errors.NONE
         if request.member_id in self.pending:  # only a member without an instance id receives its member id first
-            return NONE if request.group_instance_id is None else UNKNOWN_SERVER_ERROR
+            return errors.NONE if request.group_instance_id is None else errors.UNKNOWN_SERVER_ERROR
         return self._member_verdict(request.member_id, request.group_instance_id)
 
-    def _supports(self, request: JoinGroupRequest) -> bool:
+    def _supports(self, request: group_requests.JoinGroupRequest) -> bool:
         """Return whether the request has the group's protocol type and a protocol that all members support."""
-        if self.state is EMPTY:
+        if self.state is group_states.EMPTY:
             return bool(request.protocol_type and request.protocols)
         common, names = self._common_protocols(), [each.name for each in request.protocols]
         return request.protocol_type == self.protocol_type and any(name in common or not self.members for name in names)
@@ -312,33 +262,33 @@ class Membership:
         if instance_id is not None:
             current = self.static.get(instance_id)
             if current is None:
-                return UNKNOWN_MEMBER_ID
+                return errors.UNKNOWN_MEMBER_ID
             if current != member_id:
-                return FENCED_INSTANCE_ID
-        return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
+                return errors.FENCED_INSTANCE_ID
+        return errors.NONE if member_id in self.members else errors.UNKNOWN_MEMBER_ID
 
     def _join_first(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
+        request: group_requests.JoinGroupRequest = forwarded.request.request
         instance = request.group_instance_id
         if instance is not None and instance in self.static:
             self._replace(forwarded, self.static[instance], fresh_id, wall_ms)
-        elif isinstance(code := JOIN_NEW[self.state], int):
+        elif isinstance(code := group_states.JOIN_NEW[self.state], int):
             self._refuse_join(forwarded, code)
         elif instance is None and request.version >= ID_FIRST_SINCE:
             self.pending[fresh_id] = None
             self._arm_session(fresh_id, request.session_timeout_ms)
-            self._refuse_join(forwarded, MEMBER_ID_REQUIRED, fresh_id)
+            self._refuse_join(forwarded, errors.MEMBER_ID_REQUIRED, fresh_id)
         else:
             self._add(forwarded, fresh_id, wall_ms)
 
     def _join_again(self, forwarded: Forwarded, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
-        member, cell = self.members[request.member_id], JOIN_AGAIN[self.state]
+        request: group_requests.JoinGroupRequest = forwarded.request.request
+        member, cell = self.members[request.member_id], group_states.JOIN_AGAIN[self.state]
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell, member.id)
             return
-        unchanged = cell is not GroupAction.REBALANCE and member.protocols == request.protocols
-        if cell is GroupAction.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
+        unchanged = cell is not group_states.GroupAction.REBALANCE and member.protocols == request.protocols
+        if cell is group_states.GroupAction.REBALANCE_IF_NEWS_OR_LEADER and member.id == self.leader:
             unchanged = False
         if unchanged:
             self._reply(forwarded, self._generation_for(member, request.version))
@@ -347,7 +297,7 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _add(self, forwarded: Forwarded, member_id: str, wall_ms: int) -> None:
-        request: JoinGroupRequest = forwarded.request.request
+        request: group_requests.JoinGroupRequest = forwarded.request.request
         member = Member(
             *(member_id, request.group_instance_id, forwarded.request.client_id, forwarded.request.client_host),
             *(_rebalance_timeout(request), request.session_timeout_ms, request.protocols),
@@ -358,7 +308,7 @@ class Membership:
             self.protocol_type = request.protocol_type
         if self.leader is None:
             self.leader = member_id
-        if self.state is PREPARING and self.generation == 0:
+        if self.state is group_states.PREPARING and self.generation == 0:
             self._more_came = True
         self.pending.pop(member_id, None)
         self.members[member_id] = member
@@ -369,25 +319,25 @@ class Membership:
 
     def _update(self, member: Member, forwarded: Forwarded) -> None:
         """Update the member from its newest JoinGroup."""
-        wanted: JoinGroupRequest = forwarded.request.request
+        wanted: group_requests.JoinGroupRequest = forwarded.request.request
         member.protocols = wanted.protocols
         member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout(wanted), wanted.session_timeout_ms
         member.joining = forwarded
 
     def _replace(self, forwarded: Forwarded, before_id: str, member_id: str, wall_ms: int) -> None:
         """Replace a static member that rejoins without its member id (rule 7)."""
-        cell = JOIN_STATIC[self.state]
+        cell = group_states.JOIN_STATIC[self.state]
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell)
             return
         led_before, before = self.leader, self.members[before_id]
-        self._end_join(before, FENCED_INSTANCE_ID, before_id)
-        self._answer_sync(before, FENCED_INSTANCE_ID)
+        self._end_join(before, errors.FENCED_INSTANCE_ID, before_id)
+        self._answer_sync(before, errors.FENCED_INSTANCE_ID)
         member = attrs.evolve(before, id=member_id)
         self._rename(before_id, member)
         self._update(member, forwarded)
         self._expect(member)
-        if cell is GroupAction.REPLACE_QUIETLY and self._choose_protocol() == self.protocol:
+        if cell is group_states.GroupAction.REPLACE_QUIETLY and self._choose_protocol() == self.protocol:
             assignments = {each.id: each.assignment for each in self.members.values()}
             self._store(Replacing(member_id, before, led_before), self._record(assignments))
         else:
@@ -413,10 +363,10 @@ class Membership:
     def _replaced(self, done: Replacing, error_code: int) -> None:
         """Handle the result of the append that replaces a static member; on an error, restore the former member."""
         member = self.members.get(done.member_id)
-        if member is None or member.joining is None or self.state is not STABLE:
+        if member is None or member.joining is None or self.state is not group_states.STABLE:
             return
         version, forwarded = member.joining.request.request.version, member.joining
-        if error_code == NONE:
+        if error_code == errors.NONE:
             member.joining = None
             self._reply(forwarded, self._generation_for(member, version, leader=done.leader))
         else:
@@ -428,12 +378,12 @@ class Membership:
 
     def _rebalance(self, wall_ms: int) -> None:
         """Start a rebalance unless one is in progress."""
-        if self.state not in PREVIOUS[PREPARING]:
+        if self.state not in group_states.PREVIOUS[group_states.PREPARING]:
             return
-        if self.state is COMPLETING:
-            self._complete_syncs({}, REBALANCE_IN_PROGRESS)
+        if self.state is group_states.COMPLETING:
+            self._complete_syncs({}, errors.REBALANCE_IN_PROGRESS)
         self._to_do.append(Disarm(SYNC_TIMER))
-        if self.state is EMPTY:
+        if self.state is group_states.EMPTY:
             delay = self._settings.initial_rebalance_delay_ms
             self._delays = delay, max(self._longest_rebalance() - delay, 0)
             self._more_came = False
@@ -441,11 +391,11 @@ class Membership:
         else:
             self._delays = None
             self._arm_join(self._longest_rebalance())
-        self._enter(PREPARING, wall_ms)
+        self._enter(group_states.PREPARING, wall_ms)
 
     def rebalance_due(self, wall_ms: int) -> None:
         """Complete the join phase after its delay, or extend the initial delay (rule 2)."""
-        if self.state is not PREPARING:
+        if self.state is not group_states.PREPARING:
             return
         if self._delays is not None and self._more_came and self._delays[1] != 0:
             self._more_came = False
@@ -459,7 +409,7 @@ class Membership:
 
     def _complete_if_all_joined(self, wall_ms: int) -> None:
         all_joined = not self.pending and all(member.joining is not None for member in self.members.values())
-        if self.state is PREPARING and self._delays is None and all_joined:
+        if self.state is group_states.PREPARING and self._delays is None and all_joined:
             self._complete_join(wall_ms)
 
     def _complete_join(self, wall_ms: int) -> None:
@@ -474,12 +424,12 @@ class Membership:
         self.unsynced.clear()
         if not self.members:
             self.protocol = None
-            self._enter(EMPTY, wall_ms)
+            self._enter(group_states.EMPTY, wall_ms)
             self.note_topics()
             self._store(None, self._record({}))
             return
         self.protocol = self._choose_protocol()
-        self._enter(COMPLETING, wall_ms)
+        self._enter(group_states.COMPLETING, wall_ms)
         self.note_topics()
         for member in self.members.values():
             waiting, member.joining = member.joining, None
@@ -488,11 +438,11 @@ class Membership:
             self._expect(member)
             member.is_new = False
             self.unsynced[member.id] = None
-        self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), SyncDue(self.generation)))
+        self._to_do.append(ArmTimer(SYNC_TIMER, self._longest_rebalance(), groups.SyncDue(self.generation)))
 
     def _leader_has_joined(self) -> bool:
         """If the leader has not joined, choose another leader (rule 4); return False if no member has joined."""
-        leader = self.members.get(self.leader or NO_MEMBER)
+        leader = self.members.get(self.leader or group_requests.NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
             if joined is None:
@@ -515,33 +465,40 @@ class Membership:
         names = [frozenset(each.name for each in member.protocols) for member in self.members.values()]
         return frozenset.intersection(*names) if names else frozenset()
 
-    def _generation_for(self, member: Member, version: int, leader: str | None = None) -> JoinGroupResponse:
+    def _generation_for(
+        self, member: Member, version: int, leader: str | None = None
+    ) -> group_requests.JoinGroupResponse:
         """The JoinGroup response for the current generation; the leader receives all members."""
         leads = member.id == self.leader and leader is None
         members = self.members.values() if leads else ()
-        return JoinGroupResponse(
-            *(NONE, self.generation, self.protocol_type),
+        return group_requests.JoinGroupResponse(
+            *(errors.NONE, self.generation, self.protocol_type),
             self.protocol if version >= PROTOCOL_NAME_SINCE else self.protocol or "",
-            self.leader or NO_MEMBER if leader is None else leader,
+            self.leader or group_requests.NO_MEMBER if leader is None else leader,
             member.id,
-            tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
+            tuple(
+                [
+                    group_requests.JoinedMember(each.id, each.metadata(self.protocol), each.instance_id)
+                    for each in members
+                ]
+            ),
         )
 
     # ----------------------------------------------------------------------------------------------- assignment
 
     def sync(self, forwarded: Forwarded) -> None:
         """Handle a SyncGroup."""
-        request: SyncGroupRequest = forwarded.request.request
+        request: group_requests.SyncGroupRequest = forwarded.request.request
         code = self._sync_verdict(request)
-        cell: int | GroupAction = SYNC[self.state] if code == NONE else code
+        cell: int | group_states.GroupAction = group_states.SYNC[self.state] if code == errors.NONE else code
         if isinstance(cell, int):
-            self._reply(forwarded, SyncGroupResponse(cell))
+            self._reply(forwarded, group_requests.SyncGroupResponse(cell))
             return
         member = self.members[request.member_id]
         self.unsynced.pop(member.id, None)
         if not self.unsynced:
             self._to_do.append(Disarm(SYNC_TIMER))
-        if cell is GroupAction.TELL:
+        if cell is group_states.GroupAction.TELL:
             self._reply(forwarded, self._part_of(member))
             self._expect(member)
             return
@@ -551,25 +508,27 @@ class Membership:
             assignments = {id: given.get(id, b"") for id in self.members}
             self._store(Assigning(self.generation, assignments), self._record(assignments))
 
-    def _sync_verdict(self, request: SyncGroupRequest) -> int:
-        if self.state is DEAD:
-            return COORDINATOR_NOT_AVAILABLE
+    def _sync_verdict(self, request: group_requests.SyncGroupRequest) -> int:
+        if self.state is group_states.DEAD:
+            return errors.COORDINATOR_NOT_AVAILABLE
         code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
-        if code != NONE:
+        if code != errors.NONE:
             return code
         named = ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol))
-        return INCONSISTENT_GROUP_PROTOCOL if any(sent not in (None, ours) for sent, ours in named) else NONE
+        return (
+            errors.INCONSISTENT_GROUP_PROTOCOL if any(sent not in (None, ours) for sent, ours in named) else errors.NONE
+        )
 
     def _verdict_in_generation(self, member_id: str, instance_id: str | None, generation: int) -> int:
         code = self._member_verdict(member_id, instance_id)
-        return ILLEGAL_GENERATION if code == NONE and generation != self.generation else code
+        return errors.ILLEGAL_GENERATION if code == errors.NONE and generation != self.generation else code
 
     def _assigned(self, done: Assigning, error_code: int, wall_ms: int) -> None:
-        if self.state is not COMPLETING or done.generation != self.generation:
+        if self.state is not group_states.COMPLETING or done.generation != self.generation:
             return
-        if error_code == NONE:
-            self._complete_syncs(done.assignments, NONE)
-            self._enter(STABLE, wall_ms)
+        if error_code == errors.NONE:
+            self._complete_syncs(done.assignments, errors.NONE)
+            self._enter(group_states.STABLE, wall_ms)
         else:
             probe("the assignment of a generation cannot be stored")
             self._complete_syncs({}, error_code)
@@ -581,12 +540,16 @@ class Membership:
             if self._answer_sync(member, error_code):
                 self._expect(member)
 
-    def _part_of(self, member: Member) -> SyncGroupResponse:
-        return SyncGroupResponse(NONE, member.assignment, self.protocol_type, self.protocol)
+    def _part_of(self, member: Member) -> group_requests.SyncGroupResponse:
+        return group_requests.SyncGroupResponse(errors.NONE, member.assignment, self.protocol_type, self.protocol)
 
     def sync_due(self, generation: int, wall_ms: int) -> None:
         """Remove the members without a SyncGroup in this generation (rule 5)."""
-        if generation == self.generation and self.state in (COMPLETING, STABLE) and self.unsynced:
+        if (
+            generation == self.generation
+            and self.state in (group_states.COMPLETING, group_states.STABLE)
+            and self.unsynced
+        ):
             probe("a member does not ask for its assignment in time")
             for member_id in list(self.unsynced):
                 self._drop(member_id)
@@ -597,38 +560,39 @@ class Membership:
 
     def heartbeat(self, forwarded: Forwarded) -> None:
         """Handle a Heartbeat."""
-        request: HeartbeatRequest = forwarded.request.request
-        code = HEARTBEAT[self.state]
-        if self.state is not DEAD:
+        request: group_requests.HeartbeatRequest = forwarded.request.request
+        code = group_states.HEARTBEAT[self.state]
+        if self.state is not group_states.DEAD:
             verdict = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
-            if verdict == NONE:
+            if verdict == errors.NONE:
                 self._expect(self.members[request.member_id])
             code = verdict or code
         assert isinstance(code, int)
-        self._reply(forwarded, HeartbeatResponse(code))
+        self._reply(forwarded, group_requests.HeartbeatResponse(code))
 
     def leave(self, forwarded: Forwarded, wall_ms: int) -> None:
         """Handle a LeaveGroup."""
-        request: LeaveGroupRequest = forwarded.request.request
-        if self.state is DEAD:
-            self._reply(forwarded, LeaveGroupResponse(COORDINATOR_NOT_AVAILABLE))
+        request: group_requests.LeaveGroupRequest = forwarded.request.request
+        if self.state is group_states.DEAD:
+            self._reply(forwarded, group_requests.LeaveGroupResponse(errors.COORDINATOR_NOT_AVAILABLE))
             return
         left = [
-            LeftMember(each.member_id, each.group_instance_id, self._leave(each, wall_ms)) for each in request.members
+            group_requests.LeftMember(each.member_id, each.group_instance_id, self._leave(each, wall_ms))
+            for each in request.members
         ]
         self._reply(forwarded, leave_response(request, left))
 
-    def _leave(self, who: LeavingMember, wall_ms: int) -> int:
+    def _leave(self, who: group_requests.LeavingMember, wall_ms: int) -> int:
         member_id = who.member_id
         if member_id in self.pending:
             self._forget_pending(member_id, wall_ms)
-            return NONE
-        if member_id == NO_MEMBER:
-            member_id = self.static.get(who.group_instance_id or "", NO_MEMBER)
+            return errors.NONE
+        if member_id == group_requests.NO_MEMBER:
+            member_id = self.static.get(who.group_instance_id or "", group_requests.NO_MEMBER)
         code = self._member_verdict(member_id, who.group_instance_id)
-        if code == NONE and isinstance(cell := LEAVE[self.state], int):
+        if code == errors.NONE and isinstance(cell := group_states.LEAVE[self.state], int):
             code = cell
-        if code == NONE:
+        if code == errors.NONE:
             self._remove(self.members[member_id], wall_ms)
         return code
 
@@ -647,8 +611,8 @@ class Membership:
 
     def _remove(self, member: Member, wall_ms: int) -> None:
         """Remove a member and start a rebalance."""
-        self._end_join(member, UNKNOWN_MEMBER_ID)
-        self._answer_sync(member, UNKNOWN_MEMBER_ID)
+        self._end_join(member, errors.UNKNOWN_MEMBER_ID)
+        self._answer_sync(member, errors.UNKNOWN_MEMBER_ID)
         self._drop(member.id)
         self._rebalance(wall_ms)
         self._complete_if_all_joined(wall_ms)
@@ -688,25 +652,25 @@ class Membership:
         self._to_do.append(AppendRecords(self._stores, records, producer))
         return self._stores
 
-    def _record(self, assignments: dict[str, bytes]) -> GroupRecord:
+    def _record(self, assignments: dict[str, bytes]) -> groups.GroupRecord:
         """Return the group's record with these assignments."""
         members = [
-            RecordedMember(
+            groups.RecordedMember(
                 *(each.id, each.instance_id, each.client_id, each.client_host),
                 *(each.rebalance_timeout_ms, each.session_timeout_ms),
                 *(each.metadata(self.protocol), assignments.get(each.id, b"")),
             )
             for each in self.members.values()
         ]
-        value = RecordedGroup(
+        value = groups.RecordedGroup(
             *(self.protocol_type or "", self.generation, self.protocol, self.leader, self.since_ms), tuple(members)
         )
-        return GroupRecord(self.name, value)
+        return groups.GroupRecord(self.name, value)
 
     # ----------------------------------------------------------------------------------------------------- helpers
 
-    def _enter(self, state: GroupState, wall_ms: int) -> None:
-        previous, self.state = self.state, enter(f"group {self.name}", self.state, state, PREVIOUS)
+    def _enter(self, state: group_states.GroupState, wall_ms: int) -> None:
+        previous, self.state = self.state, enter(f"group {self.name}", self.state, state, group_states.PREVIOUS)
         probe(f"group {previous.value} to {state.value}")
         self.since_ms = wall_ms
 
@@ -720,22 +684,22 @@ class Membership:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def _arm_join(self, delay_ms: int) -> None:
-        self._to_do.append(ArmTimer(JOIN_TIMER, delay_ms, RebalanceDue()))
+        self._to_do.append(ArmTimer(JOIN_TIMER, delay_ms, groups.RebalanceDue()))
 
     def _expect(self, member: Member) -> None:
         """Restart the member's session timeout."""
         self._arm_session(member.id, member.session_timeout_ms)
 
     def _arm_session(self, member_id: str, delay_ms: int) -> None:
-        self._to_do.append(ArmTimer(_session(member_id), delay_ms, MemberExpired(member_id)))
+        self._to_do.append(ArmTimer(_session(member_id), delay_ms, groups.MemberExpired(member_id)))
 
     def _reply(self, forwarded: Forwarded, response: Message) -> None:
         self._to_do.append(Reply(forwarded, response))
 
-    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> None:
+    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = group_requests.NO_MEMBER) -> None:
         self._reply(forwarded, _refusal(forwarded, code, member_id))
 
-    def _end_join(self, member: Member, code: int, member_id: str = NO_MEMBER) -> None:
+    def _end_join(self, member: Member, code: int, member_id: str = group_requests.NO_MEMBER) -> None:
         """Refuse the member's waiting JoinGroup, if it has one."""
         waiting, member.joining = member.joining, None
         if waiting is not None:
@@ -745,27 +709,34 @@ class Membership:
         """Respond to the member's waiting SyncGroup with the assignment or the error; return False if none waits."""
         waiting, member.syncing = member.syncing, None
         if waiting is not None:
-            self._reply(waiting, self._part_of(member) if error_code == NONE else SyncGroupResponse(error_code))
+            self._reply(
+                waiting,
+                self._part_of(member) if error_code == errors.NONE else group_requests.SyncGroupResponse(error_code),
+            )
         return waiting is not None
 
 
-def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> LeaveGroupResponse:
+def leave_response(
+    request: group_requests.LeaveGroupRequest, left: Sequence[group_requests.LeftMember]
+) -> group_requests.LeaveGroupResponse:
     """Return the response to a LeaveGroup: one error code per member, or a single code in versions before 3."""
     if request.version >= EACH_MEMBER_SINCE:
-        return LeaveGroupResponse(NONE, tuple(left))
-    return LeaveGroupResponse(left[0].error_code)
+        return group_requests.LeaveGroupResponse(errors.NONE, tuple(left))
+    return group_requests.LeaveGroupResponse(left[0].error_code)
 
 
-def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
+def _refusal(
+    forwarded: Forwarded, code: int, member_id: str = group_requests.NO_MEMBER
+) -> group_requests.JoinGroupResponse:
     """Return the response to a refused JoinGroup.
 
     The response names no protocol: the name is null, or empty in versions in which it cannot be null.
     """
     name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
-    return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
+    return group_requests.JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 
 
-def _rebalance_timeout(request: JoinGroupRequest) -> int:
+def _rebalance_timeout(request: group_requests.JoinGroupRequest) -> int:
     """Return the rebalance timeout in ms; version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 

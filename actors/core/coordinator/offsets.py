@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from actors.core.coordinator.group_states import GroupState
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import NO_OFFSET
-from messages.error_codes import NONE, OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, UNSTABLE_OFFSET_COMMIT
 from messages.group_requests import (
     CommittedPartition,
     FetchedOffset,
@@ -109,7 +109,7 @@ class Offsets:
     def end(self, number: int, error_code: int, log_offset: int) -> None:
         """Handle the result of an append (rules 1 to 3)."""
         done = self.under_way.pop(number)
-        if error_code != NONE:
+        if error_code != errors.NONE:
             return
         producer_id = done.producer_id
         ended = next((each for each in done.ends if each.offset > log_offset), None)
@@ -245,7 +245,7 @@ def to_commit(
     for each in wanted:
         code = _verdict(each, nowhere, metadata_max_bytes)
         codes.append(PartitionError(each.partition, code))
-        if code == NONE:
+        if code == errors.NONE:
             entries[each.partition] = CommittedOffset(
                 each.committed_offset, each.committed_leader_epoch, each.committed_metadata or "", wall_ms, expires
             )
@@ -254,9 +254,9 @@ def to_commit(
 
 def _verdict(each: CommittedPartition, nowhere: frozenset[TopicPartition], metadata_max_bytes: int) -> int:
     if each.partition in nowhere:
-        return UNKNOWN_TOPIC_OR_PARTITION
+        return errors.UNKNOWN_TOPIC_OR_PARTITION
     too_large = each.committed_metadata is not None and len(each.committed_metadata) > metadata_max_bytes
-    return OFFSET_METADATA_TOO_LARGE if too_large else NONE
+    return errors.OFFSET_METADATA_TOO_LARGE if too_large else errors.NONE
 
 
 def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
@@ -268,13 +268,13 @@ def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchRespons
     )
     unstable = offsets.unstable() if request.require_stable else {}
     return OffsetFetchResponse(
-        NONE, tuple([_fetched(each, offsets.committed.get(each), each in unstable) for each in wanted])
+        errors.NONE, tuple([_fetched(each, offsets.committed.get(each), each in unstable) for each in wanted])
     )
 
 
 def _fetched(partition: TopicPartition, value: CommittedOffset | None, is_unstable: bool) -> FetchedOffset:
     if is_unstable:
-        return FetchedOffset(partition, NO_OFFSET, error_code=UNSTABLE_OFFSET_COMMIT)
+        return FetchedOffset(partition, NO_OFFSET, error_code=errors.UNSTABLE_OFFSET_COMMIT)
     if value is None:
         return FetchedOffset(partition, NO_OFFSET)
     return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata)

@@ -16,44 +16,27 @@ import attrs
 
 from actors.core.coordinator.membership import leave_response
 from actors.core.coordinator.offsets import Offsets, fetched
+from messages import errors, group_requests
 from messages.apis import API_BY_REQUEST
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    GROUP_ID_NOT_FOUND,
-    ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
-    INVALID_SESSION_TIMEOUT,
-    NONE,
-    NOT_COORDINATOR,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
-from messages.group_requests import (
-    NO_MEMBER,
-    DeletedGroup,
-    DeleteGroupsRequest,
-    DescribedGroup,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    LeftMember,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 from messages.groups import GroupSettings
 from messages.placement import slot
 from messages.requests import PartitionError
 from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import AnyMessage, Message
 
-MAY_BE_NAMELESS = frozenset({OffsetCommitRequest, OffsetFetchRequest, DescribeGroupsRequest, DeleteGroupsRequest})
-WHILE_LOADING: Mapping[type, int] = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
+MAY_BE_NAMELESS = frozenset(
+    {
+        group_requests.OffsetCommitRequest,
+        group_requests.OffsetFetchRequest,
+        group_requests.DescribeGroupsRequest,
+        group_requests.DeleteGroupsRequest,
+    }
+)
+WHILE_LOADING: Mapping[type, int] = {
+    group_requests.SyncGroupRequest: errors.REBALANCE_IN_PROGRESS,
+    group_requests.HeartbeatRequest: errors.NONE,
+}
 """Request class -> error code while its group is being loaded (rule 2)."""
 
 
@@ -79,7 +62,7 @@ PROTOCOL_NAMED_SINCE = 5
 
 def is_nameless_sync(request: Message) -> bool:
     """Return whether this is a SyncGroup of version 5 or later that lacks the protocol type or the protocol name."""
-    if not isinstance(request, SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
+    if not isinstance(request, group_requests.SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None
 
@@ -87,27 +70,27 @@ def is_nameless_sync(request: Message) -> bool:
 def verdict(kind: type, group: str, places: LedPartitions) -> int | None:
     """Return the error code for a request of this kind about the group (rules 1 and 2); None if it is accepted."""
     if not group and kind not in MAY_BE_NAMELESS:
-        return INVALID_GROUP_ID
+        return errors.INVALID_GROUP_ID
     partition = places.partition_of(group)
     if partition in places.loading:
-        return WHILE_LOADING.get(kind, COORDINATOR_LOAD_IN_PROGRESS)
-    return None if partition in places.serving else NOT_COORDINATOR
+        return WHILE_LOADING.get(kind, errors.COORDINATOR_LOAD_IN_PROGRESS)
+    return None if partition in places.serving else errors.NOT_COORDINATOR
 
 
 def session_verdict(request: Message, settings: GroupSettings) -> int | None:
     """Return the error code for a session timeout outside the limits; None if it is accepted."""
-    if not isinstance(request, JoinGroupRequest):
+    if not isinstance(request, group_requests.JoinGroupRequest):
         return None
     allowed = settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
-    return None if allowed else INVALID_SESSION_TIMEOUT
+    return None if allowed else errors.INVALID_SESSION_TIMEOUT
 
 
 def makes_group(request: Message) -> bool:
     """Return whether this request creates its group if the group does not exist."""
     match request:
-        case JoinGroupRequest():
-            return request.member_id == NO_MEMBER
-        case OffsetCommitRequest():
+        case group_requests.JoinGroupRequest():
+            return request.member_id == group_requests.NO_MEMBER
+        case group_requests.OffsetCommitRequest():
             return request.generation_id < 0
     return isinstance(request, TxnOffsetCommitRequest)
 
@@ -116,7 +99,7 @@ def with_unknown(refusal: AnyMessage, unknown: Sequence[TopicPartition]) -> AnyM
     """Return the refusal of a commit, with UNKNOWN_TOPIC_OR_PARTITION for the partitions that do not exist."""
     if not unknown:
         return refusal
-    nowhere = UNKNOWN_TOPIC_OR_PARTITION
+    nowhere = errors.UNKNOWN_TOPIC_OR_PARTITION
     return attrs.evolve(
         refusal,
         partitions=tuple(
@@ -128,8 +111,11 @@ def with_unknown(refusal: AnyMessage, unknown: Sequence[TopicPartition]) -> AnyM
     )
 
 
-def _leave_not_possible(request: LeaveGroupRequest) -> LeaveGroupResponse:
-    members = [LeftMember(each.member_id, each.group_instance_id, UNKNOWN_MEMBER_ID) for each in request.members]
+def _leave_not_possible(request: group_requests.LeaveGroupRequest) -> group_requests.LeaveGroupResponse:
+    members = [
+        group_requests.LeftMember(each.member_id, each.group_instance_id, errors.UNKNOWN_MEMBER_ID)
+        for each in request.members
+    ]
     return leave_response(request, members)
 
 
@@ -138,24 +124,24 @@ def _refused(code: int) -> Callable[[AnyMessage], AnyMessage]:
 
 
 NOBODYS: Mapping[type, Callable[[AnyMessage], AnyMessage]] = {
-    JoinGroupRequest: _refused(UNKNOWN_MEMBER_ID),
-    SyncGroupRequest: _refused(UNKNOWN_MEMBER_ID),
-    HeartbeatRequest: _refused(UNKNOWN_MEMBER_ID),
-    LeaveGroupRequest: _leave_not_possible,
-    OffsetCommitRequest: _refused(ILLEGAL_GENERATION),
-    OffsetFetchRequest: lambda request: fetched(request, Offsets()),
-    OffsetDeleteRequest: _refused(GROUP_ID_NOT_FOUND),
+    group_requests.JoinGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    group_requests.SyncGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    group_requests.HeartbeatRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    group_requests.LeaveGroupRequest: _leave_not_possible,
+    group_requests.OffsetCommitRequest: _refused(errors.ILLEGAL_GENERATION),
+    group_requests.OffsetFetchRequest: lambda request: fetched(request, Offsets()),
+    group_requests.OffsetDeleteRequest: _refused(errors.GROUP_ID_NOT_FOUND),
 }
 """Request class -> response if the group does not exist."""
 
 NOBODYS_ENTRY: Mapping[type, Callable[[str], AnyMessage]] = {
-    DescribeGroupsRequest: lambda group: DescribedGroup(NONE, group, "Dead"),
-    DeleteGroupsRequest: lambda group: DeletedGroup(group, GROUP_ID_NOT_FOUND),
+    group_requests.DescribeGroupsRequest: lambda group: group_requests.DescribedGroup(errors.NONE, group, "Dead"),
+    group_requests.DeleteGroupsRequest: lambda group: group_requests.DeletedGroup(group, errors.GROUP_ID_NOT_FOUND),
 }
 """Request class -> entry of its response for a group that does not exist."""
 
 REFUSED_ENTRY: Mapping[type, Callable[[str, int], AnyMessage]] = {
-    DescribeGroupsRequest: lambda group, code: DescribedGroup(code, group),
-    DeleteGroupsRequest: DeletedGroup,
+    group_requests.DescribeGroupsRequest: lambda group, code: group_requests.DescribedGroup(code, group),
+    group_requests.DeleteGroupsRequest: group_requests.DeletedGroup,
 }
 """Request class -> entry of its response for a group that is refused with an error code."""

@@ -17,12 +17,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from actors.core.refusal import Refused
-from messages.error_codes import (
-    INVALID_PARTITIONS,
-    INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR,
-    UNKNOWN_SERVER_ERROR,
-)
+from messages import errors
 
 Racks = Mapping[int, str | None]
 """Broker id -> rack or None, ordered by id."""
@@ -31,7 +26,7 @@ Racks = Mapping[int, str | None]
 class InvalidAssignment(Refused):
     """The partitions cannot be assigned to these brokers."""
 
-    code = INVALID_REPLICA_ASSIGNMENT
+    code = errors.INVALID_REPLICA_ASSIGNMENT
 
 
 def assign(
@@ -49,13 +44,13 @@ def assign(
     """
     count = len(racks)
     if partitions <= 0:
-        raise InvalidAssignment("Number of partitions must be larger than 0.", INVALID_PARTITIONS)
+        raise InvalidAssignment("Number of partitions must be larger than 0.", errors.INVALID_PARTITIONS)
     if replication_factor <= 0:
-        raise InvalidAssignment("Replication factor must be larger than 0.", INVALID_REPLICATION_FACTOR)
+        raise InvalidAssignment("Replication factor must be larger than 0.", errors.INVALID_REPLICATION_FACTOR)
     if replication_factor > count:
         raise InvalidAssignment(
             f"Replication factor: {replication_factor} larger than available brokers: {count}.",
-            INVALID_REPLICATION_FACTOR,
+            errors.INVALID_REPLICATION_FACTOR,
         )
     aware = any(rack is not None for rack in racks.values())
     brokers = _rack_by_rack(racks) if aware else tuple(racks)
@@ -105,7 +100,7 @@ def _rack_by_rack(racks: Racks) -> tuple[int, ...]:
     for broker, rack in racks.items():
         if rack is None:
             raise Refused(
-                "Not all brokers have rack information for replica rack aware assignment.", UNKNOWN_SERVER_ERROR
+                "Not all brokers have rack information for replica rack aware assignment.", errors.UNKNOWN_SERVER_ERROR
             )
         by_rack.setdefault(rack, []).append(broker)
     rounds = itertools.zip_longest(*(sorted(by_rack[rack]) for rack in sorted(by_rack)))

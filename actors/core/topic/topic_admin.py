@@ -12,13 +12,8 @@ from collections.abc import Collection, Sequence
 from actors.core.refusal import Refused
 from actors.core.topic.replica_assignment import InvalidAssignment, Racks, assign, extend
 from actors.core.topic.topic_name import check_name, collisions
+from messages import errors
 from messages.cluster import PartitionAssignment, ReplicaAssignment
-from messages.error_codes import (
-    INVALID_PARTITIONS,
-    INVALID_REPLICATION_FACTOR,
-    INVALID_TOPIC,
-    REASSIGNMENT_IN_PROGRESS,
-)
 from messages.parts import MAX_ENTRIES
 from messages.zookeeper import TopicAssignment
 
@@ -39,7 +34,9 @@ def check_new_name(topic: str, existing: Collection[str]) -> None:
     check_name(topic)
     colliding = collisions(topic, existing)
     if colliding:
-        raise TopicRefused(f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}", INVALID_TOPIC)
+        raise TopicRefused(
+            f"Topic '{topic}' collides with existing topics: {', '.join(colliding)}", errors.INVALID_TOPIC
+        )
 
 
 def check_size(partitions: int) -> None:
@@ -49,7 +46,7 @@ def check_size(partitions: int) -> None:
         TopicRefused: The topic would have more than MAX_ENTRIES partitions.
     """
     if partitions > MAX_ENTRIES:
-        raise TopicRefused(f"Number of partitions must be no larger than {MAX_ENTRIES}.", INVALID_PARTITIONS)
+        raise TopicRefused(f"Number of partitions must be no larger than {MAX_ENTRIES}.", errors.INVALID_PARTITIONS)
 
 
 def new_replicas(
@@ -63,7 +60,8 @@ def new_replicas(
     check_size(partitions)
     if not racks:
         raise TopicRefused(
-            f"Replication factor: {replication_factor} larger than available brokers: 0.", INVALID_REPLICATION_FACTOR
+            f"Replication factor: {replication_factor} larger than available brokers: 0.",
+            errors.INVALID_REPLICATION_FACTOR,
         )
     return assign(racks, partitions, replication_factor, start, shift)
 
@@ -103,16 +101,16 @@ def further_replicas(
     topic, existing, *_ = described
     if any(partition.assignment.adding or partition.assignment.removing for partition in existing):
         raise TopicRefused(
-            f"A partition reassignment is in progress for the topic '{topic}'.", REASSIGNMENT_IN_PROGRESS
+            f"A partition reassignment is in progress for the topic '{topic}'.", errors.REASSIGNMENT_IN_PROGRESS
         )
     count = len(existing)
     check_size(partitions)
     if partitions == count:
-        raise TopicRefused(f"Topic already has {count} partitions.", INVALID_PARTITIONS)
+        raise TopicRefused(f"Topic already has {count} partitions.", errors.INVALID_PARTITIONS)
     if partitions < count:
         raise TopicRefused(
             f"Topic currently has {count} partitions, which is higher than the requested {partitions}.",
-            INVALID_PARTITIONS,
+            errors.INVALID_PARTITIONS,
         )
     partition_0 = dict(existing).get(0)
     if partition_0 is None:

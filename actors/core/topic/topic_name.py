@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from actors.core.refusal import Refused
-from messages.error_codes import INVALID_TOPIC
+from messages import errors
 
 MAX_LENGTH = 249
 GROUP_METADATA = "__consumer_offsets"
@@ -24,7 +24,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 class InvalidTopic(Refused):
     """The name of a topic is invalid."""
 
-    code = INVALID_TOPIC
+    code = errors.INVALID_TOPIC
 
 
 @lru_cache(1024)

@@ -20,42 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from actors.core.transaction.transaction import (
-    NO_PRODUCER_EPOCH,
-    Transaction,
-    decided,
-    extended,
-    fenced,
-    initialized,
-    is_exhausted,
-    rotated,
-)
-from actors.core.transaction.transaction_states import (
-    ABORT,
-    ADD_PARTITIONS,
-    COMMIT,
-    INIT_PRODUCER_ID,
-    ONGOING,
-    VERIFY,
-    TransactionAction,
-)
+from actors.core.transaction import transaction, transaction_states
+from messages import errors
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest
-from messages.error_codes import (
-    CONCURRENT_TRANSACTIONS,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_REQUEST,
-    INVALID_TRANSACTION_TIMEOUT,
-    NONE,
-    PRODUCER_FENCED,
-    TRANSACTION_ABORTABLE,
-)
 from messages.probes import probe
 from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 from messages.vocabulary import AnyMessage
 
-Verdict = int | Transaction
+Verdict = int | transaction.Transaction
 """An error code for an immediate response, or the target of the move after whose success the response is sent."""
 
 NO_PAIR = -1
@@ -74,7 +47,7 @@ FENCED_SINCE: Mapping[type, int] = {
 
 def epoch_error(request: AnyMessage) -> int:
     """Return the error code for a wrong producer epoch: PRODUCER_FENCED if the request's version knows this code."""
-    return PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else INVALID_PRODUCER_EPOCH
+    return errors.PRODUCER_FENCED if request.version >= FENCED_SINCE[type(request)] else errors.INVALID_PRODUCER_EPOCH
 
 
 def is_valid_id(transactional_id: str) -> bool:
@@ -85,8 +58,8 @@ def is_valid_id(transactional_id: str) -> bool:
 def init_verdict(request: InitProducerIdRequest, max_timeout_ms: int) -> int:
     """Return the error code for the transactional id or the timeout of an InitProducerId; NONE if both are valid."""
     if request.transactional_id is not None and not is_valid_id(request.transactional_id):
-        return INVALID_REQUEST
-    return NONE if 0 < request.transaction_timeout_ms <= max_timeout_ms else INVALID_TRANSACTION_TIMEOUT
+        return errors.INVALID_REQUEST
+    return errors.NONE if 0 < request.transaction_timeout_ms <= max_timeout_ms else errors.INVALID_TRANSACTION_TIMEOUT
 
 
 def is_half_pair(request: InitProducerIdRequest) -> bool:
@@ -97,15 +70,19 @@ def is_half_pair(request: InitProducerIdRequest) -> bool:
 # ---------------------------------------------------------------------------------------------------- InitProducerId
 
 
-def needs_producer_id(txn: Transaction | None, request: InitProducerIdRequest) -> bool:
+def needs_producer_id(txn: transaction.Transaction | None, request: InitProducerIdRequest) -> bool:
     """Return whether a new producer id is needed: for a new transactional id, or for an exhausted epoch."""
     if txn is None:
         return True
     takes_it = request.producer_id == NO_PAIR or request.producer_epoch == txn.producer_epoch
-    return txn.is_exhausted and takes_it and INIT_PRODUCER_ID[txn.state] is TransactionAction.INITIALIZE
+    return (
+        txn.is_exhausted
+        and takes_it
+        and transaction_states.INIT_PRODUCER_ID[txn.state] is transaction_states.TransactionAction.INITIALIZE
+    )
 
 
-def initialize(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
+def initialize(txn: transaction.Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
     """Return the error code for an InitProducerId, or the metadata to append to the log.
 
     Args:
@@ -113,113 +90,117 @@ def initialize(txn: Transaction, request: InitProducerIdRequest, fresh: int, now
         now: Wall time in ms.
     """
     if txn.pending is not None:
-        return CONCURRENT_TRANSACTIONS
+        return errors.CONCURRENT_TRANSACTIONS
     has_pair = request.producer_id != NO_PAIR
-    if has_pair and txn.producer_epoch != NO_PRODUCER_EPOCH and not _is_known_producer(txn, request):
+    if has_pair and txn.producer_epoch != transaction.NO_PRODUCER_EPOCH and not _is_known_producer(txn, request):
         return epoch_error(request)
-    cell = INIT_PRODUCER_ID[txn.state]
+    cell = transaction_states.INIT_PRODUCER_ID[txn.state]
     if isinstance(cell, int):
         return cell
-    if cell is TransactionAction.FENCE:
+    if cell is transaction_states.TransactionAction.FENCE:
         if has_pair and request.producer_epoch < txn.producer_epoch and not _is_repeated(txn, request):
             probe("a stale producer's InitProducerId in an open transaction")
             return epoch_error(request)
-        return fenced(txn, now)
+        return transaction.fenced(txn, now)
     return _initialized(txn, request, fresh, now)
 
 
-def _is_known_producer(txn: Transaction, request: InitProducerIdRequest) -> bool:
+def _is_known_producer(txn: transaction.Transaction, request: InitProducerIdRequest) -> bool:
     if request.producer_id == txn.producer_id:
         return True
-    return request.producer_id == txn.last_producer_id and is_exhausted(request.producer_epoch)
+    return request.producer_id == txn.last_producer_id and transaction.is_exhausted(request.producer_epoch)
 
 
-def _is_repeated(txn: Transaction, request: InitProducerIdRequest) -> bool:
-    return txn.last_producer_epoch != NO_PRODUCER_EPOCH and request.producer_epoch == txn.last_producer_epoch
+def _is_repeated(txn: transaction.Transaction, request: InitProducerIdRequest) -> bool:
+    return (
+        txn.last_producer_epoch != transaction.NO_PRODUCER_EPOCH and request.producer_epoch == txn.last_producer_epoch
+    )
 
 
-def _initialized(txn: Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
+def _initialized(txn: transaction.Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
     has_pair, timeout = request.producer_id != NO_PAIR, request.transaction_timeout_ms
     is_present = not has_pair or request.producer_epoch == txn.producer_epoch
     if txn.is_exhausted and is_present:
-        return rotated(txn, fresh, txn.producer_epoch if has_pair else NO_PRODUCER_EPOCH, timeout, now)
+        return transaction.rotated(
+            txn, fresh, txn.producer_epoch if has_pair else transaction.NO_PRODUCER_EPOCH, timeout, now
+        )
     if not has_pair:
-        return initialized(txn, txn.producer_epoch + 1, NO_PRODUCER_EPOCH, timeout, now)
-    if is_present or txn.producer_epoch == NO_PRODUCER_EPOCH:
-        return initialized(txn, txn.producer_epoch + 1, txn.producer_epoch, timeout, now)
+        return transaction.initialized(txn, txn.producer_epoch + 1, transaction.NO_PRODUCER_EPOCH, timeout, now)
+    if is_present or txn.producer_epoch == transaction.NO_PRODUCER_EPOCH:
+        return transaction.initialized(txn, txn.producer_epoch + 1, txn.producer_epoch, timeout, now)
     if _is_repeated(txn, request):
-        return initialized(txn, txn.producer_epoch, txn.last_producer_epoch, timeout, now)
+        return transaction.initialized(txn, txn.producer_epoch, txn.last_producer_epoch, timeout, now)
     return epoch_error(request)
 
 
 # ---------------------------------------------------------------------------------------------------- transactions
 
 
-def _producer_verdict(txn: Transaction | None, request: AnyMessage) -> int:
+def _producer_verdict(txn: transaction.Transaction | None, request: AnyMessage) -> int:
     """Return NONE if the request has the producer id and epoch of the transactional id, else an error code."""
     if txn is None or txn.producer_id != request.producer_id:
-        return INVALID_PRODUCER_ID_MAPPING
+        return errors.INVALID_PRODUCER_ID_MAPPING
     if txn.producer_epoch != request.producer_epoch:
         return epoch_error(request)
-    return NONE
+    return errors.NONE
 
 
 def add_partitions(
-    txn: Transaction | None, request: AnyMessage, partitions: tuple[TopicPartition, ...], now: int
+    txn: transaction.Transaction | None, request: AnyMessage, partitions: tuple[TopicPartition, ...], now: int
 ) -> Verdict:
     """Return the error code for an AddPartitionsToTxn or AddOffsetsToTxn, or the metadata to append to the log.
 
     The code is NONE if all partitions are already in the transaction.
     """
     code = _producer_verdict(txn, request)
-    if txn is None or code != NONE:
+    if txn is None or code != errors.NONE:
         return code
     if txn.pending is not None:
-        return CONCURRENT_TRANSACTIONS
-    cell = ADD_PARTITIONS[txn.state]
+        return errors.CONCURRENT_TRANSACTIONS
+    cell = transaction_states.ADD_PARTITIONS[txn.state]
     if isinstance(cell, int):
         return cell
-    if txn.state is ONGOING and set(partitions) <= set(txn.partitions):
-        return NONE
-    return extended(txn, partitions, now)
+    if txn.state is transaction_states.ONGOING and set(partitions) <= set(txn.partitions):
+        return errors.NONE
+    return transaction.extended(txn, partitions, now)
 
 
-def end(txn: Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
+def end(txn: transaction.Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
     """Return the error code for a client's EndTxn, or the metadata to append to the log.
 
     The code is NONE if the transaction has already ended in the same way.
     """
     code = _producer_verdict(txn, request)
-    if txn is None or code != NONE:
+    if txn is None or code != errors.NONE:
         return code
     if txn.pending is not None:
-        return CONCURRENT_TRANSACTIONS
-    cell = (COMMIT if request.committed else ABORT)[txn.state]
-    return cell if isinstance(cell, int) else decided(txn, request.committed, now)
+        return errors.CONCURRENT_TRANSACTIONS
+    cell = (transaction_states.COMMIT if request.committed else transaction_states.ABORT)[txn.state]
+    return cell if isinstance(cell, int) else transaction.decided(txn, request.committed, now)
 
 
 def verify(
-    txn: Transaction | None,
+    txn: transaction.Transaction | None,
     producer_id: int,
     producer_epoch: int,
     partitions: Collection[TopicPartition],
 ) -> dict[TopicPartition, int]:
     """Return an error code for each partition; NONE if the partition is in the open transaction."""
-    code = NONE
+    code = errors.NONE
     if txn is None or txn.producer_id != producer_id:
-        code = INVALID_PRODUCER_ID_MAPPING
+        code = errors.INVALID_PRODUCER_ID_MAPPING
     elif txn.producer_epoch != producer_epoch:
-        code = PRODUCER_FENCED
-    elif isinstance(cell := VERIFY[txn.state], int):
+        code = errors.PRODUCER_FENCED
+    elif isinstance(cell := transaction_states.VERIFY[txn.state], int):
         code = cell
-    if txn is None or code != NONE:
+    if txn is None or code != errors.NONE:
         return dict.fromkeys(partitions, code)
-    return {each: NONE if each in txn.partitions else TRANSACTION_ABORTABLE for each in partitions}
+    return {each: errors.NONE if each in txn.partitions else errors.TRANSACTION_ABORTABLE for each in partitions}
 
 
 # ------------------------------------------------------------------------------------------------- timeout
 
 
-def is_timed_out(txn: Transaction, now: int) -> bool:
+def is_timed_out(txn: transaction.Transaction, now: int) -> bool:
     """Return whether the transaction has timed out and the coordinator must abort it."""
-    return txn.state is ONGOING and txn.pending is None and txn.start_ms + txn.timeout_ms < now
+    return txn.state is transaction_states.ONGOING and txn.pending is None and txn.start_ms + txn.timeout_ms < now

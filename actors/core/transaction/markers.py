@@ -16,39 +16,27 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from actors.core.transaction.request_queue import take_fitting
+from messages import errors
 from messages.cluster import TopicPartition
-from messages.error_codes import (
-    INVALID_PRODUCER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-    TRANSACTION_COORDINATOR_FENCED,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_FOR_MESSAGE_FORMAT,
-    UNSUPPORTED_VERSION,
-)
 from messages.transaction_requests import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from messages.transactions import Marker
 
 REQUEST_VERSION = 0
 MARKERS_AT_ONCE = 1000
 
-DONE = frozenset({NONE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_VERSION})
+DONE = frozenset({errors.NONE, errors.UNSUPPORTED_FOR_MESSAGE_FORMAT, errors.UNSUPPORTED_VERSION})
 """Codes of partitions that have the marker or whose record format has no markers."""
 RETRIED = frozenset(
     {
-        UNKNOWN_TOPIC_OR_PARTITION,
-        NOT_LEADER_OR_FOLLOWER,
-        NOT_ENOUGH_REPLICAS,
-        NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-        REQUEST_TIMED_OUT,
-        KAFKA_STORAGE_ERROR,
+        errors.UNKNOWN_TOPIC_OR_PARTITION,
+        errors.NOT_LEADER_OR_FOLLOWER,
+        errors.NOT_ENOUGH_REPLICAS,
+        errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        errors.REQUEST_TIMED_OUT,
+        errors.KAFKA_STORAGE_ERROR,
     }
 )
-CANCELLING = frozenset({INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED})
+CANCELLING = frozenset({errors.INVALID_PRODUCER_EPOCH, errors.TRANSACTION_COORDINATOR_FENCED})
 
 
 class Outcome(NamedTuple):
@@ -104,9 +92,9 @@ def outcomes(markers: Iterable[Marker], response: WriteTxnMarkersResponse) -> li
 
 
 def _outcome(marker: Marker, codes: dict[tuple[int, TopicPartition], int]) -> Outcome:
-    done, again, failed, cancelled = [], [], [], NONE
+    done, again, failed, cancelled = [], [], [], errors.NONE
     for partition in marker.partitions:
-        code = codes.get((marker.producer_id, partition), REQUEST_TIMED_OUT)
+        code = codes.get((marker.producer_id, partition), errors.REQUEST_TIMED_OUT)
         if code in DONE:
             done.append(partition)
         elif code in RETRIED:

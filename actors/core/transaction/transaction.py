@@ -16,15 +16,7 @@ from __future__ import annotations
 import attrs
 
 from actors.core.illegal_transition import IllegalTransition, enter
-from actors.core.transaction.transaction_states import (
-    COMPLETION,
-    EMPTY,
-    ONGOING,
-    PREPARE_ABORT,
-    PREPARE_COMMIT,
-    PREVIOUS,
-    TransactionState,
-)
+from actors.core.transaction import transaction_states
 from messages.cluster import TopicPartition
 from messages.probes import probe
 
@@ -48,13 +40,13 @@ class Transaction:
     producer_id: int
     producer_epoch: int = NO_PRODUCER_EPOCH
     timeout_ms: int = 0
-    state: TransactionState = EMPTY
+    state: transaction_states.TransactionState = transaction_states.EMPTY
     partitions: tuple[TopicPartition, ...] = ()
     start_ms: int = NO_MOMENT
     updated_ms: int = NO_MOMENT
     last_producer_id: int = NO_PRODUCER
     last_producer_epoch: int = NO_PRODUCER_EPOCH
-    pending: TransactionState | None = None
+    pending: transaction_states.TransactionState | None = None
     failed_fence: bool = False
 
     @property
@@ -65,12 +57,12 @@ class Transaction:
     @property
     def is_commit(self) -> bool:
         """Whether the transaction is to be committed."""
-        return self.state is PREPARE_COMMIT
+        return self.state is transaction_states.PREPARE_COMMIT
 
     @property
     def is_completing(self) -> bool:
         """Whether the decision is stored, but its completion is not stored yet."""
-        return self.state in COMPLETION and self.pending is COMPLETION[self.state]
+        return self.state in transaction_states.COMPLETION and self.pending is transaction_states.COMPLETION[self.state]
 
 
 def is_exhausted(epoch: int) -> bool:
@@ -99,20 +91,33 @@ def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int
 
 def _empty(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
     return attrs.evolve(
-        txn, state=EMPTY, partitions=(), start_ms=NO_MOMENT, updated_ms=now, timeout_ms=timeout_ms, pending=None
+        txn,
+        state=transaction_states.EMPTY,
+        partitions=(),
+        start_ms=NO_MOMENT,
+        updated_ms=now,
+        timeout_ms=timeout_ms,
+        pending=None,
     )
 
 
 def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
     """Return the transaction with these partitions added. A transaction that has not started yet starts at `now`."""
-    start = txn.start_ms if txn.state is ONGOING else now
+    start = txn.start_ms if txn.state is transaction_states.ONGOING else now
     union = tuple(sorted({*txn.partitions, *partitions}))
-    return attrs.evolve(txn, state=ONGOING, partitions=union, start_ms=start, updated_ms=now, pending=None)
+    return attrs.evolve(
+        txn, state=transaction_states.ONGOING, partitions=union, start_ms=start, updated_ms=now, pending=None
+    )
 
 
 def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
     """Return the metadata after an EndTxn."""
-    return attrs.evolve(txn, state=PREPARE_COMMIT if commit else PREPARE_ABORT, updated_ms=now, pending=None)
+    return attrs.evolve(
+        txn,
+        state=transaction_states.PREPARE_COMMIT if commit else transaction_states.PREPARE_ABORT,
+        updated_ms=now,
+        pending=None,
+    )
 
 
 def fenced(txn: Transaction, now: int) -> Transaction:
@@ -124,14 +129,14 @@ def fenced(txn: Transaction, now: int) -> Transaction:
 
 def finished(txn: Transaction, now: int) -> Transaction:
     """Return the metadata after the last marker was written."""
-    state = COMPLETION[txn.state]
+    state = transaction_states.COMPLETION[txn.state]
     return attrs.evolve(txn, state=state, partitions=(), updated_ms=now, pending=None, failed_fence=False)
 
 
 # ---------------------------------------------------------------------------------------------------- moves
 
 
-def prepared(txn: Transaction, target: TransactionState) -> Transaction:
+def prepared(txn: Transaction, target: transaction_states.TransactionState) -> Transaction:
     """Return the transaction with a pending move to `target` (rule 1).
 
     Raises:
@@ -140,7 +145,7 @@ def prepared(txn: Transaction, target: TransactionState) -> Transaction:
     subject = f"transactional id {txn.transactional_id}"
     if txn.pending is not None and txn.pending is not target:
         raise IllegalTransition(subject, txn.state, target, f"{txn.pending.value} is pending")
-    return attrs.evolve(txn, pending=enter(subject, txn.state, target, PREVIOUS))
+    return attrs.evolve(txn, pending=enter(subject, txn.state, target, transaction_states.PREVIOUS))
 
 
 def completed(txn: Transaction, target: Transaction) -> Transaction:
@@ -161,20 +166,20 @@ def _fault(txn: Transaction, target: Transaction) -> str:
     if txn.pending is not target.state:
         return f"{txn.pending.value if txn.pending else 'no state'} is pending"
     match target.state:
-        case TransactionState.EMPTY:
+        case transaction_states.TransactionState.EMPTY:
             fresh = target.producer_id != txn.producer_id and target.producer_epoch == 0
             follows = target.producer_epoch in (txn.producer_epoch, txn.producer_epoch + 1)
             right = (follows or fresh) and not target.partitions and target.start_ms == NO_MOMENT
-        case TransactionState.ONGOING:
+        case transaction_states.TransactionState.ONGOING:
             right = _same_producer(txn, target) and set(txn.partitions) <= set(target.partitions)
-        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+        case transaction_states.TransactionState.PREPARE_COMMIT | transaction_states.TransactionState.PREPARE_ABORT:
             epochs = (txn.producer_epoch, txn.producer_epoch + 1)
             right = (
                 (txn.producer_id, txn.timeout_ms) == (target.producer_id, target.timeout_ms)
-                and target.producer_epoch in epochs[: 1 if target.state is PREPARE_COMMIT else 2]
+                and target.producer_epoch in epochs[: 1 if target.state is transaction_states.PREPARE_COMMIT else 2]
                 and (txn.partitions, txn.start_ms) == (target.partitions, target.start_ms)
             )
-        case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
+        case transaction_states.TransactionState.COMPLETE_COMMIT | transaction_states.TransactionState.COMPLETE_ABORT:
             right = _same_producer(txn, target) and target.start_ms != NO_MOMENT and not target.partitions
         case _:
             right = False

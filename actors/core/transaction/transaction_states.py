@@ -13,7 +13,7 @@ import enum
 from collections.abc import Mapping
 
 from actors.core.coordinator.request_table import RequestTable
-from messages.error_codes import CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, NONE
+from messages import errors
 
 
 class TransactionState(enum.Enum):
@@ -88,12 +88,12 @@ INIT_PRODUCER_ID: Table = RequestTable(
     {
         EMPTY: TransactionAction.INITIALIZE,
         ONGOING: TransactionAction.FENCE,
-        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
-        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
         COMPLETE_COMMIT: TransactionAction.INITIALIZE,
         COMPLETE_ABORT: TransactionAction.INITIALIZE,
-        DEAD: INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+        DEAD: errors.INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 ADD_PARTITIONS: Table = RequestTable(
@@ -101,46 +101,46 @@ ADD_PARTITIONS: Table = RequestTable(
     {
         EMPTY: TransactionAction.ADD,
         ONGOING: TransactionAction.ADD,
-        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
-        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
         COMPLETE_COMMIT: TransactionAction.ADD,
         COMPLETE_ABORT: TransactionAction.ADD,
-        DEAD: INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+        DEAD: errors.INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 VERIFY: Table = RequestTable(
     "verification of a partition",
     {
         **dict.fromkeys(TransactionState, TransactionAction.VERIFY),
-        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
-        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
+        PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
     },
 )
 COMMIT: Table = RequestTable(
     "EndTxn (commit)",
     {
-        EMPTY: INVALID_TXN_STATE,
+        EMPTY: errors.INVALID_TXN_STATE,
         ONGOING: TransactionAction.COMMIT,
-        PREPARE_COMMIT: CONCURRENT_TRANSACTIONS,
-        PREPARE_ABORT: INVALID_TXN_STATE,
-        COMPLETE_COMMIT: NONE,
-        COMPLETE_ABORT: INVALID_TXN_STATE,
-        DEAD: INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+        PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
+        PREPARE_ABORT: errors.INVALID_TXN_STATE,
+        COMPLETE_COMMIT: errors.NONE,
+        COMPLETE_ABORT: errors.INVALID_TXN_STATE,
+        DEAD: errors.INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 ABORT: Table = RequestTable(
     "EndTxn (abort)",
     {
-        EMPTY: INVALID_TXN_STATE,
+        EMPTY: errors.INVALID_TXN_STATE,
         ONGOING: TransactionAction.ABORT,
-        PREPARE_COMMIT: INVALID_TXN_STATE,
-        PREPARE_ABORT: CONCURRENT_TRANSACTIONS,
-        COMPLETE_COMMIT: INVALID_TXN_STATE,
-        COMPLETE_ABORT: NONE,
-        DEAD: INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: INVALID_TXN_STATE,
+        PREPARE_COMMIT: errors.INVALID_TXN_STATE,
+        PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
+        COMPLETE_COMMIT: errors.INVALID_TXN_STATE,
+        COMPLETE_ABORT: errors.NONE,
+        DEAD: errors.INVALID_TXN_STATE,
+        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 

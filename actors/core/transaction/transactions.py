@@ -26,6 +26,7 @@ import attrs
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import Reply
 from actors.core.illegal_transition import IllegalTransition
+from actors.core.transaction import transaction_states
 from actors.core.transaction.decisions import (
     Verdict,
     add_partitions,
@@ -44,30 +45,11 @@ from actors.core.transaction.transaction import (
     finished,
     prepared,
 )
-from actors.core.transaction.transaction_states import (
-    AT_REST,
-    BY_NAME,
-    COMPLETION,
-    DEAD,
-    ONGOING,
-    PREPARE_ABORT,
-)
+from messages import errors
 from messages.apis import API_BY_REQUEST
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
-from messages.error_codes import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_NOT_AVAILABLE,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_LEADER_OR_FOLLOWER,
-    RECORD_LIST_TOO_LARGE,
-    REQUEST_TIMED_OUT,
-    TRANSACTIONAL_ID_NOT_FOUND,
-    UNKNOWN_SERVER_ERROR,
-)
 from messages.error_names import name_of
 from messages.probes import probe
 from messages.transaction_requests import DescribedTransaction, ListedTransaction
@@ -78,9 +60,9 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionCoordinator")
 
 LOG_CODES: Mapping[int, int] = {
     **COMMON_CODES,
-    REQUEST_TIMED_OUT: COORDINATOR_NOT_AVAILABLE,
-    MESSAGE_TOO_LARGE: UNKNOWN_SERVER_ERROR,
-    RECORD_LIST_TOO_LARGE: UNKNOWN_SERVER_ERROR,
+    errors.REQUEST_TIMED_OUT: errors.COORDINATOR_NOT_AVAILABLE,
+    errors.MESSAGE_TOO_LARGE: errors.UNKNOWN_SERVER_ERROR,
+    errors.RECORD_LIST_TOO_LARGE: errors.UNKNOWN_SERVER_ERROR,
 }
 """Error of the log -> error code for the client."""
 
@@ -135,7 +117,7 @@ class TransactionalIds:
     def __init__(self, loaded: Mapping[str, Transaction], request_timeout_ms: int = 30_000) -> None:
         self._ids = dict(loaded)
         self._request_timeout_ms = request_timeout_ms
-        self._open = dict.fromkeys(name for name, txn in self._ids.items() if txn.state is ONGOING)
+        self._open = dict.fromkeys(name for name, txn in self._ids.items() if txn.state is transaction_states.ONGOING)
         """Ids with an open transaction."""
         self._appending: dict[int, _Appending] = {}
         self._expiring: dict[int, tuple[str, ...]] = {}
@@ -170,7 +152,7 @@ class TransactionalIds:
 
     def begin(self, now: int) -> None:
         """Complete the decided transactions after the partition was loaded (rule 4)."""
-        for txn in [txn for txn in self._ids.values() if txn.state in COMPLETION]:
+        for txn in [txn for txn in self._ids.values() if txn.state in transaction_states.COMPLETION]:
             self._complete(txn, now)
 
     # ------------------------------------------------------------------------------------------------ requests
@@ -184,7 +166,7 @@ class TransactionalIds:
         forwarded = self._waiting.pop(taken.request, None)
         if forwarded is None:
             return
-        if taken.error_code != NONE:
+        if taken.error_code != errors.NONE:
             self._refuse(forwarded, taken.error_code)
         else:
             self._initialize(forwarded, taken.producer_id, now)
@@ -201,10 +183,10 @@ class TransactionalIds:
         if txn is None:
             txn = self._ids[name] = Transaction(name, fresh, timeout_ms=request.transaction_timeout_ms, updated_ms=now)
         verdict = initialize(txn, request, fresh, now)
-        if isinstance(verdict, Transaction) and verdict.state is PREPARE_ABORT:
-            self._move(verdict, forwarded, InitProducerIdResponse(CONCURRENT_TRANSACTIONS))
+        if isinstance(verdict, Transaction) and verdict.state is transaction_states.PREPARE_ABORT:
+            self._move(verdict, forwarded, InitProducerIdResponse(errors.CONCURRENT_TRANSACTIONS))
         elif isinstance(verdict, Transaction):
-            answer = InitProducerIdResponse(NONE, verdict.producer_id, verdict.producer_epoch)
+            answer = InitProducerIdResponse(errors.NONE, verdict.producer_id, verdict.producer_epoch)
             self._move(verdict, forwarded, answer)
         else:
             self._refuse(forwarded, verdict)
@@ -222,7 +204,7 @@ class TransactionalIds:
     def _answer(self, forwarded: Forwarded, verdict: Verdict) -> None:
         """Respond with the error code, or append the new metadata and then respond with NONE."""
         if isinstance(verdict, Transaction):
-            self._move(verdict, forwarded, self._response(forwarded, NONE))
+            self._move(verdict, forwarded, self._response(forwarded, errors.NONE))
         else:
             self._refuse(forwarded, verdict)
 
@@ -252,15 +234,15 @@ class TransactionalIds:
         if appending is None:
             return
         code = error_code
-        if error_code == NONE:
+        if error_code == errors.NONE:
             code = self._completed(appending, now)
         else:
             code = LOG_CODES.get(error_code, error_code)
             self._not_stored(appending.target, error_code)
         if appending.forwarded is not None and appending.answer is not None:
-            answer = appending.answer if code == NONE else self._response(appending.forwarded, code)
+            answer = appending.answer if code == errors.NONE else self._response(appending.forwarded, code)
             self._steps.append(Reply(appending.forwarded, answer))
-        if code == NONE and appending.target.state in COMPLETION:
+        if code == errors.NONE and appending.target.state in transaction_states.COMPLETION:
             self._complete(self._ids[appending.target.transactional_id], now)
 
     def _completed(self, appending: _Appending, now: int) -> int:
@@ -271,13 +253,13 @@ class TransactionalIds:
         except IllegalTransition as error:
             log.error("Failed to complete the state transition of transactional id %r: %s", name, error)
             self._ids[name] = attrs.evolve(self._ids[name], pending=None)
-            return UNKNOWN_SERVER_ERROR
+            return errors.UNKNOWN_SERVER_ERROR
         self._to_retry.pop(name, None)
-        if txn.state is ONGOING:
+        if txn.state is transaction_states.ONGOING:
             self._open[name] = None
         else:
             self._open.pop(name, None)
-        return NONE
+        return errors.NONE
 
     def _not_stored(self, target: Transaction, error_code: int) -> None:
         """Handle a failed append.
@@ -287,13 +269,13 @@ class TransactionalIds:
         """
         name = target.transactional_id
         txn = self._ids[name]
-        if target.state in COMPLETION.values():
+        if target.state in transaction_states.COMPLETION.values():
             why = name_of(error_code)
             log.warning("Failed to store state %s of transactional id %r: %s", target.state.value, name, why)
-            if error_code != NOT_LEADER_OR_FOLLOWER:
+            if error_code != errors.NOT_LEADER_OR_FOLLOWER:
                 self._to_retry[name] = None
             return
-        if target.producer_epoch > txn.producer_epoch and target.state is PREPARE_ABORT:
+        if target.producer_epoch > txn.producer_epoch and target.state is transaction_states.PREPARE_ABORT:
             epoch = target.producer_epoch
             txn = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH, failed_fence=True)
             probe("a fence is not stored")
@@ -303,7 +285,7 @@ class TransactionalIds:
 
     def _complete(self, txn: Transaction, now: int) -> None:
         """Send the markers of a decision that is in the log (rules 2 and 4)."""
-        txn = self._ids[txn.transactional_id] = prepared(txn, COMPLETION[txn.state])
+        txn = self._ids[txn.transactional_id] = prepared(txn, transaction_states.COMPLETION[txn.state])
         if txn.partitions:
             self._steps.append(Mark(txn))
         else:
@@ -357,8 +339,12 @@ class TransactionalIds:
         names: list[str] = []
         size = 0
         for name, txn in list(self._ids.items()):
-            if txn.pending is None and txn.state in AT_REST and txn.updated_ms <= now - expiration_ms:
-                self._ids[name] = prepared(txn, DEAD)
+            if (
+                txn.pending is None
+                and txn.state in transaction_states.AT_REST
+                and txn.updated_ms <= now - expiration_ms
+            ):
+                self._ids[name] = prepared(txn, transaction_states.DEAD)
                 if len(names) == TOMBSTONES_AT_ONCE or size > TOMBSTONE_BYTES:
                     self._bury(names)
                     names, size = [], 0
@@ -376,11 +362,11 @@ class TransactionalIds:
     def _expired(self, names: tuple[str, ...], error_code: int) -> None:
         for name in names:
             txn = self._ids[name]
-            if error_code == NONE:
+            if error_code == errors.NONE:
                 del self._ids[name]
             else:
                 self._ids[name] = attrs.evolve(txn, pending=None)
-        if error_code != NONE:
+        if error_code != errors.NONE:
             log.warning("Tombstones of %d transactional ids were not stored: %s", len(names), name_of(error_code))
 
     # ------------------------------------------------------------------------------------------------ admin
@@ -395,15 +381,15 @@ class TransactionalIds:
         """Return the id's description for DescribeTransactions."""
         txn = self._ids.get(transactional_id)
         if txn is None:
-            return DescribedTransaction(TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
+            return DescribedTransaction(errors.TRANSACTIONAL_ID_NOT_FOUND, transactional_id)
         return DescribedTransaction(
-            *(NONE, transactional_id, txn.state.value, txn.timeout_ms, txn.start_ms),
+            *(errors.NONE, transactional_id, txn.state.value, txn.timeout_ms, txn.start_ms),
             *(txn.producer_id, txn.producer_epoch, txn.partitions),
         )
 
     def listed(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
         """Return the transactional ids that match the filters of ListTransactions, with producer id and state."""
-        states = {BY_NAME[name] for name in asked.states if name in BY_NAME}
+        states = {transaction_states.BY_NAME[name] for name in asked.states if name in transaction_states.BY_NAME}
         return tuple(
             [
                 ListedTransaction(name, txn.producer_id, txn.state.value)
@@ -419,11 +405,11 @@ class TransactionalIds:
         waiting = [each.forwarded for each in self._appending.values() if each.forwarded is not None]
         for forwarded in [*waiting, *self._waiting.values()]:
             probe("a transactional id is unloaded while a request is pending")
-            self._refuse(forwarded, NOT_COORDINATOR)
+            self._refuse(forwarded, errors.NOT_COORDINATOR)
         self._appending.clear()
         self._waiting.clear()
 
 
 def unknown_states(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names in a ListTransactions filter that are not states."""
-    return tuple([name for name in names if name not in BY_NAME])
+    return tuple([name for name in names if name not in transaction_states.BY_NAME])

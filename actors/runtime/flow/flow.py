@@ -44,8 +44,8 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime.flow.conversation import WAITING, Raised, advance
 from actors.runtime.thespian.dispatch import Dispatcher
-from messages.ask import Answer, AnswerDeadline, AskFailed, Continue, Failure, LostAnswer, Question, asking, error_of
-from messages.flow.conversation import AskAll, Await, Begin, Flow, Pause, Worked
+from messages import ask
+from messages.flow import conversation
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class FlowActor(Dispatcher):
         self._stashed_ids: deque[int] = deque()
         self._event: Event | None = None
         self._flow_event_id = 0
-        self._flow: Flow[None] | None = None
+        self._flow: conversation.Flow[None] | None = None
         self._following_up = False
         self._asked = 0
         self._open: dict[int, int] = {}
@@ -99,7 +99,7 @@ class FlowActor(Dispatcher):
 
     # ----------------------------------------------------------------------------------------- for subclasses to define
 
-    def flow(self, message: Any) -> Flow[None] | None:
+    def flow(self, message: Any) -> conversation.Flow[None] | None:
         """Return the flow (a generator) that handles an event; None if the event is already handled."""
         raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
 
@@ -116,7 +116,7 @@ class FlowActor(Dispatcher):
     def preempted(self, dropped: list[Event]) -> None:
         """Handle the loss of these (event, sender) pairs; the event whose flow was suspended is first."""
 
-    def event_failed(self, event: Any, error: Exception) -> Flow[None] | None:
+    def event_failed(self, event: Any, error: Exception) -> conversation.Flow[None] | None:
         """Return a flow to run before any other event, after the flow of `event` raised `error`."""
         return None
 
@@ -143,14 +143,14 @@ class FlowActor(Dispatcher):
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
         """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""
-        if message.__class__ is Answer:
+        if message.__class__ is ask.Answer:
             self.requests += message.requests
             self._answered(message.id, message.result)
-        elif message.__class__ is Continue:
+        elif message.__class__ is ask.Continue:
             if message.id == self._pause:
                 self._pause = None
                 self._resume(None)
-        elif isinstance(message, WakeupMessage) and isinstance(message.payload, AnswerDeadline):
+        elif isinstance(message, WakeupMessage) and isinstance(message.payload, ask.AnswerDeadline):
             self._lost(message.payload.id)
         elif self.handler_of(message.__class__) is not None:
             return super().receiveMessage(message, sender)
@@ -219,27 +219,27 @@ class FlowActor(Dispatcher):
 
     def _step(self, step: Any) -> object:
         """Execute a yielded value: send a question, or perform an instruction."""
-        if isinstance(step, Question):
+        if isinstance(step, ask.Question):
             self._ask(((self.peers[step.asks], step),), None)
-        elif isinstance(step, AskAll):
+        elif isinstance(step, conversation.AskAll):
             self._ask(step.pairs, [None] * len(step.pairs))
-        elif isinstance(step, Begin):
+        elif isinstance(step, conversation.Begin):
             self._asked += 1
             self._begun[self._asked] = None
-            self.send(self.peers[step.question.asks], asking(self._asked, step.question))
+            self.send(self.peers[step.question.asks], ask.asking(self._asked, step.question))
             return self._asked
-        elif isinstance(step, Await):
+        elif isinstance(step, conversation.Await):
             if self._begun[step.ticket] is not None:
                 return self._result(step.ticket)
             self._awaited = step.ticket
-            self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(step.ticket))
-        elif isinstance(step, Worked) and self._worked + step.share < 1:
+            self.set_timer(ANSWERS, self.answer_deadline, ask.AnswerDeadline(step.ticket))
+        elif isinstance(step, conversation.Worked) and self._worked + step.share < 1:
             self._worked += step.share
             return None
-        elif isinstance(step, Pause | Worked):
+        elif isinstance(step, conversation.Pause | conversation.Worked):
             self._asked += 1
             self._pause = self._asked
-            self.send(self.myAddress, Continue(self._pause))
+            self.send(self.myAddress, ask.Continue(self._pause))
         else:
             self.perform(step)
             return None
@@ -251,7 +251,7 @@ class FlowActor(Dispatcher):
         assert event is not None
         self._flow = None
         name = type(event[0]).__name__
-        expected = isinstance(error, AskFailed)  # name and text are sufficient without a stack trace
+        expected = isinstance(error, ask.AskFailed)  # name and text are sufficient without a stack trace
         reason = f"{type(error).__name__}: {error}" if expected else type(error).__name__
         trace = None if expected else error
         log.error("Actor %s failed to handle a %s message: %s", self.myAddress, name, reason, exc_info=trace)
@@ -301,15 +301,15 @@ class FlowActor(Dispatcher):
         self._first_open = first = self._asked + 1
         self._asked += len(pairs)
         for place, (address, question) in enumerate(pairs):
-            self.send(address, asking(first + place, question))
+            self.send(address, ask.asking(first + place, question))
         self._open = {first + place: place for place in range(len(pairs))}
-        self.set_timer(ANSWERS, self.answer_deadline, AnswerDeadline(first))
+        self.set_timer(ANSWERS, self.answer_deadline, ask.AnswerDeadline(first))
 
     def _result(self, ticket: int) -> Any:
         """Return the result of a Begin's question; if the result is a Failure, raise its exception instead."""
         result = self._begun.pop(ticket)
-        if isinstance(result, Failure):
-            raise error_of(result)
+        if isinstance(result, ask.Failure):
+            raise ask.error_of(result)
         return result
 
     def _begun_answered(self, ticket: int, result: Any) -> None:
@@ -321,7 +321,7 @@ class FlowActor(Dispatcher):
         self.cancel_timer(ANSWERS)
         try:
             value = self._result(ticket)
-        except AskFailed as error:
+        except ask.AskFailed as error:
             self._resume(None, error)
         else:
             self._resume(value)
@@ -339,8 +339,8 @@ class FlowActor(Dispatcher):
             self._results[place] = result
             if not self._open:
                 self._resume(tuple(self._results))
-        elif isinstance(result, Failure):
-            self._resume(None, error_of(result))
+        elif isinstance(result, ask.Failure):
+            self._resume(None, ask.error_of(result))
         else:
             self._resume(result)
 
@@ -351,14 +351,16 @@ class FlowActor(Dispatcher):
         expire after the last answer.
         """
         if self._awaited == first:
-            self._begun_answered(first, Failure(LostAnswer.__name__, f"no answer after {self.answer_deadline} s"))
+            self._begun_answered(
+                first, ask.Failure(ask.LostAnswer.__name__, f"no answer after {self.answer_deadline} s")
+            )
             return
         if self._open and first == self._first_open:
             lost = len(self._open)
             self._open.clear()
-            self._resume(None, LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))
+            self._resume(None, ask.LostAnswer(f"{lost} answers missing after {self.answer_deadline} s"))
 
 
-def _pausing() -> Flow[None]:
+def _pausing() -> conversation.Flow[None]:
     """Return a flow that only pauses."""
-    yield Pause()
+    yield conversation.Pause()

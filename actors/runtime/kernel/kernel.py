@@ -46,7 +46,7 @@ from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, E
 from actors.runtime.kernel.external_endpoint import ExternalEndpoint
 from actors.runtime.kernel.reference import ActorRef, System
 from actors.runtime.kernel.timers import Timer, Timers
-from messages.runtime import OUTSIDE, SENT, TIMER, KernelState, QueuedMessage, WaitingTimer
+from messages import runtime
 
 log = logging.getLogger(__name__)
 
@@ -252,24 +252,24 @@ class Kernel(ABC):
         """Return the actor of an address, or None if the actor was removed; for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 
-    def state(self) -> KernelState:
+    def state(self) -> runtime.KernelState:
         """Return queue and timers as one value for the trace. Call it between two deliveries."""
         queue = (
-            QueuedMessage(to, sender, kind, why, served, at, what)
+            runtime.QueuedMessage(to, sender, kind, why, served, at, what)
             for to, what, sender, why, at, kind, served in self.queue
         )
-        return KernelState(
+        return runtime.KernelState(
             self.n,
             self.now,
-            tuple(mail for mail in queue if mail.kind == SENT),
+            tuple(mail for mail in queue if mail.kind == runtime.SENT),
             tuple(
-                WaitingTimer(timer.receiver, timer.name, timer.armed_by, timer.due, timer.message)
+                runtime.WaitingTimer(timer.receiver, timer.name, timer.armed_by, timer.due, timer.message)
                 for timer in (*self._rung(), *self.timers)
                 if timer.receiver.actor is not None
             ),
         )
 
-    def restore(self, state: KernelState) -> None:
+    def restore(self, state: runtime.KernelState) -> None:
         """Restore queue and timers, for a replay in a new system whose actors exist already."""
         self.n, self.now = state.n, state.now
         for mail in state.queue:
@@ -282,7 +282,7 @@ class Kernel(ABC):
     def _rung(self) -> Iterator[Timer]:
         """Yield the due timers whose messages are in the queue."""
         for to, message, _, armed_by, due, kind, _ in self.queue:
-            if kind == TIMER:
+            if kind == runtime.TIMER:
                 yield Timer(to, due, message, armed_by, self.timers.name_of(message))
 
     # ------------------------------------------------------------------------------------------------------ driving
@@ -349,7 +349,7 @@ class Kernel(ABC):
 
     def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
         """Return the envelope of a message from outside, to be passed to `deliver`."""
-        return Envelope(to, message, sender, cause, self.now, OUTSIDE, 0)
+        return Envelope(to, message, sender, cause, self.now, runtime.OUTSIDE, 0)
 
     def take_sent(self) -> Envelope | None:
         """Take the head of the internal queue; None if it is empty."""
@@ -398,7 +398,7 @@ class Kernel(ABC):
             self.neighbours.add(to.base)
         else:
             receiver = self.address_of(to.actorAddressString)
-            self.queue.append((receiver, message, sender, self.n, self.now, SENT, self.event_id))
+            self.queue.append((receiver, message, sender, self.n, self.now, runtime.SENT, self.event_id))
 
     def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
         """Arm a timer that sends `message` to the actor of `ref`; it is due `seconds` after `now`.
@@ -447,7 +447,7 @@ class Kernel(ABC):
                 to.base.inject(to, message, sender)
                 self.neighbours.add(to.base)
                 continue
-            queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), OUTSIDE, 0))
+            queue.append((to, message, sender, cause, min(max(queued_at, self.now), now), runtime.OUTSIDE, 0))
 
     def _ring(self, now: float) -> None:
         """Move due timers into the queue; timers of removed actors are dropped."""
@@ -473,7 +473,7 @@ class Kernel(ABC):
         self.n = n = self.n + 1
         self.now = now
         self.event_id = event_id = event_id or n
-        if kind is TIMER:
+        if kind is runtime.TIMER:
             self.timers.delivered(message)
         if actor is None:
             self._error = DEAD_LETTER
@@ -527,7 +527,7 @@ def describe(error: BaseException) -> str:
 
 
 def _mail_of(timer: Timer) -> tuple[Any, Any, Any, int, float, str, int]:
-    return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, TIMER, 0
+    return timer.receiver, timer.message, timer.receiver, timer.armed_by, timer.due, runtime.TIMER, 0
 
 
 def _nothing() -> None:

@@ -32,10 +32,10 @@ from actors.runtime.trace.forked_work import ForkedWork
 from actors.runtime.trace.recorder import FRAME_BYTES, DeliveryKeeper, header_of
 from actors.runtime.trace.snapshots import read_out, system_pieces
 from messages.requests import ControllerRequest
+from messages.trace import schema
 from messages.trace.codec import address_text
 from messages.trace.files.snapshots import Piece
 from messages.trace.files.writer import SEGMENT_BYTES, RunWriter
-from messages.trace.schema import DUMPED, FULL, Header, TraceRecord, ended, part_of
 from messages.trace.text import FrameText
 
 _log = logging.getLogger("kafka_actors.trace")
@@ -85,7 +85,7 @@ class FlightRecorder(DeliveryKeeper):
     ) -> None:
         self.dumps = 0
         """Number of dumps started."""
-        self._header = header_of(node, roles, settings, now, events, FULL)
+        self._header = header_of(node, roles, settings, now, events, schema.FULL)
         super().__init__(folder, self._header, now)
         self._bounds = max_bytes, free_bytes
         self._deliveries = deliveries
@@ -120,7 +120,7 @@ class FlightRecorder(DeliveryKeeper):
         """Return the reason for a dump if these deliveries (latest first) give one, else ""."""
         slow, found = self._slow, ""
         for taken in latest:
-            if taken.__class__ is TraceRecord:
+            if taken.__class__ is schema.TraceRecord:
                 continue
             n, _, _, _, _, receiver, _, message, _, taken_at, finished_at, _, error = taken
             if isinstance(message, _EPOCHED) and message.controller_epoch > self._epoch:
@@ -199,7 +199,7 @@ class FlightRecorder(DeliveryKeeper):
         self._dump_at = self._now() + DUMP_SECONDS
         self.dumps += 1
         first = self._stretches[0]
-        header = part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
+        header = schema.part_of(self._header, f"{self.run}.{self.dumps}", first.begins)
         _log.warning("Dumping the flight recorder into %s with run id %s, reason: %s", self.folder, header.run, reason)
         write = partial(_write, self.folder, header, self._bounds, first.snapshot, self._kept, reason, self._now())
         try:
@@ -242,7 +242,7 @@ class FlightRecorder(DeliveryKeeper):
 
 def _write(
     folder: Path,
-    header: Header,
+    header: schema.Header,
     bounds: tuple[int, int],
     snapshot: tuple[Piece, ...],
     kept: deque[Any],
@@ -263,12 +263,12 @@ def _write(
                     pass
             writer.write(text.finish(), text.records, after)
             after = text.last
-        writer.end(ended(after, DUMPED, writer.records, reason, now))
+        writer.end(schema.ended(after, schema.DUMPED, writer.records, reason, now))
     finally:
         writer.close()
 
 
-def _number(taken: tuple[Any, ...] | TraceRecord) -> int:
+def _number(taken: tuple[Any, ...] | schema.TraceRecord) -> int:
     """Return the number of a kept delivery; for the creation of an actor, the number of the delivery before it."""
-    number: int = taken.n if taken.__class__ is TraceRecord else taken[0]  # type: ignore[union-attr, index]
+    number: int = taken.n if taken.__class__ is schema.TraceRecord else taken[0]  # type: ignore[union-attr, index]
     return number

@@ -53,27 +53,13 @@ from actors.runtime.trace.divergence import (
 from actors.runtime.trace.replay_report import ReplayReport, RunReplay
 from actors.runtime.trace.silence import silent
 from actors.runtime.trace.snapshots import restore_lines, system_lines
+from messages.trace import schema
 from messages.trace.codec import MessageDecoder, address_text
 from messages.trace.endings import DAMAGED
 from messages.trace.errors import TraceError
+from messages.trace.files import runs
 from messages.trace.files.errors import Damaged
-from messages.trace.files.runs import Run, RunRecords, ending, find_runs, first_delivery, snapshots
 from messages.trace.files.snapshots import Snapshot, digest_of
-from messages.trace.schema import (
-    CREATED,
-    DELIVERIES,
-    ENDED,
-    FULL,
-    NO_PAYLOAD,
-    OUTSIDE,
-    SENT,
-    TIMER,
-    Header,
-    Payload,
-    TraceRecord,
-    completed,
-    created,
-)
 
 _NOTHING = object()
 """Marker for no message."""
@@ -101,12 +87,12 @@ def replay_directory(
     Raises:
         NotATrace: The folder does not exist.
     """
-    found = find_runs(Path(path))
+    found = runs.find_runs(Path(path))
     chosen = (run for run in found.runs if node in (None, run.header.node) and name in (None, run.header.run))
     return ReplayReport(tuple(replay_run(run, actors, begin) for run in chosen), found.unreadable)
 
 
-def replay_run(run: Run, actors: Collection[type[Actor]], begin: int | None = None) -> RunReplay:
+def replay_run(run: runs.Run, actors: Collection[type[Actor]], begin: int | None = None) -> RunReplay:
     """Replay one run to its end or its first difference."""
     return Replay(run, actors, begin).result()
 
@@ -129,7 +115,7 @@ class ReplayListener(Protocol):
     def begins(self, base: LocalBase) -> None:
         """Receive the restored actor system when the replay begins at a snapshot."""
 
-    def lived(self, record: TraceRecord) -> None:
+    def lived(self, record: schema.TraceRecord) -> None:
         """Receive a record that the replay has processed; a payload that the trace omits is restored."""
 
     def holds(self, base: LocalBase) -> None:
@@ -155,7 +141,7 @@ class Replay:
 
     def __init__(
         self,
-        run: Run,
+        run: runs.Run,
         actors: Collection[type[Actor]],
         begin: int | None = None,
         until: int | None = None,
@@ -164,7 +150,7 @@ class Replay:
         kept: Collection[Snapshot] = (),
     ) -> None:
         self.base = LocalBase(clock=VirtualClock())
-        self.stopped_at: TraceRecord | None = None
+        self.stopped_at: schema.TraceRecord | None = None
         self._run = run
         self._actors = actors
         self._begin = begin
@@ -175,7 +161,7 @@ class Replay:
         self._limit: int | None = None
         """The delivery at which `go_to` stops."""
         self._stretching: Iterator[None] | None = None
-        self._content = run.header.detail == FULL
+        self._content = run.header.detail == schema.FULL
         self._codec = MessageDecoder(self.base.address_of)
         self._marks: deque[Snapshot] = deque()
         self._times = [0.0]
@@ -186,7 +172,7 @@ class Replay:
         self._counts = dict.fromkeys(
             ("deliveries", "inputs", "timers", "messages", "effects", "errors", "snapshots", "began"), 0
         )
-        self._last_record: TraceRecord | None = None
+        self._last_record: schema.TraceRecord | None = None
         """The last record, completed with its payload."""
         self._first_at: float | None = None
         self._last_at = 0.0
@@ -197,7 +183,7 @@ class Replay:
         Logging is off meanwhile, because the lines would have today's times.
         """
         run, divergence, problem, damaged = self._run, None, "; ".join(self._run.faults), bool(self._run.faults)
-        records = RunRecords(run)
+        records = runs.RunRecords(run)
         try:
             if not problem:
                 with silent():
@@ -216,7 +202,7 @@ class Replay:
         return RunReplay(
             run.header.run,
             run.header.node,
-            DAMAGED if damaged else ending(run),
+            DAMAGED if damaged else runs.ending(run),
             why=(records.end.error or "") if records.end is not None else "",
             **self._counts,
             undelivered=self.base.queued,
@@ -256,10 +242,10 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- the beginning
 
-    def _records(self) -> RunRecords:
+    def _records(self) -> runs.RunRecords:
         """Return the records from the start of the replay on. Raises Damaged, OSError."""
-        run, found = self._run, snapshots(self._run)
-        first = first_delivery(run)
+        run, found = self._run, runs.snapshots(self._run)
+        first = runs.first_delivery(run)
         begins = [each for each in (*found, *self._kept) if each.end.resting and each.after >= first]
         if self._begin is not None:
             begin = max((each for each in begins if each.after < self._begin), key=_after, default=None)
@@ -272,10 +258,10 @@ class Replay:
             if first:
                 raise _CannotGoOn(f"it begins after delivery {first}, and there is no snapshot to begin with")
             self._marks += found
-            return RunRecords(run)
+            return runs.RunRecords(run)
         self._restore(begin)
         self._marks += found[found.index(begin) + 1 :] if begin in found else _later(found, begin.after)
-        return RunRecords(run, begin.after)
+        return runs.RunRecords(run, begin.after)
 
     def _restore(self, snapshot: Snapshot) -> None:
         """Restore the system from a snapshot."""
@@ -298,12 +284,12 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- all records
 
-    def _live_all(self, records: RunRecords) -> None:
+    def _live_all(self, records: runs.RunRecords) -> None:
         """Replay all records."""
         for _ in self._stretches(records):
             pass
 
-    def _stretches(self, records: RunRecords) -> Iterator[None]:
+    def _stretches(self, records: runs.RunRecords) -> Iterator[None]:
         """Replay all records (rule 2), with `_live_plain` where possible; yield after each group of records."""
         base = self.base
         looked_at = self._listener is not None or self._break_at is not None or self._until is not None
@@ -319,7 +305,7 @@ class Replay:
                 place = lived
                 yield
 
-    def _live_plain(self, batch: list[TraceRecord], start: int) -> int:
+    def _live_plain(self, batch: list[schema.TraceRecord], start: int) -> int:
         """Replay the plain records from `start` on.
 
         Return the index of the first record that was not replayed.
@@ -338,7 +324,7 @@ class Replay:
         place, last = start, _NOTHING
         try:
             for record in islice(batch, start, start + most):
-                if record.kind != SENT or record.effects or record.error is not None or not queue:
+                if record.kind != schema.SENT or record.effects or record.error is not None or not queue:
                     break
                 to, message, sender, sent_by, sent_at, kind, _ = mail = queue[0]
                 if message is not last:
@@ -346,7 +332,7 @@ class Replay:
                 if (
                     sent_by != record.cause
                     or sent_at != record.queued_at
-                    or kind != SENT
+                    or kind != schema.SENT
                     or type_ != record.type
                     or payload != record.payload
                     or address_text(sender) != record.sender
@@ -377,11 +363,11 @@ class Replay:
 
     # ----------------------------------------------------------------------------------------------- one record
 
-    def _live(self, record: TraceRecord) -> None:
+    def _live(self, record: schema.TraceRecord) -> None:
         self._compare_states(record)
-        if record.kind == CREATED:
+        if record.kind == schema.CREATED:
             self._create(record)
-        elif record.kind != ENDED:
+        elif record.kind != schema.ENDED:
             self._stop_before(record)
             self._deliver(record)
         self._last_at = record.taken_at
@@ -391,17 +377,17 @@ class Replay:
             self._listener.lived(self._last_record or record)
             self._last_record = None
 
-    def _stop_before(self, record: TraceRecord) -> None:
+    def _stop_before(self, record: schema.TraceRecord) -> None:
         """Stop before this delivery, if requested."""
         if record.type == self._break_at or (self._until is not None and record.n > self._until):
             self.stopped_at = record
             raise _Stop
 
-    def _compare_states(self, following: TraceRecord | None) -> None:
+    def _compare_states(self, following: schema.TraceRecord | None) -> None:
         """Compare the actors' state with the snapshots directly before `following`, or at the end if it is None."""
         base, marks = self.base, self._marks
         while marks and marks[0].after == base.n:
-            if following is not None and following.kind == CREATED and marks[0].created != base.register.created:
+            if following is not None and following.kind == schema.CREATED and marks[0].created != base.register.created:
                 return
             snapshot = marks.popleft()
             if (digest_of(system_lines(base)), base.resting) != (snapshot.end.digest, snapshot.end.resting):
@@ -410,14 +396,14 @@ class Replay:
                 self._listener.holds(base)
             self._counts["snapshots"] += 1
 
-    def _create(self, record: TraceRecord) -> None:
+    def _create(self, record: schema.TraceRecord) -> None:
         actor_class = next((each for each in self._actors if class_name(each) == record.type), None)
         if actor_class is None:
             raise _CannotGoOn(f"{record.type} is none of the actors that may be at the top of a node")
         if self._counts["began"] == record.n and self.base.instance_of(self.base.address_of(record.receiver)):
             return  # the snapshot contains this actor already
         address = self.base.newPrimaryActor(actor_class)
-        again = created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
+        again = schema.created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
         if again != record:
             raise Diverged(
                 record.n,
@@ -426,7 +412,7 @@ class Replay:
                 f"{again.actor} as {again.receiver}, cause {again.cause}",
             )
 
-    def _deliver(self, record: TraceRecord) -> None:
+    def _deliver(self, record: schema.TraceRecord) -> None:
         base = self.base
         self._times.append(record.taken_at)
         if record.error == DEAD_LETTER and record.receiver.startswith("outside:"):
@@ -438,12 +424,12 @@ class Replay:
             raise self._other_effect(record, diverged) from None
         compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class, delivery.event_id)
         if self._listener is not None and not self._content:
-            self._last_record = completed(record, *encoded(envelope.message))
+            self._last_record = schema.completed(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None
 
-    def _other_effect(self, record: TraceRecord, diverged: EffectDiverged) -> Diverged:
+    def _other_effect(self, record: schema.TraceRecord, diverged: EffectDiverged) -> Diverged:
         return Diverged(
             record.n,
             f"another effect while {record.receiver} handled {record.type}",
@@ -451,15 +437,15 @@ class Replay:
             call(*diverged.made),
         )
 
-    def _envelope(self, record: TraceRecord) -> Envelope:
-        if record.kind == OUTSIDE:
+    def _envelope(self, record: schema.TraceRecord) -> Envelope:
+        if record.kind == schema.OUTSIDE:
             self._counts["inputs"] += 1
             self._enter(record, (-record.cause, 1))
             return self._input(record)
         late = self.base.take_overdue(record.queued_at)
         if late is not None:
             raise Diverged(record.n, "a timer more was armed", message_line(record), envelope_line(late))
-        if record.kind == TIMER:
+        if record.kind == schema.TIMER:
             self._counts["timers"] += 1
             timer = self.base.take_timer(record.receiver, record.cause)
             if timer is None:
@@ -477,7 +463,7 @@ class Replay:
         compare_message(record, envelope, self._content)
         return envelope
 
-    def _enter(self, record: TraceRecord, moment: tuple[int, int]) -> None:
+    def _enter(self, record: schema.TraceRecord, moment: tuple[int, int]) -> None:
         """Check that this message did not enter the queue before the message that left the queue last.
 
         `moment` is (n, 0) if the message entered the queue during delivery n, or (n, 1) if it entered after delivery n.
@@ -499,7 +485,7 @@ class Replay:
             del self._times[:gone]
             self._times_from += gone
 
-    def _input(self, record: TraceRecord) -> Envelope:
+    def _input(self, record: schema.TraceRecord) -> Envelope:
         after = -record.cause
         if not 0 <= after < record.n or not self._time_of(after) <= record.queued_at <= self._time_of(after + 1):
             problem = f"it cannot have come after delivery {after}, queued at {record.queued_at}"
@@ -525,10 +511,10 @@ class Replay:
         """Read the trace again, and yield delivery `n` and its causes, back to the external input, as text."""
         causes: dict[int, int] = {}
         with contextlib.suppress(Damaged):
-            for record in RunRecords(self._run):
+            for record in runs.RunRecords(self._run):
                 if record.n > n:
                     break
-                if record.kind in DELIVERIES:
+                if record.kind in schema.DELIVERIES:
                     causes[record.n] = record.cause
         wanted: list[int] = []
         while n in causes and len(wanted) < CHAIN_LENGTH:
@@ -536,10 +522,10 @@ class Replay:
             n = causes[n]
         last, found = max(wanted, default=0), {}
         with contextlib.suppress(Damaged):  # data after the divergence is not needed
-            for record in RunRecords(self._run):
+            for record in runs.RunRecords(self._run):
                 if record.n > last:
                     break
-                if record.n in wanted and record.kind in DELIVERIES:
+                if record.n in wanted and record.kind in schema.DELIVERIES:
                     found[record.n] = record
         return (_step(self._run.header, found[number]) for number in wanted if number in found)
 
@@ -549,13 +535,13 @@ class _EncodingCache:
 
     def __init__(self) -> None:
         self._message: object = None
-        self._how = "", NO_PAYLOAD
+        self._how = "", schema.NO_PAYLOAD
 
-    def encode(self, message: object) -> tuple[str, Payload]:
+    def encode(self, message: object) -> tuple[str, schema.Payload]:
         """See `divergence.encoded`."""
         if message is not self._message:
             type_, payload = encoded(message)
-            self._how, self._message = (type_, Payload(payload)), message
+            self._how, self._message = (type_, schema.Payload(payload)), message
         return self._how
 
 
@@ -567,6 +553,6 @@ def _later(found: Collection[Snapshot], n: int) -> list[Snapshot]:
     return [each for each in found if each.after > n]
 
 
-def _step(header: Header, record: TraceRecord) -> str:
+def _step(header: schema.Header, record: schema.TraceRecord) -> str:
     moment = datetime.fromtimestamp(record.taken_at + header.clock_offset, UTC)
     return f"{record.n} {moment:%H:%M:%S.%f} {message_line(record)}"

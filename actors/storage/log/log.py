@@ -29,19 +29,12 @@ from typing import NamedTuple
 
 import attrs
 
+from actors.storage.log import producers
 from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
 from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
-from actors.storage.log.producers import (
-    EXPIRATION_MS,
-    InvalidProducerEpoch,
-    InvalidTxnState,
-    OutOfOrderSequence,
-    Producers,
-    TransactionCoordinatorFenced,
-)
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transaction_index import AbortedTxn, aborted_in
@@ -53,9 +46,19 @@ from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stampe
 log = logging.getLogger("kafka.log")
 
 
-Refusal = InvalidProducerEpoch | OutOfOrderSequence | InvalidTxnState | TransactionCoordinatorFenced
+Refusal = (
+    producers.InvalidProducerEpoch
+    | producers.OutOfOrderSequence
+    | producers.InvalidTxnState
+    | producers.TransactionCoordinatorFenced
+)
 """The reason why a batch does not follow its producer's previous batches."""
-_REFUSALS = (InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState, TransactionCoordinatorFenced)
+_REFUSALS = (
+    producers.InvalidProducerEpoch,
+    producers.OutOfOrderSequence,
+    producers.InvalidTxnState,
+    producers.TransactionCoordinatorFenced,
+)
 
 
 class OffsetOutOfRange(Exception):
@@ -128,7 +131,7 @@ class Log:
         self.end = 0
         self.recovery_point = 0
         self.epochs = LeaderEpochs(folder)
-        self.producers = Producers(folder)
+        self.producers = producers.Producers(folder)
         self.damaged = False
         """Whether the log lacked records when it was loaded, or its folder has a kept file with unreadable bytes."""
         self.has_aborted = False
@@ -662,7 +665,7 @@ class Log:
             self.start = offset
             self.epochs.truncate_from_start(offset)
 
-    def may_expire(self, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> bool:
+    def may_expire(self, now_ms: int, producer_expiration_ms: int = producers.EXPIRATION_MS) -> bool:
         """Return whether `expire` or `remove_deleted` would have work if all records were committed."""
         return bool(
             self._dropped
@@ -670,7 +673,7 @@ class Log:
             or (self._segments and self._expired(self._segments[0], self.end, now_ms))
         )
 
-    def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = EXPIRATION_MS) -> int:
+    def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = producers.EXPIRATION_MS) -> int:
         """Remove segments by retention time, size and log start offset (rule 4), and expire inactive producers.
 
         Return the number of removed segments.

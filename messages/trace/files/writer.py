@@ -19,8 +19,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
+from messages.trace.files import frames
 from messages.trace.files import segments as files
-from messages.trace.files.frames import ENTRY, HEADER, RECORDS, SNAPSHOT, START, frame
 from messages.trace.schema import Ended, Header, Opened, Removed, TraceRecord
 from messages.trace.text import compress
 
@@ -39,7 +39,7 @@ class _OpenTraceFile:
 
     def append(self, kind: int, content: bytes, records: int = 0, after: int = 0) -> None:
         """Append a frame."""
-        data, digest = frame(kind, content, self.digest, records, after)
+        data, digest = frames.frame(kind, content, self.digest, records, after)
         files.write_all(self.file, data)
         self.size += len(data)
         self.digest = digest
@@ -68,7 +68,7 @@ def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
     chain = _OpenTraceFile(files.create(unnamed), digest)
     try:
         files.hold(chain.file)
-        chain.append_line(HEADER, msgspec.json.encode(header))
+        chain.append_line(frames.HEADER, msgspec.json.encode(header))
         unnamed.rename(path)
     except BaseException:
         chain.close()
@@ -129,9 +129,9 @@ class RunWriter:
         self._segment: _OpenTraceFile | None = None
         self.records = 0
         """Number of records in the files."""
-        self._manifest = _begun(folder / files.manifest_name(header.run), header, START)
+        self._manifest = _begun(folder / files.manifest_name(header.run), header, frames.START)
         try:
-            self._open(START)
+            self._open(frames.START)
         except BaseException:
             self.close()
             raise
@@ -140,12 +140,12 @@ class RunWriter:
 
     def write(self, content: bytes, records: int, after: int) -> None:
         """Append a frame of `records` records, which start after delivery `after`."""
-        self._append(RECORDS, content, records, after)
+        self._append(frames.RECORDS, content, records, after)
         self.records += records
 
     def write_snapshot(self, content: bytes, lines: int, after: int) -> None:
         """Append a frame with `lines` lines of the snapshot that was taken after delivery `after`."""
-        self._append(SNAPSHOT, content, lines, after)
+        self._append(frames.SNAPSHOT, content, lines, after)
 
     def _append(self, kind: int, content: bytes, records: int, after: int) -> None:
         segment = self._current()
@@ -159,7 +159,7 @@ class RunWriter:
         """Remove incomplete frames; write the end record to the segment and an Ended entry to the manifest."""
         segment = self._current()
         segment.mend()
-        segment.append_line(RECORDS, msgspec.json.encode(record), 1, record.n)
+        segment.append_line(frames.RECORDS, msgspec.json.encode(record), 1, record.n)
         self._manifest.mend()
         self._append_entry(Ended(record.type, self.records, segment.digest.hex()))
 
@@ -192,7 +192,7 @@ class RunWriter:
         return self._folder / files.segment_name(self._header.run, number)
 
     def _append_entry(self, entry: Opened | Removed | Ended) -> None:
-        self._manifest.append_line(ENTRY, msgspec.json.encode(entry))
+        self._manifest.append_line(frames.ENTRY, msgspec.json.encode(entry))
 
     # ------------------------------------------------------------------------------------------------ bounds
 

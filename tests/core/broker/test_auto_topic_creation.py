@@ -9,7 +9,7 @@ import pytest
 
 from actors.core.broker.auto_topic_creation import planned
 from actors.core.refusal import Refused
-from messages.error_codes import INVALID_REPLICATION_FACTOR, INVALID_TOPIC
+from messages.errors import INVALID_REPLICATION_FACTOR, INVALID_TOPIC
 from tests.controller.world import settings
 
 NODE = settings(

@@ -7,7 +7,7 @@ import pytest
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions, Session
 from messages.cluster import TopicPartition
 from messages.data_requests import CONSUMER, FetchPartition, FetchRequest, next_epoch
-from messages.error_codes import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
 
 FOLLOWER = 1
 LATE = SAFE_SECONDS + 1

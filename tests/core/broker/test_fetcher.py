@@ -20,7 +20,7 @@ from messages.data_requests import (
     OffsetForLeaderEpochRequest,
     OffsetQuery,
 )
-from messages.error_codes import (
+from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     FETCH_SESSION_ID_NOT_FOUND,

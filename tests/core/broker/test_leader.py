@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr
 from actors.core.broker.replica_log import ReplicaLog
-from messages.error_codes import (
+from messages.errors import (
     NONE,
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     INVALID_TOPIC,
     LEADER_NOT_AVAILABLE,
     LISTENER_NOT_FOUND,

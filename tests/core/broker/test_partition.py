@@ -38,7 +38,7 @@ from messages.data_requests import (
     OffsetQuery,
     ProducePartition,
 )
-from messages.error_codes import (
+from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,

@@ -17,7 +17,7 @@ from actors.core.broker.replica_role import (
     stop_verdict,
 )
 from messages.cluster import TopicPartition
-from messages.error_codes import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
+from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.harness import order
 
 FRESH = ReplicaRole(TopicPartition("t", 0), 0)

@@ -8,7 +8,7 @@ from actors.core.broker.leader import Leader
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.state_changes import Origin, changed_isr, changing_isr, ignored, refused, stopped_fetchers
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,
     STALE_BROKER_EPOCH,

@@ -7,7 +7,7 @@ import pytest
 from actors.core.broker.topic_stats import OF_LEADERS, PREFIX, TopicStats, metric, outdated
 from messages.cluster import TopicPartition
 from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
-from messages.error_codes import (
+from messages.errors import (
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,
     NONE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.verification import MOST_REFUSED, RefusedBatches, TransactionVerification
-from messages.error_codes import (
+from messages.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,

@@ -8,7 +8,7 @@ import pytest
 from actors.core.config.advertised_listeners import advertised_listeners
 from actors.core.refusal import Refused
 from messages.cluster import Endpoint
-from messages.error_codes import INVALID_REQUEST
+from messages.errors import INVALID_REQUEST
 from messages.node import NodeSettings
 
 CLIENTS, NODES = Endpoint("CLIENTS", "127.0.0.1", 9092), Endpoint("NODES", "127.0.0.1", 9093)

@@ -16,7 +16,7 @@ from actors.core.coordinator.group_states import (
     GroupState,
 )
 from actors.core.illegal_transition import IllegalTransition
-from messages.error_codes import (
+from messages.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_ID_NOT_FOUND,

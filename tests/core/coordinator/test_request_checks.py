@@ -17,7 +17,7 @@ from actors.core.coordinator.request_checks import (
 )
 from messages.apis import APIS, GROUPS
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     GROUP_ID_NOT_FOUND,
     ILLEGAL_GENERATION,

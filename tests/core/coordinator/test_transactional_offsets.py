@@ -9,7 +9,7 @@ import pytest
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from actors.core.coordinator.membership import Producer
 from messages.cluster import TopicPartition
-from messages.error_codes import (
+from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,

@@ -31,7 +31,7 @@ from actors.core.transaction.transactions import Append, Mark, TakeId, Transacti
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.data_requests import InitProducerIdRequest
-from messages.error_codes import (
+from messages.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,

@@ -42,7 +42,7 @@ MUTANTS = (
         "assignments are written without the fence",
         "controller.md 2.5, KAFKA-6082",
         "zk_bridge.topics:set_assignments",
-        "check = fence(question.epoch_zk_version)",
+        "check = conversations.fence(question.epoch_zk_version)",
         "check = ()",
         BRIDGE_TESTS,
         needs=("seed 157",),
@@ -51,7 +51,7 @@ MUTANTS = (
         "topics are deleted without the fence",
         "controller.md 2.5, KAFKA-6082",
         "zk_bridge.topic_deletion:delete_topics",
-        "check = fence(question.epoch_zk_version)",
+        "check = conversations.fence(question.epoch_zk_version)",
         "check = ()",
         BRIDGE_TESTS,
     ),
@@ -127,13 +127,13 @@ MUTANTS = (
         "zk_bridge.topics:get_topics",
         (
             "if question.watch:\n"
-            "        yield Arm(children=(paths.TOPICS,))\n"
-            "    (names,) = yield from children_of((paths.TOPICS,))"
+            "        yield conversations.Arm(children=(paths.TOPICS,))\n"
+            "    (names,) = yield from conversations.children_of((paths.TOPICS,))"
         ),
         (
-            "(names,) = yield from children_of((paths.TOPICS,))\n"
+            "(names,) = yield from conversations.children_of((paths.TOPICS,))\n"
             "    if question.watch:\n"
-            "        yield Arm(children=(paths.TOPICS,))"
+            "        yield conversations.Arm(children=(paths.TOPICS,))"
         ),
         BRIDGE_TESTS,
     ),
