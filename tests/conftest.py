@@ -31,31 +31,41 @@ SLOW = (
     "tests/cli/test_try_it.py",
     "tests/cli/test_up.py",
     "tests/cli/test_extras.py",
+    "tests/public/test_kafka_cluster.py::TestProcesses",
+    "tests/public/test_kafka_cluster.py::test_the_process_ends_with_the_program_even_if_that_is_killed",
     "tests/simulation/test_coverage.py",
     "tests/simulation/test_known_bugs.py",
     "tests/simulation/test_mutants.py",
+    "tests/simulation/test_replication_invariants.py",
+    "tests/simulation/test_shrink.py",
+    "tests/trace/test_attacks.py",
+    "tests/trace/test_changes.py::test_a_change_is_that_of_brute_force",
+    "tests/wire/test_oracle.py",
+    "tests/zk_bridge/test_embedded.py",
     "tests/test_containers.py",
     "tests/test_install.py",
 )
-"""Folders and files of the slow tier: they start processes, Spark or whole programs. They run first, in this order, so
-that no worker idles at the end."""
+"""Folders, files and tests of the slow tier: they start processes, Spark or whole programs, or take most seconds. They
+run first, in this order, so that no worker idles at the end."""
 
-FAST = ("tests/cluster/test_main_job.py", "tests/spark/test_questions.py")
-"""Files in the folders of SLOW that `make test` runs: one main job on real processes, one Spark session."""
+FAST = ("tests/cluster/test_main_job.py",)
+"""Files in the folders of SLOW that `make test` runs: one main job on real processes, with one Spark session."""
 
 
-def is_slow(path: Path) -> bool:
-    """Return whether a file belongs to the slow tier."""
-    name = path.relative_to(ROOT).as_posix()
-    return name.startswith(SLOW) and name not in FAST
+def is_slow(name: str) -> bool:
+    """Return whether a file or test (its node id) belongs to the slow tier."""
+    return name.startswith(SLOW) and not name.startswith(FAST)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import files of the slow tier only to deselect them, which each worker would do."""
-    omitted = (
-        "not slow" in config.getoption("markexpr") and collection_path.suffix == ".py" and is_slow(collection_path)
-    )
-    return True if omitted else None
+    """Do not import files of the other tier only to deselect them, which each worker would do."""
+    if collection_path.suffix != ".py":
+        return None
+    name, wanted = collection_path.relative_to(ROOT).as_posix(), config.getoption("markexpr")
+    if "not slow" in wanted:
+        return True if is_slow(name) else None
+    mixed = any(each.startswith(name) for each in (*SLOW, *FAST))
+    return True if wanted.startswith("slow") and not is_slow(name) and not mixed else None
 
 
 settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -130,7 +140,7 @@ def kcat() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the slow tests and those that need Apache's jars; deselect `long` tests in short soaks."""
     for item in items:
-        if is_slow(item.path):
+        if is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
         if "apache_jars" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apache)

@@ -21,11 +21,15 @@ import datetime
 from collections.abc import Iterator
 from typing import Any
 
+import freezegun
 import pytest
 from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
 from actors.runtime import LocalBase, VirtualClock
+
+freezegun.configure(extend_ignore_list=["_pytest.timing"])
+"""pytest measures durations in real time."""
 
 START = datetime.datetime(2020, 8, 3, 12, 0, 0)
 """Start of frozen time: the release date of Kafka 2.6.0."""

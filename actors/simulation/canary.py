@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 from actors.core.controller import leadership, reassignment
 from actors.core.controller.context import ControllerContext
@@ -32,16 +33,17 @@ def write_states_uncached(
 
 
 @contextmanager
-def _patched() -> Iterator[None]:
+def patched() -> Iterator[None]:
     """Run the block with the bug patched into this process."""
-    reassignment.write_states = write_states_uncached  # type: ignore[attr-defined]
+    changed = SimpleNamespace(**{**vars(leadership), "write_states": write_states_uncached})
+    reassignment.leadership = changed  # type: ignore[assignment]
     try:
         yield
     finally:
-        reassignment.write_states = leadership.write_states  # type: ignore[attr-defined]
+        reassignment.leadership = leadership
 
 
 def run_with_bug(schedule: Schedule) -> RunOutcome:
     """Run a schedule with the bug."""
-    with _patched():
+    with patched():
         return run(schedule)

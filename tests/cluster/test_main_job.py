@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
+from actors.cli.app import run
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import OUTSIDE
 from tests.cluster.processes import OURS, Running, free_ports, run_ours, start_up
@@ -216,8 +217,8 @@ def test_every_node_replays_without_divergence(job: Job, node: int) -> None:
 
 def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
     """After a change of one watch event, replay names the first message that differs and exits with 1."""
-    run = next(run for run in find_runs(job.directory).runs if run.header.node == job.killed)
-    rows = rows_of(run)
+    altered_run = next(each for each in find_runs(job.directory).runs if each.header.node == job.killed)
+    rows = rows_of(altered_run)
     row = next(
         row
         for row in rows
@@ -225,7 +226,7 @@ def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
     )
     row["payload"]["path"] = "/brokers/ids"
     altered = row["n"]
-    write(tmp_path, run.header, rows)
+    write(tmp_path, altered_run.header, rows)
     replayed = run_ours("replay", str(tmp_path))
     assert replayed.returncode == 1
     assert ", 1 divergences" in replayed.stdout
@@ -239,8 +240,7 @@ def test_an_altered_input_is_found_by_replay(job: Job, tmp_path: Path) -> None:
 
 def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "summary.json"
-    done = run_ours("summary", str(job.directory), "--json", str(out))
-    assert done.returncode == 0, done.stderr
+    assert run(["summary", str(job.directory), "--json", str(out)]) == 0
     summary = json.loads(out.read_text())
     assert [(e["node"] == job.killed, e["epoch"]) for e in summary["elections"]] == [(True, 1), (False, 2)]
     heir = summary["elections"][1]["node"]
@@ -268,8 +268,7 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
 
 def test_our_own_logs_have_the_failover_like_kafkas(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "logs.json"
-    done = run_ours("summary", "--logs", str(job.directory), "--json", str(out))
-    assert done.returncode == 0, done.stderr
+    assert run(["summary", "--logs", str(job.directory), "--json", str(out)]) == 0
     found = json.loads(out.read_text())
     elections = sorted(found["elections"], key=lambda row: row["epoch"])
     assert [(row["node"] == job.killed, row["epoch"]) for row in elections] == [(True, 1), (False, 2)]

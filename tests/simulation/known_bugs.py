@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
 
@@ -120,12 +121,12 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
         context.leadership.update(before)
         return written
 
-    patch.setattr(reassignment, "write_states", write)
+    patch.setattr(reassignment, "leadership", SimpleNamespace(**{**vars(leadership), "write_states": write}))
 
 
 def _left_behind(patch: pytest.MonkeyPatch) -> None:
     """Completed reassignments stay in /admin/reassign_partitions."""
-    question = "left = yield from ask(RemoveReassignments"
+    question = "left = yield from ask(zookeeper.RemoveReassignments"
     apply(patch, Change("actors.core.controller.reassignment:_forget", question, f"return\n    {question}"))
 
 
@@ -189,12 +190,12 @@ def _deadlocked(patch: pytest.MonkeyPatch) -> None:
 def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
     """A broker applies each LeaderAndIsr request, whatever its controller epoch and leader epoch."""
     roles = "actors.core.broker.replica_role"
-    obeyed = "if isinstance(request, LeaderAndIsrRequest):\n            return NONE\n        "
+    obeyed = "if isinstance(request, requests.LeaderAndIsrRequest):\n            return NONE\n        "
     first = "if request.broker_epoch"
     apply(
         patch,
         Change("actors.core.broker.replica_manager:Epochs.verdict", f"{first} !=", f"{obeyed}{first} !="),
-        Change(f"{roles}:role_verdict", "if order.leader_epoch", "return NONE\n    if order.leader_epoch"),
+        Change(f"{roles}:role_verdict", "if order.leader_epoch", "return errors.NONE\n    if order.leader_epoch"),
         Change(f"{roles}:is_superseded", "order.zk_version < known.zk_version", "False"),
     )
 
@@ -316,7 +317,7 @@ def _early_list(patch: pytest.MonkeyPatch) -> None:
 
 def _dropped_by_a_zombie(patch: pytest.MonkeyPatch) -> None:
     """A refused TxnOffsetCommit drops the pending offsets of the same producer id."""
-    refused = "if error_code != NONE:\n            "
+    refused = "if error_code != errors.NONE:\n            "
     drop = "for each in done.values:\n                self.pending.get(done.producer_id, {}).pop(each, None)"
     change = Change("actors.core.coordinator.offsets:Offsets.end", refused, f"{refused}{drop}\n            ")
     apply(patch, change)
@@ -331,7 +332,7 @@ def _unfenced_zombie(patch: pytest.MonkeyPatch) -> None:
 def _lost_markers(patch: pytest.MonkeyPatch) -> None:
     """A marker that meets a failed disk is not sent again."""
     retried = "elif code in RETRIED:"
-    change = f"{retried[:-1]} and code != KAFKA_STORAGE_ERROR:"
+    change = f"{retried[:-1]} and code != errors.KAFKA_STORAGE_ERROR:"
     apply(patch, Change("actors.core.transaction.markers:_outcome", retried, change))
 
 

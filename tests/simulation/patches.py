@@ -10,6 +10,8 @@ Rule 3: a table is a dict, or a `Table` of a state machine. It is changed in pla
 from __future__ import annotations
 
 import ast
+import builtins
+import dis
 import functools
 import importlib
 import inspect
@@ -22,6 +24,9 @@ import attrs
 import pytest
 
 from actors.core.controller.states import Table
+
+GLOBALS = ("LOAD_GLOBAL", "LOAD_NAME")
+"""Instructions that read a name of the module. A change must not use names that the module lacks."""
 
 
 class DoesNotApply(Exception):
@@ -45,10 +50,13 @@ class Change:
         module = importlib.import_module(module_name)
         node = definition_of(module, name)
         if isinstance(node, ast.FunctionDef):
-            function = function_of(module, name)
-            patch.setattr(
-                function, "__code__", code_of(compile(self._changed(module, node), file_of(module), "exec"), name)
-            )
+            code = code_of(compile(self._changed(module, node), file_of(module), "exec"), name)
+            known = {*vars(module), *vars(builtins)}
+            if unknown := [
+                each.argval for each in dis.get_instructions(code) if each.opname in GLOBALS if each.argval not in known
+            ]:
+                raise DoesNotApply(f"{self.target}: the module has no {', '.join(unknown)}")
+            patch.setattr(function_of(module, name), "__code__", code)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             self._change_table(patch, module, name)
         else:

@@ -73,13 +73,13 @@ def test_two_runs_of_one_schedule_leave_the_same_traces() -> None:
 
 
 def test_the_reports_name_a_violation_and_the_run_without_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(reassignment, "write_states", canary.write_states_uncached)
     file, report, html = tmp_path / "schedule.txt", tmp_path / "report.json", tmp_path / "report.html"
     file.write_text(STALE.text(), encoding="utf-8")
     line = ["simulate", "--schedule", str(file), "--workers", "1", "--json", str(report), "--html", str(html)]
-    assert cli(line) == 1
+    with canary.patched():
+        assert cli(line) == 1
     [group] = json.loads(report.read_text(encoding="utf-8"))["groups"]
     assert group["status"] == "new" and group["shape"] == "create, ask-reassign"
     assert group["passes without"].endswith("ask-reassign a 0 1,0") and any(

@@ -297,7 +297,7 @@ def test_frames_of_another_kind_are_passed_over(tmp_path: Path, monkeypatch: pyt
     writer = RunWriter(tmp_path, header())
     writer.write(compress([line(1)]), 1, 0)
     with monkeypatch.context() as patch:
-        patch.setattr("messages.trace.files.writer.RECORDS", SNAPSHOT)
+        patch.setattr("messages.trace.files.frames.RECORDS", SNAPSHOT)
         writer.write(compress([b'{"state":"of an actor"}']), 0, 1)
     writer.write(compress([line(2)]), 1, 1)
     writer.close()

@@ -354,7 +354,7 @@ MUTANTS = (
         "broker.md 3.7, KIP-320",
         f"{READS}:fetch_verdict",
         "error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)",
-        "error_code = NONE",
+        "error_code = errors.NONE",
         RECORD_TESTS,
     ),
     # ------------------------------------------------------------------------------------------ controller's requests

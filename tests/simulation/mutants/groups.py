@@ -95,7 +95,7 @@ MUTANTS = (
         "self._store(Assigning(self.generation, assignments), self._record(assignments))",
         (
             "self._store(None, self._record(assignments))\n"
-            "            self._assigned(Assigning(self.generation, assignments), NONE, self.since_ms)"
+            "            self._assigned(Assigning(self.generation, assignments), errors.NONE, self.since_ms)"
         ),
         GROUP_TESTS,
     ),
@@ -106,7 +106,7 @@ MUTANTS = (
         "self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)",
         (
             "self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)\n"
-            "        self._committed(number, NONE)"
+            "        self._committed(number, errors.NONE)"
         ),
         GROUP_TESTS,
     ),
