@@ -10,7 +10,7 @@ import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST
 from messages.errors import NONE
-from messages.requests import MetadataRequest
+from messages.requests import ApiVersionsRequest
 from messages.security_requests import (
     AclCreation,
     AclCreationResult,
@@ -96,7 +96,7 @@ def test_refused_at_once_and_the_connection_goes_on(
     with WireClient("127.0.0.1", broker.port, timeout=10) as connection:
         for _ in range(2):
             assert connection.call(request_) == refusal
-        assert connection.call(MetadataRequest(8, (), False)).brokers == ()
+        assert connection.call(ApiVersionsRequest(0)).api_keys == ADVERTISED
 
 
 def test_the_log_names_each_feature_once(

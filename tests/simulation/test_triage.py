@@ -53,7 +53,7 @@ def test_the_page_is_whole_and_quotes_what_it_shows() -> None:
 def test_the_canary_breaks_an_invariant_and_leaves_the_product_as_it_was() -> None:
     assert run(STALE).violation is None
     assert run_with_bug(STALE).violation is not None
-    assert reassignment.write_states is leadership.write_states
+    assert reassignment.leadership is leadership
 
 
 def test_a_canary_that_is_not_found_has_an_exit_code_of_its_own(
