@@ -1,9 +1,9 @@
-"""A log directory for dumps: batches of each codec, markers, gaps, old message formats, and damaged files."""
+"""A log directory for dumps: batches of each codec, markers, gaps, and damaged files."""
 
 from __future__ import annotations
 
+import re
 import struct
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,28 +53,6 @@ BATCHES = (
 )
 POSITIONS = tuple(sum(map(len, BATCHES[:number])) for number in range(len(BATCHES)))
 """Position of each batch in its segment."""
-
-
-def message(offset: int, magic: int, attributes: int, key: bytes | None, value: bytes | None, crc: int = 0) -> bytes:
-    """Return a message of format 0 or 1; `crc` damages its checksum."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TIME + offset) if magic else b"")
-    for text in (key, value):
-        body += struct.pack(">i", -1 if text is None else len(text)) + (text or b"")
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body) ^ crc) + body
-
-
-INNER = message(0, 1, 0, b"a", b"1") + message(1, 1, 0, None, b"2") + message(2, 1, 0, b"c", None)
-MESSAGES = (
-    message(0, 0, 0, b"k", b"v"),
-    message(1, 0, 0, None, b"v", crc=1),
-    message(2, 1, 0, b"k", b"v"),
-    message(3, 1, APPEND_TIME, b"k", None),
-    message(6, 1, 1, None, compressed(INNER, 1)),
-    message(9, 1, 1 | APPEND_TIME, None, compressed(INNER, 1)),
-    message(11, 0, 1, None, compressed(message(10, 0, 0, b"a", b"b") + message(11, 0, 0, b"a", b"c"), 1)),
-    message(14, 1, 3, None, compressed(INNER, 3)),
-    message(17, 1, 2, None, compressed(INNER, 2)),
-)
 
 
 def text(value: bytes) -> bytes:
@@ -170,7 +148,6 @@ def write(folder: Path) -> Path:
         "400.timeindex": TIME_ENTRY.pack(TIME, 3) + TIME_ENTRY.pack(TIME - 1, 4),
         "500.log": BATCHES[0],
         "500.index": INDEX_ENTRY.pack(1, 0) + b"xyz",
-        "600.log": b"".join(MESSAGES),
         "700.log": records_of(TRANSACTIONS),
         "800.log": records_of(OFFSETS),
         "900.log": records_of(NUMBERS),
@@ -185,3 +162,14 @@ def file(folder: Path, name: str) -> Path:
     """Return the path for a short name such as `17.snapshot`; in the file's name, the offset has twenty digits."""
     offset, _, suffix = name.partition(".")
     return folder / f"{int(offset):020d}.{suffix}"
+
+
+FIELD = re.compile(r"(\w+): (.*?)(?= \w+: |$)")
+
+
+def dumped_fields(line: str) -> dict[str, str]:
+    """Return the fields in a line of `dump-log`, or in one of Kafka's tool, whose absent numbers are -1."""
+    head, has_payload, payload = line.partition(" payload: ")
+    head, has_key, key = head.partition(" key: ")
+    fields = dict(FIELD.findall(re.sub(r"OptionalLong(?:\.empty|\[(\d+)])", lambda m: m[1] or "-1", head.strip())))
+    return fields | ({"key": key} if has_key else {}) | ({"payload": payload} if has_payload else {})
