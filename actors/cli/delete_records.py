@@ -1,4 +1,4 @@
-"""`kafka-actors delete-records`: its options, JSON file and output are those of Kafka's kafka-delete-records."""
+"""`kafka-actors delete-records`: its options, JSON file and columns are those of Kafka's kafka-delete-records."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import click
 from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
-from actors.cli.java_errors import message_of
 from actors.cli.usage_errors import exit_codes
 from messages.cluster import TopicPartition
 from messages.data_requests import DeleteRecordsRequest, TrimmedPartition
+from messages.error_names import name_of
 
 DELETE_VERSION = 1
 EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offset": 1}]}'
@@ -46,7 +46,7 @@ def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_f
         click.echo("Records delete operation completed:")
         for partition in sorted(wanted):
             if partition in refused:
-                line = f"partition: {partition}\terror: {message_of(refused[partition])}"
+                line = f"partition: {partition}\terror: {name_of(refused[partition])}"
             else:
                 line = f"partition: {partition}\tlow_watermark: {deleted[partition].low_watermark}"
             click.echo(printable(line))

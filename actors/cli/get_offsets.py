@@ -10,10 +10,10 @@ import click
 from actors.cli.admin_client import AdminClient, bootstrap_options, brokers
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.java_errors import message_of
 from actors.cli.usage_errors import exit_codes
 from messages.cluster import TopicPartition
 from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.error_names import name_of
 
 OFFSETS_VERSION = 5
 TIMES = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}
@@ -79,7 +79,7 @@ def command(
         found, refused = cluster.ask_leaders(wanted, request)
     for partition in sorted(wanted, key=str):
         if partition in refused:
-            reason = message_of(refused[partition])
+            reason = name_of(refused[partition])
             line = f"Skip getting offsets for topic-partition {partition} due to error: {reason}"
             click.echo(printable(line), err=True)
         elif found[partition].offset >= 0:

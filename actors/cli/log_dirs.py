@@ -10,9 +10,9 @@ import click
 
 from actors.cli.admin_client import bootstrap_options, brokers
 from actors.cli.app import CommandFailed
-from actors.cli.java_errors import class_of
 from actors.cli.usage_errors import exit_codes
 from messages import errors
+from messages.error_names import name_of
 from messages.log_dir_requests import DescribedLogDir, DescribeLogDirsRequest
 
 DESCRIBE_VERSION = 1
@@ -80,5 +80,5 @@ def _directory(found: DescribedLogDir, topics: Collection[str]) -> dict[str, Any
         if not topics or topic.name in topics
         for log in sorted(topic.partitions, key=lambda log: log.partition_index)
     ]
-    error = None if found.error_code == errors.NONE else class_of(found.error_code)
+    error = None if found.error_code == errors.NONE else name_of(found.error_code)
     return {"partitions": partitions, "error": error, "logDir": found.log_dir}

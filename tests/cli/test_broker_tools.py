@@ -89,20 +89,13 @@ def test_records_are_deleted(cluster: KafkaCluster, capsys: pytest.CaptureFixtur
     file = tmp_path / "offsets.json"
     partitions = [{"topic": topic, "partition": number, "offset": offset} for topic, number, offset in wanted]
     file.write_text(json.dumps({"version": 1, "partitions": partitions}))
-    errors = "error: org.apache.kafka.common.errors."
-    assert tool(cluster, capsys, "delete-records", "--offset-json-file", str(file), code=1) == (
-        [
-            "Executing records delete operation",
-            "Records delete operation completed:",
-            "partition: a.b-0\tlow_watermark: 4",
-            f"partition: a.b-1\t{errors}OffsetOutOfRangeException: The requested offset is not within the range of"
-            " offsets maintained by the server.",
-            "partition: c-0\tlow_watermark: 10",
-            f"partition: nowhere-3\t{errors}UnknownTopicOrPartitionException: This server does not host this"
-            " topic-partition.",
-        ],
-        [],
-    )
+    lines, _ = tool(cluster, capsys, "delete-records", "--offset-json-file", str(file), code=1)
+    assert lines[2:] == [
+        "partition: a.b-0\tlow_watermark: 4",
+        "partition: a.b-1\terror: OFFSET_OUT_OF_RANGE",
+        "partition: c-0\tlow_watermark: 10",
+        "partition: nowhere-3\terror: UNKNOWN_TOPIC_OR_PARTITION",
+    ]
     lines, _ = tool(cluster, capsys, "get-offsets", "--time", "earliest")
     assert lines == ["a.b:0:4", "a.b:1:0", "c:0:10"]
 
