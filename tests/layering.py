@@ -78,7 +78,6 @@ LAYERS: dict[str, Layer] = {
     "actors.core": Layer("messages", others="attrs"),
     "actors.core.config": Layer("messages actors.core", others="attrs"),
     "actors.core.topic": Layer("messages actors.core", others="attrs"),
-    "actors.core.admin": Layer(_RULES, others="attrs"),
     "actors.core.controller": Layer(_RULES, others="attrs"),
     "actors.core.broker": Layer(_RULES, others="attrs"),
     "actors.core.coordinator": Layer(_RULES, others="attrs"),
@@ -148,11 +147,11 @@ LAYERS: dict[str, Layer] = {
         touches="clocks files code",
     ),
     "actors.cli": Layer(
-        f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files actors.core.admin"
-        " actors.core.controller actors.core.broker actors.core.coordinator actors.explain actors.node"
+        f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files"
+        " actors.core.controller actors.core.coordinator actors.core.transaction actors.explain actors.node"
         " actors.public.operations actors.runtime.trace actors.simulation actors.storage actors.trace zk_bridge"
         " zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
-        others="click rich prometheus_client",
+        others="attrs click rich prometheus_client",
         touches=_EVERYTHING,
     ),
     "spark": Layer(
@@ -220,7 +219,7 @@ SHARED_FILE_NAMES: dict[str, str] = {
         "one znode in several layers: requests (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
     ),
     **dict.fromkeys(
-        "broker configs leader_election log_dirs summary topic_admin topics".split(),
+        "broker configs log_dirs summary topics".split(),
         "each command of `kafka-actors` has a module of its name in actors.cli",
     ),
     "trace": "the command, and what other programs import for the same: both are of actors.trace",

@@ -1,21 +1,30 @@
 """AdminClient sends the requests of a command to the brokers of a cluster, one request at a time.
 
-Rule: A request that fails temporarily (a controller or coordinator is being elected, groups are being loaded) is
-      retried until the timeout.
+Rule 1: A command finds brokers through --bootstrap-server, in the folder of a cluster (--dir), or through their
+        registrations in ZooKeeper (--zookeeper).
+Rule 2: A request that fails temporarily (a controller or coordinator is being elected, groups are being loaded) is
+        retried until the timeout.
 """
 
 from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import closing
+from functools import wraps
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from actors.cli.app import CommandFailed
-from messages import errors
+from actors.cli.cluster_file import read_cluster
+from actors.cli.usage_errors import wrong_use
+from actors.cli.zookeeper import cluster_options, places_in, zookeeper
+from messages import config_requests, errors
+from messages.admin_requests import ListPartitionReassignmentsRequest, OngoingPartitionReassignment
 from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_names import name_of
 from messages.group_requests import FindCoordinatorRequest
@@ -23,7 +32,7 @@ from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse,
 from messages.vocabulary import AnyMessage
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 
-METADATA_VERSION, FIND_VERSION = 8, 2
+METADATA_VERSION, FIND_VERSION, DESCRIBE_VERSION, ALTER_VERSION = 8, 2, 2, 1
 CLIENT_ID = "kafka-actors"
 RETRY_SECONDS = 0.1
 TO_BE_ASKED_AGAIN = frozenset(
@@ -37,19 +46,17 @@ TO_BE_ASKED_AGAIN = frozenset(
 
 MAY_BE_MOVING = frozenset(
     {
-        *(
-            errors.LEADER_NOT_AVAILABLE,
-            errors.NOT_LEADER_OR_FOLLOWER,
-            errors.REPLICA_NOT_AVAILABLE,
-            errors.KAFKA_STORAGE_ERROR,
-        ),
+        errors.LEADER_NOT_AVAILABLE,
+        errors.NOT_LEADER_OR_FOLLOWER,
+        errors.REPLICA_NOT_AVAILABLE,
+        errors.KAFKA_STORAGE_ERROR,
         errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )
 """Error codes of a partition that a later request to its new leader may not return."""
 
 R = TypeVar("R")
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = Callable[..., int]
 
 
 class RetriableError(Exception):
@@ -57,14 +64,24 @@ class RetriableError(Exception):
 
 
 class AdminClient:
-    """A client of the cluster with the given bootstrap servers; each operation takes at most `timeout` seconds."""
+    """A client of a cluster; each operation takes at most `timeout` seconds.
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], timeout: float) -> None:
-        self._bootstrap = bootstrap
+    Args:
+        find_brokers: Function that returns the addresses of some brokers; it is called before the first request.
+    """
+
+    def __init__(self, find_brokers: Callable[[], Sequence[tuple[str, int]]], timeout: float) -> None:
+        self._find_brokers = find_brokers
+        self._bootstrap: Sequence[tuple[str, int]] = ()
         self._timeout = timeout
         self._links: dict[int, tuple[socket.socket, FrameReader]] = {}
         self._brokers: dict[int, MetadataBroker] = {}
         self._correlation_id = 0
+
+    @property
+    def timeout_ms(self) -> int:
+        """The timeout in ms, for requests that have it as a field."""
+        return int(self._timeout * 1000)
 
     def close(self) -> None:
         """Close all connections."""
@@ -82,6 +99,7 @@ class AdminClient:
         """
         request = MetadataRequest(METADATA_VERSION, None if topics is None else tuple(topics), False)
         reasons = []
+        self._bootstrap = self._bootstrap or self._find_brokers()
         for host, port in self._bootstrap:
             try:
                 with socket.create_connection((host, port), self._timeout) as link:
@@ -182,7 +200,7 @@ class AdminClient:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
 
     def ask_controller(self, request: AnyMessage) -> AnyMessage:
-        """Return the controller's response.
+        """Return the controller's response, which may have errors about single topics.
 
         Raises:
             CommandFailed: No controller responds before the timeout, or it refuses the whole request.
@@ -193,10 +211,57 @@ class AdminClient:
             if controller == NO_CONTROLLER:
                 raise RetriableError("there is no controller")
             answer = self.ask(controller, request)
-            self.check(answer.error_code, "request to the controller")
+            whole = getattr(answer, "error_code", None)
+            codes = {each.error_code for each in answer.topics} & TO_BE_ASKED_AGAIN if whole is None else {whole}
+            for code in codes:
+                self.check(code, "request to the controller")
             return answer
 
         return self.in_time(ask)
+
+    def reassignments(self) -> dict[TopicPartition, OngoingPartitionReassignment]:
+        """Return the ongoing reassignments by partition."""
+        request = ListPartitionReassignmentsRequest(0, self.timeout_ms)
+        return {
+            TopicPartition(topic.name, each.partition_index): each
+            for topic in self.ask_controller(request).topics
+            for each in topic.partitions
+        }
+
+    def overrides(self, kind: int, name: str) -> list[config_requests.DescribedConfig]:
+        """Return the overrides of a topic or broker, with their synonyms.
+
+        Args:
+            kind: config_requests.TOPIC or BROKER.
+            name: Topic or broker id; "" for the defaults of all brokers.
+        """
+        own = config_requests.DYNAMIC_TOPIC_CONFIG
+        if kind == config_requests.BROKER:
+            own = config_requests.DYNAMIC_BROKER_CONFIG if name else config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG
+        return [each for each in self.configs(kind, name) if each.config_source == own]
+
+    def configs(self, kind: int, name: str) -> list[config_requests.DescribedConfig]:
+        """Return all configs of a topic or broker (see `overrides`)."""
+        resource = config_requests.DescribeConfigsResource(kind, name)
+        request = config_requests.DescribeConfigsRequest(DESCRIBE_VERSION, (resource,), include_synonyms=True)
+        (result,) = self.ask(self._describer(kind, name), request).results
+        check_result(result)
+        return sorted(result.configs, key=attrgetter("name"))
+
+    def alter_configs(self, kind: int, name: str, changes: Iterable[config_requests.ConfigChange]) -> None:
+        """Set and delete overrides of a topic or broker (see `overrides`).
+
+        Raises:
+            CommandFailed: The broker refuses a change.
+        """
+        resource = config_requests.ChangedResource(kind, name, tuple(changes))
+        request = config_requests.IncrementalAlterConfigsRequest(ALTER_VERSION, (resource,))
+        (result,) = self.ask(self._describer(kind, name), request).responses
+        check_result(result)
+
+    def _describer(self, kind: int, name: str) -> int:
+        """Return the broker that receives requests about a resource: only a broker itself knows its own configs."""
+        return int(name) if kind == config_requests.BROKER and name else self.ids()[0]
 
     def coordinator(self, group: str) -> MetadataBroker:
         """Return the coordinator of a group.
@@ -278,40 +343,59 @@ def places_of(text: str) -> list[tuple[str, int]]:
     return places
 
 
-@contextmanager
-def brokers(bootstrap: Sequence[tuple[str, int]], timeout: float) -> Iterator[AdminClient]:
-    """Yield a client of the cluster with these bootstrap servers, and close it afterwards."""
-    cluster = AdminClient(bootstrap, timeout)
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+def check_result(result: AnyMessage) -> None:
+    """Check the result of a request about one topic, partition or config resource.
 
-
-def bootstrap_options(command: Command) -> Command:
-    """Add the options of a command that connects to brokers.
-
-    They are `bootstrap_server` (a list of addresses) and `timeout` (in ms).
+    Raises:
+        CommandFailed: The result has an error code.
     """
-    for option in (
-        click.option(
+    if result.error_code != errors.NONE:
+        raise CommandFailed(getattr(result, "error_message", None) or name_of(result.error_code))
+
+
+def client_of(bootstrap_server: str | None, directory: Path | None, address: str | None, timeout: float) -> AdminClient:
+    """Return a client of the cluster that the options of `cluster_options` name.
+
+    Raises:
+        click.UsageError: Not exactly one of the options is given, or an address is invalid.
+    """
+    if [bootstrap_server, directory, address].count(None) != 2:
+        raise wrong_use("Exactly one of --bootstrap-server, --dir and --zookeeper must be specified")
+    try:
+        places = places_of(bootstrap_server) if bootstrap_server is not None else []
+    except ValueError as error:
+        raise wrong_use(str(error)) from error
+
+    def find_brokers() -> list[tuple[str, int]]:
+        if directory is not None:
+            return [(broker["host"], broker["port"]) for broker in read_cluster(directory)["brokers"]]
+        if address is not None:
+            with zookeeper(address) as ask:
+                return places_in(ask)
+        return places
+
+    return AdminClient(find_brokers, timeout)
+
+
+def with_client(timeout_ms: int = 30_000) -> Callable[[Command], Command]:
+    """Return a decorator for a command that takes an AdminClient first; it adds the options that name the cluster."""
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def call(
+            bootstrap_server: str | None, directory: Path | None, address: str | None, timeout: int, **options: Any
+        ) -> int:
+            with closing(client_of(bootstrap_server, directory, address, timeout / 1000)) as client:
+                return command(client, **options)
+
+        timeout_option = click.option(
             "--timeout",
-            type=click.IntRange(1),
-            default=5000,
+            type=click.IntRange(1, 2**31 - 1),
+            default=timeout_ms,
             show_default=True,
             metavar="MS",
             help="Maximum time to wait for a response, in milliseconds.",
-        ),
-        click.option(
-            "--bootstrap-server", metavar="HOST:PORT,..", required=True, callback=_places, help="Brokers to connect to."
-        ),
-    ):
-        command = option(command)
-    return command
+        )
+        return cluster_options(timeout_option(call))
 
-
-def _places(context: click.Context, parameter: click.Parameter, value: str) -> list[tuple[str, int]]:
-    try:
-        return places_of(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
+    return decorate

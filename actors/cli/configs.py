@@ -1,56 +1,43 @@
 """`kafka-actors configs`: set topic and broker configs, with the options of Kafka's kafka-configs.
 
-Nodes are notified of a change and apply it without a restart.
+Brokers validate a change, and apply it without a restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+import re
+from typing import Any
 
 import click
 
-from actors.cli import overrides
+from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
-from actors.cli.broker_answers import cluster_questions
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
-from actors.cli.zookeeper import cluster_options
-from actors.core.admin import config_admin
-from actors.core.config.config_requests import check_broker, check_topic
-from actors.core.refusal import Refused
-from messages.zookeeper import ALL_BROKERS, GetBrokers, GetTopics
+from messages import config_requests
+from messages.config_requests import BROKER, DELETE, TOPIC, ConfigChange
 
 ACTIONS = ("describe", "alter")
-SHORT = {
-    "topic": (config_admin.TOPICS, None),
-    "broker": (config_admin.BROKERS, None),
-    "broker-defaults": (config_admin.BROKERS, ALL_BROKERS),
+CHANGES = ("add-config", "delete-config")
+KINDS = {"topics": TOPIC, "brokers": BROKER}
+SHORT = {"topic": "topics", "broker": "brokers", "broker-defaults": "brokers"}
+"""Option that names an entity -> type of the entity."""
+SOURCES = {
+    getattr(config_requests, name): name
+    for name in (
+        *("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"),
+        "DEFAULT_CONFIG",
+    )
 }
-"""Option that names an entity -> the entity's kind, and its name if the option has no value."""
-
-
-class Entity(NamedTuple):
-    """The broker or topic whose configs a command describes or alters.
-
-    `name` is None for all entities of the type, ALL_BROKERS for the cluster-wide default.
-    """
-
-    kind: str
-    name: str | None
-
-    @property
-    def shown(self) -> str | None:
-        """Name to print; None for the cluster-wide default."""
-        return None if self.name == ALL_BROKERS else self.name
+"""Source of a config value -> its name."""
+OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
 
 
 @click.command("configs", epilog=exit_codes())
-@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
+@with_client()
 @click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
-@click.option("--entity-type", help="Type of the entity: topics or brokers.")
+@click.option("--entity-type", type=click.Choice([*KINDS]), help="Type of the entity: topics or brokers.")
 @click.option("--entity-name", help="Name of the entity: a topic name or a broker id.")
 @click.option(
     "--entity-default",
@@ -64,93 +51,82 @@ class Entity(NamedTuple):
 @click.option(
     "--delete-config", metavar="A,B", help="With --alter: names of the configs to delete, separated by commas."
 )
-def command(**parameters: Any) -> int:
+def command(cluster: AdminClient, **parameters: Any) -> int:
     """Describe and alter configs of topics and brokers, as kafka-configs does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
-    changes = ("add-config", "delete-config")
-    check_options(options, action, (), changes if action == "alter" else (), changes)
-    entity = _entity(options)
+    check_options(options, action, (), CHANGES if action == "alter" else (), CHANGES)
+    kind, name = _entity(options)
     if action == "alter":
-        if entity.name is None:
-            raise wrong_use(f"an entity name must be specified with --alter of {entity.kind}")
-        if all(options[name] is None for name in changes):
+        if name is None:
+            raise wrong_use(f"an entity name must be specified with --alter of {kind}")
+        if all(options[each] is None for each in CHANGES):
             raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
-    with cluster_questions(options) as ask:
-        try:
-            if action == "describe":
-                _describe(ask, entity)
-            else:
-                _alter(ask, entity, options["add-config"] or "", options["delete-config"] or "")
-        except Refused as refused:
-            raise CommandFailed(str(refused)) from refused
+        _alter(cluster, kind, name, options["add-config"] or "", options["delete-config"] or "")
+    else:
+        _describe(cluster, kind, name)
     return 0
 
 
-def _entity(options: dict[str, Any]) -> Entity:
-    """Return the entity of the options; raise click.UsageError with Kafka's text if it is missing or invalid."""
+def _entity(options: dict[str, Any]) -> tuple[str, str | None]:
+    """Return the type and the name of the entity; "" is the default of all brokers, None all entities of the type.
+
+    Raises:
+        click.UsageError: The entity is missing or invalid.
+    """
     short = [name for name in SHORT if options[name]]
-    if short:
-        if options["entity-type"] or options["entity-name"] or options["entity-default"]:
-            raise wrong_use("--entity-{type,name,default} should not be used in conjunction with specific entity flags")
-        if len(short) > 1:
-            raise wrong_use(f"Only one of {', '.join(f'--{name}' for name in SHORT)} can be specified")
-        kind, fixed = SHORT[short[0]]
-        return _checked(Entity(kind, fixed or options[short[0]]))
-    kind = options["entity-type"]
+    if len(short) + bool(options["entity-type"] or options["entity-name"] or options["entity-default"]) != 1:
+        raise wrong_use(f"One of --entity-type, {', '.join(f'--{name}' for name in SHORT)} must be specified")
+    kind = SHORT[short[0]] if short else options["entity-type"]
     if kind is None:
         raise wrong_use("At least one entity type must be specified")
-    if kind not in (config_admin.TOPICS, config_admin.BROKERS):
-        raise wrong_use(
-            f"Invalid entity type {kind}, the entity type must be one of {config_admin.TOPICS}, {config_admin.BROKERS}"
-        )
-    if options["entity-default"]:
-        if kind == config_admin.TOPICS:
-            raise wrong_use(f"an entity name must be specified with --entity-type {config_admin.TOPICS}")
-        return Entity(kind, ALL_BROKERS)
-    return _checked(Entity(kind, options["entity-name"]))
-
-
-def _checked(entity: Entity) -> Entity:
-    kind, name = entity
-    if kind == config_admin.BROKERS and name not in (None, ALL_BROKERS) and not name.isdecimal():
+    if options["entity-default"] or options["broker-defaults"]:
+        if kind != "brokers":
+            raise wrong_use("--entity-default is only possible with --entity-type brokers")
+        return kind, ""
+    name = options[short[0]] if short else options["entity-name"]
+    if kind == "brokers" and name is not None and not name.isdecimal():
         raise wrong_use(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
-    return entity
+    return kind, name
 
 
-def _describe(ask: Callable[[Any], Any], entity: Entity) -> None:
-    if entity.name is not None:
-        entities = [entity]
-    elif entity.kind == config_admin.TOPICS:
-        entities = [Entity(config_admin.TOPICS, topic) for topic in ask(GetTopics(watch=False)).topics]
+def _describe(cluster: AdminClient, kind: str, name: str | None) -> None:
+    if name is not None:
+        names = [name]
+    elif kind == "topics":
+        names = sorted(topic.name for topic in cluster.metadata(None).topics)
     else:
-        ids = sorted(broker.id for broker in ask(GetBrokers(watch=False)).brokers)
-        entities = [Entity(config_admin.BROKERS, name) for name in (*map(str, ids), ALL_BROKERS)]
-    for each in entities:
-        entries = _overrides(ask, each)
-        of_all = overrides.read(ask, config_admin.BROKERS, ALL_BROKERS) if each.kind == config_admin.BROKERS else ()
-        for line in (
-            config_admin.headline(each.kind, each.shown),
-            *config_admin.described(each.kind, each.shown, entries, of_all),
-        ):
-            click.echo(printable(line))
+        names = [*map(str, sorted(cluster.ids())), ""]
+    for each in names:
+        words = f"Dynamic configs for {kind[:-1]} {each}" if each else f"Default configs for {kind} in the cluster"
+        click.echo(printable(f"{words} are:"))
+        for entry in cluster.overrides(KINDS[kind], each):
+            synonyms = ", ".join(f"{SOURCES[at.source]}:{at.name}={at.value}" for at in entry.synonyms)
+            sensitive = str(entry.is_sensitive).lower()
+            click.echo(printable(f"  {entry.name}={entry.value} sensitive={sensitive} synonyms={{{synonyms}}}"))
 
 
-def _alter(ask: Callable[[Any], Any], entity: Entity, add: str, delete: str) -> None:
-    old = _overrides(ask, entity)
-    new = config_admin.overridden(old, config_admin.parse_added(add), config_admin.parse_deleted(delete))
-    assert entity.name is not None
-    if entity.kind == config_admin.TOPICS:
-        check_topic(entity.name, new)
-    else:
-        check_broker(entity.name, old, new)
-    overrides.write(ask, entity.kind, entity.name, new)
-    click.echo(printable(config_admin.updated(entity.kind, entity.shown)))
+def _alter(cluster: AdminClient, kind: str, name: str, add: str, delete: str) -> None:
+    added, deleted = parse_added(add), [each.strip() for each in delete.split(",") if each.strip()]
+    absent = set(deleted) - {entry.name for entry in cluster.overrides(KINDS[kind], name)}
+    if absent:
+        raise CommandFailed(f"Invalid config(s): {','.join(sorted(absent))}")
+    changes = [ConfigChange(key, value) for key, value in added.items()]
+    cluster.alter_configs(KINDS[kind], name, [*changes, *(ConfigChange(key, None, DELETE) for key in deleted)])
+    words = f"config for {kind[:-1]} {name}" if name else f"default config for {kind} in the cluster"
+    click.echo(printable(f"Completed updating {words}."))
 
 
-def _overrides(ask: Callable[[Any], Any], entity: Entity) -> overrides.Overrides:
-    """Return the overrides of a topic or broker; raise CommandFailed for an unknown topic or unreadable overrides."""
-    assert entity.name is not None
-    if entity.kind == config_admin.TOPICS and entity.name not in ask(GetTopics(watch=False)).topics:
-        raise CommandFailed(f"The topic '{entity.name}' does not exist.")
-    return overrides.read(ask, entity.kind, entity.name)
+def parse_added(text: str) -> dict[str, str]:
+    """Return the overrides of --add-config by name; in "a=1,b=[x,y]", commas within brackets belong to a value.
+
+    Raises:
+        click.UsageError: The text is invalid.
+    """
+    found: dict[str, str] = {}
+    for pair in OUTSIDE_BRACKETS.split(text) if text else ():
+        name, equals, value = pair.partition("=")
+        if not equals or "=" in value:
+            raise wrong_use(f"--add-config {pair}: expected name=value")
+        found[name.strip()] = re.sub(r"\[?\]?", "", value).strip()
+    return found

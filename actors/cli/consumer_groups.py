@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from actors.cli import group_admin
-from actors.cli.admin_client import bootstrap_options, brokers
+from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
 
@@ -29,7 +29,7 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 
 
 @click.command("consumer-groups", epilog=exit_codes())
-@bootstrap_options
+@with_client(5000)
 @click.option("--list", is_flag=True, help="List all consumer groups.")
 @click.option(
     "--describe", is_flag=True, help="Describe groups: offsets and lag, unless --members or --state is given."
@@ -79,13 +79,12 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 @click.option("--execute", is_flag=True, help="With --reset-offsets: commit the new offsets.")
 @click.option("--dry-run", is_flag=True, help="With --reset-offsets: only print the new offsets (the default).")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV lines topic,partition,offset.")
-def command(bootstrap_server: list[tuple[str, int]], timeout: int, **options: Any) -> int:
+def command(cluster: AdminClient, **options: Any) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
     action = _one_of(ACTIONS, options, "Command must include exactly one action")
     target = _target(options) if action == "reset_offsets" else None
     _check_use(action, options)
-    with brokers(bootstrap_server, timeout / 1000) as cluster:
-        _act(group_admin.GroupAdmin(cluster, lambda line: click.echo(printable(line))), action, target, options)
+    _act(group_admin.GroupAdmin(cluster, lambda line: click.echo(printable(line))), action, target, options)
     return 0
 
 

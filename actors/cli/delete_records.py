@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from actors.cli.admin_client import bootstrap_options, brokers
+from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
@@ -21,35 +21,34 @@ EXAMPLE = '{"version": 1, "partitions": [{"topic": "foo", "partition": 1, "offse
 
 
 @click.command("delete-records", epilog=exit_codes())
-@bootstrap_options
+@with_client(5000)
 @click.option(
     "--offset-json-file",
     type=click.Path(path_type=Path),
     required=True,
     help=f"The partitions and their new log start offsets: {EXAMPLE}. Offset -1 is the high watermark.",
 )
-def command(bootstrap_server: list[tuple[str, int]], timeout: int, offset_json_file: Path) -> int:
+def command(cluster: AdminClient, offset_json_file: Path) -> int:
     """In each given partition, delete the records before an offset, as kafka-delete-records does.
 
     The records cannot be recovered. For a partition whose records cannot be deleted,
     the output has a line with the reason.
     """
     wanted = read_offsets(offset_json_file)
-    with brokers(bootstrap_server, timeout / 1000) as cluster:
-        click.echo("Executing records delete operation")
+    click.echo("Executing records delete operation")
 
-        def request(trimmed: list[TopicPartition]) -> DeleteRecordsRequest:
-            parts = tuple(TrimmedPartition(partition, wanted[partition]) for partition in trimmed)
-            return DeleteRecordsRequest(DELETE_VERSION, parts, timeout)
+    def request(trimmed: list[TopicPartition]) -> DeleteRecordsRequest:
+        parts = tuple(TrimmedPartition(partition, wanted[partition]) for partition in trimmed)
+        return DeleteRecordsRequest(DELETE_VERSION, parts, cluster.timeout_ms)
 
-        deleted, refused = cluster.ask_leaders(wanted, request)
-        click.echo("Records delete operation completed:")
-        for partition in sorted(wanted):
-            if partition in refused:
-                line = f"partition: {partition}\terror: {name_of(refused[partition])}"
-            else:
-                line = f"partition: {partition}\tlow_watermark: {deleted[partition].low_watermark}"
-            click.echo(printable(line))
+    deleted, refused = cluster.ask_leaders(wanted, request)
+    click.echo("Records delete operation completed:")
+    for partition in sorted(wanted):
+        if partition in refused:
+            line = f"partition: {partition}\terror: {name_of(refused[partition])}"
+        else:
+            line = f"partition: {partition}\tlow_watermark: {deleted[partition].low_watermark}"
+        click.echo(printable(line))
     return 1 if refused else 0
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import click
 
 from actors.cli.app import CommandFailed
-from actors.cli.local_cluster import LOOK_SECONDS, runner
-from actors.cli.zookeeper import of_cluster
+from actors.cli.local_cluster import LOOK_SECONDS, of_cluster, runner
 
 PATIENCE_SECONDS = 120.0
 """Maximum time to wait, longer than `up` waits for its nodes before it kills them."""

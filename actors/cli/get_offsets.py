@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import click
 
-from actors.cli.admin_client import AdminClient, bootstrap_options, brokers
+from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
@@ -25,7 +25,7 @@ Filter = Callable[[TopicPartition], bool]
 
 
 @click.command("get-offsets", epilog=exit_codes())
-@bootstrap_options
+@with_client(5000)
 @click.option("--topic", metavar="REGEX", help="The topics, as a regular expression. The default is all topics.")
 @click.option("--partitions", metavar="0,1,..", help="The partitions. The default is all partitions.")
 @click.option(
@@ -46,8 +46,7 @@ Filter = Callable[[TopicPartition], bool]
 )
 @click.option("--exclude-internal-topics", is_flag=True, help="Leave out __consumer_offsets and __transaction_state.")
 def command(
-    bootstrap_server: list[tuple[str, int]],
-    timeout: int,
+    cluster: AdminClient,
     topic: str | None,
     partitions: str | None,
     topic_partitions: str | None,
@@ -63,20 +62,19 @@ def command(
         raise click.UsageError("--topic-partitions cannot be used with --topic or --partitions")
     matches = _partitions(topic, partitions) if topic_partitions is None else _rules(topic_partitions)
     timestamp = time_of(moment)
-    with brokers(bootstrap_server, timeout / 1000) as cluster:
-        wanted = _matching(cluster, matches, exclude_internal_topics)
-        if not wanted:
-            raise CommandFailed("Could not match any topic-partitions with the specified filters")
-        if timestamp in NEEDED_VERSIONS:
-            reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, but brokers of Kafka 2.6"
-            raise CommandFailed(
-                f"{reason} support at most version {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
-            )
+    wanted = _matching(cluster, matches, exclude_internal_topics)
+    if not wanted:
+        raise CommandFailed("Could not match any topic-partitions with the specified filters")
+    if timestamp in NEEDED_VERSIONS:
+        reason = f"--time {moment} needs ListOffsets version {NEEDED_VERSIONS[timestamp]}, but brokers of Kafka 2.6"
+        raise CommandFailed(
+            f"{reason} support at most version {OFFSETS_VERSION}. Use latest, earliest or a time in milliseconds"
+        )
 
-        def request(led: list[TopicPartition]) -> ListOffsetsRequest:
-            return ListOffsetsRequest(OFFSETS_VERSION, -1, tuple(OffsetQuery(each, timestamp) for each in led))
+    def request(led: list[TopicPartition]) -> ListOffsetsRequest:
+        return ListOffsetsRequest(OFFSETS_VERSION, -1, tuple(OffsetQuery(each, timestamp) for each in led))
 
-        found, refused = cluster.ask_leaders(wanted, request)
+    found, refused = cluster.ask_leaders(wanted, request)
     for partition in sorted(wanted, key=str):
         if partition in refused:
             reason = name_of(refused[partition])

@@ -15,7 +15,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+import click
+
+from actors.cli.admin_client import AdminClient
 from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
@@ -33,9 +35,7 @@ from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.ask import AskFailed
-from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import AnyMessage
-from messages.wire import FrameReader, WireError, decode_response, encode_request
 from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
@@ -48,6 +48,7 @@ VACANCY_SECONDS = 2 * SESSION_TIMEOUT_MS / 1000
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 HASTE_SECONDS = 10.0
+METADATA_SECONDS = 2.0
 LOOK_SECONDS = 0.05
 
 DEFAULTS = {
@@ -61,6 +62,17 @@ OWN_SETTINGS = ("broker.id", "node.id", "listeners", "log.dirs", "zookeeper.conn
 """Settings that are set per node, and cannot be overridden for all nodes."""
 
 _GUARD = "signal" if sys.platform == "linux" else "pipe"
+
+
+of_cluster = click.option(
+    "--dir",
+    "directory",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The folder of the cluster.",
+)
+"""The option for a cluster of `up`."""
 
 
 class BrokerProcess:
@@ -272,10 +284,11 @@ class LocalCluster:
             return False
         controller = self._ask(GetController(watch=False)).broker_id
         for node in self.nodes:
-            metadata = ask_metadata(node.port)
-            if metadata is None or metadata.controller_id != controller:
+            try:
+                metadata = AdminClient(lambda node=node: [(HOST, node.port)], METADATA_SECONDS).metadata()  # type: ignore[misc]
+            except CommandFailed:
                 return False
-            if not ids <= {broker.id for broker in metadata.brokers}:
+            if metadata.controller_id != controller or not ids <= {broker.id for broker in metadata.brokers}:
                 return False
         return True
 
@@ -307,22 +320,6 @@ def _stop(nodes: Sequence[BrokerProcess], patience: float, print_line: Callable[
         if not node.wait(deadline):
             node.kill()
             print_line(f"node {node.id} did not stop and was killed")
-
-
-def ask_metadata(port: int, timeout: float = 2.0) -> MetadataResponse | None:
-    """Return a node's Metadata response, without topics; None if the node does not respond."""
-    request = MetadataRequest(version=5, topics=(), allow_auto_topic_creation=False)
-    reader = FrameReader()
-    try:
-        with socket.create_connection((HOST, port), timeout) as link:
-            link.sendall(encode_request(request, 1, "kafka-actors up"))
-            while received := link.recv(65536):
-                for frame in reader.feed(received):
-                    response = decode_response(MetadataRequest, request.version, frame)[1]
-                    return response if isinstance(response, MetadataResponse) else None
-    except (OSError, WireError):
-        return None
-    return None
 
 
 def exit_reason(code: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from actors.cli.admin_client import bootstrap_options, brokers
+from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.usage_errors import exit_codes
 from messages import errors
@@ -19,13 +19,11 @@ DESCRIBE_VERSION = 1
 
 
 @click.command("log-dirs", epilog=exit_codes())
-@bootstrap_options
+@with_client(5000)
 @click.option("--describe", is_flag=True, required=True, help="Describe the log directories.")
 @click.option("--broker-list", metavar="0,1,2", default="", help="The brokers. The default is all.")
 @click.option("--topic-list", metavar="TOPIC,..", default="", help="The topics. The default is all.")
-def command(
-    bootstrap_server: list[tuple[str, int]], timeout: int, describe: bool, broker_list: str, topic_list: str
-) -> int:
+def command(cluster: AdminClient, describe: bool, broker_list: str, topic_list: str) -> int:
     """Print the log directories of brokers, with sizes and lags, as kafka-log-dirs does.
 
     The output is two lines of text and one of JSON. A size is in bytes; offsetLag is how far the log end of a replica
@@ -34,20 +32,19 @@ def command(
     """
     topics = set(_items(topic_list))
     wanted = {_number(each) for each in _items(broker_list)}
-    with brokers(bootstrap_server, timeout / 1000) as cluster:
-        live = cluster.ids()
-        if wanted - set(live):
-            raise CommandFailed(
-                f"ERROR: The given brokers do not exist from --broker-list: {_listed(wanted - set(live))}."
-                f" Current existent brokers: {_listed(live)}"
-            )
-        asked = sorted(wanted or live)
-        click.echo("Querying brokers for log directories information")
-        described = []
-        for broker in asked:
-            answer = cluster.ask(broker, DescribeLogDirsRequest(DESCRIBE_VERSION, None))
-            directories = [_directory(each, topics) for each in answer.results]
-            described.append({"broker": broker, "logDirs": directories})
+    live = cluster.ids()
+    if wanted - set(live):
+        raise CommandFailed(
+            f"ERROR: The given brokers do not exist from --broker-list: {_listed(wanted - set(live))}."
+            f" Current existent brokers: {_listed(live)}"
+        )
+    asked = sorted(wanted or live)
+    click.echo("Querying brokers for log directories information")
+    described = []
+    for broker in asked:
+        answer = cluster.ask(broker, DescribeLogDirsRequest(DESCRIBE_VERSION, None))
+        directories = [_directory(each, topics) for each in answer.results]
+        described.append({"broker": broker, "logDirs": directories})
     click.echo(f"Received log directory information from brokers {_listed(asked)}")
     click.echo(json.dumps({"brokers": described, "version": 1}, separators=(",", ":")))
     return 0

@@ -10,8 +10,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster
-from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, BrokerProcess, runner
-from actors.cli.zookeeper import of_cluster
+from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, BrokerProcess, of_cluster, runner
 
 NOTICED_SECONDS = 2.0
 """Seconds within which `up` detects that a node has died."""

@@ -1,6 +1,7 @@
 """`kafka-actors status`: print the controller, the live brokers, the partitions by state, and the queue lengths.
 
-Rule 1: The state of the cluster is read from ZooKeeper. Other values are read from the nodes' metrics.
+Rule 1: The state of the cluster is read from ZooKeeper, also while no broker responds, and other values from the nodes'
+        metrics. With --bootstrap-server, or if ZooKeeper is in memory, the state is the Metadata of a broker.
 Rule 2: Any client that can write to ZooKeeper can register any metrics address. Metrics are therefore fetched only if
         the address has the host of a registered broker. Redirects are not followed, and the size of a response is
         limited.
@@ -15,23 +16,28 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from functools import partial
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.cli.broker_answers import UNKNOWN_EPOCH, cluster_questions
+from actors.cli.admin_client import client_of
+from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import cluster_options
+from actors.cli.zookeeper import zookeeper as zookeeper_at
 from actors.core.controller.gauges import FAILED_EVENTS
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages import zookeeper
 from messages.ask import Question
-from messages.cluster import NO_LEADER, Broker, TopicPartition
+from messages.cluster import NO_LEADER, Broker, Endpoint, TopicPartition
+from messages.requests import MetadataResponse
 
+TIMEOUT_SECONDS = 30.0
+UNKNOWN_EPOCH = -1
+"""The controller epoch, which no broker returns to a client."""
 SCRAPE_SECONDS = 2.0
 SCRAPE_BYTES = 1 << 22
 SCRAPED_AT_ONCE = 16
@@ -140,7 +146,7 @@ class Status(NamedTuple):
 
 
 @click.command("status")
-@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if the cluster is unhealthy.")
 @click.option(
@@ -164,9 +170,12 @@ def command(
     If the cluster is unhealthy, the line that begins with Health names the problem, and the exit code is 1 (0 with
     --exit-zero).
     """
-    with cluster_questions({"address": address, "directory": directory, "bootstrap-server": bootstrap_server}) as ask:
+    client = client_of(bootstrap_server, directory, address, TIMEOUT_SECONDS)
+    address = str(read_cluster(directory)["zookeeper"]) if directory is not None else address
+    with closing(client), ExitStack() as stack:
+        ask = None if address in (None, IN_MEMORY) else stack.enter_context(zookeeper_at(address))
         while True:
-            status = read_status(ask)
+            status = status_of(client.metadata(None)) if ask is None else read_status(ask)
             if as_json:
                 click.echo(json.dumps(status.as_dict()))
             else:
@@ -178,8 +187,36 @@ def command(
             time.sleep(watch)
 
 
+def status_of(metadata: MetadataResponse) -> Status:
+    """Return the state that a broker knows: it has neither the controller's epoch nor the nodes' metrics."""
+    counts: dict[str, list[TopicPartition]] = {"online": [], "offline": [], "under_replicated": []}
+    for topic in metadata.topics:
+        for each in topic.partitions:
+            partition = TopicPartition(topic.name, each.partition)
+            counts["offline" if each.leader == NO_LEADER else "online"].append(partition)
+            if each.leader != NO_LEADER and len(each.isr) < len(each.replicas):
+                counts["under_replicated"].append(partition)
+    offline, under_replicated = (
+        tuple(sorted(counts[name], key=_user_topics_first)) for name in ("offline", "under_replicated")
+    )
+    brokers = [
+        Broker(each.id, (Endpoint("PLAINTEXT", each.host, each.port),), rack=each.rack) for each in metadata.brokers
+    ]
+    return Status(
+        metadata.controller_id,
+        UNKNOWN_EPOCH,
+        tuple(sorted(brokers, key=lambda broker: broker.id)),
+        (),
+        len(metadata.topics),
+        0,
+        PartitionStateCounts(len(counts["online"]), offline, (), under_replicated),
+        (),
+        {},
+    )
+
+
 def read_status(ask: Callable[[Question[Any]], Any]) -> Status:
-    """Read the state from ZooKeeper or the brokers, and the metrics from the nodes that ZooKeeper has.
+    """Read the state from ZooKeeper, and the metrics from the nodes that are registered there.
 
     The result can be inconsistent if the cluster changes between the reads.
     """

@@ -1,111 +1,57 @@
-"""`kafka-actors topics`, which has the options and usage errors of kafka-topics 3.9.1; it also works on ZooKeeper.
+"""`kafka-actors topics`, which has the options and columns of kafka-topics 3.9.1 (`TopicCommand`).
 
-The table of valid combinations of options and actions was found by trying every option with every action of Apache's
-TopicCommand.
+The controller validates new topics and partitions. Topics are printed in the order of their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from operator import attrgetter
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
 
-from actors.cli.app import FAILED
-from actors.cli.broker_answers import cluster_questions
+from actors.cli.admin_client import AdminClient, check_result, with_client
+from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.topic_admin import PartitionView, TopicAdmin, TopicCommandFailed
-from actors.cli.usage_errors import exit_codes, given_options, wrong_use
-from actors.cli.zookeeper import address_of, cluster_options
+from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
+from actors.core.topic.topic_name import can_collide
+from messages import admin_requests, errors
+from messages.cluster import NO_LEADER, TopicPartition
+from messages.config_requests import DYNAMIC_TOPIC_CONFIG, TOPIC
+from messages.requests import MetadataPartition, MetadataTopic
 
-ACTIONS = ("list", "describe", "create", "alter", "delete")
-
-USED_WITH = {
-    "config": ("create", "alter"),
-    "partitions": ("create", "alter"),
-    "replication-factor": ("create",),
-    "replica-assignment": ("create", "alter"),
-    "under-replicated-partitions": ("describe",),
-    "under-min-isr-partitions": ("describe",),
-    "at-min-isr-partitions": ("describe",),
-    "unavailable-partitions": ("describe",),
-    "topics-with-overrides": ("describe",),
-    "if-exists": ("describe", "alter", "delete"),
-    "if-not-exists": ("create",),
-    "exclude-internal": ("list", "describe"),
-}
-"""Option -> actions that accept it."""
-
-EXCLUDES = (
-    ("replica-assignment", "partitions", "create"),
-    ("replica-assignment", "replication-factor", "create"),
-    ("under-replicated-partitions", "topics-with-overrides", "describe"),
-    ("under-min-isr-partitions", "topics-with-overrides", "describe"),
-    ("at-min-isr-partitions", "topics-with-overrides", "describe"),
-    ("unavailable-partitions", "topics-with-overrides", "describe"),
+CREATE_VERSION, GROW_VERSION, DELETE_VERSION = 5, 1, 3
+COLLISION_WARNING = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide."
+    " To avoid issues it is best to use either, but not both."
 )
-"""Pairs of options that cannot be combined, with the action."""
 
-REPORTS: dict[str, Callable[[PartitionView], bool]] = {
-    "under-replicated-partitions": attrgetter("under_replicated"),
-    "unavailable-partitions": attrgetter("unavailable"),
-    "under-min-isr-partitions": attrgetter("under_min_isr"),
-    "at-min-isr-partitions": attrgetter("at_min_isr"),
+REPORTS: dict[str, Callable[[MetadataPartition, int, int], bool]] = {
+    "under-replicated-partitions": lambda partition, replicas, _: len(partition.isr) < replicas,
+    "unavailable-partitions": lambda partition, *_: partition.leader == NO_LEADER,
+    "under-min-isr-partitions": lambda partition, _, min_isr: len(partition.isr) < min_isr,
+    "at-min-isr-partitions": lambda partition, _, min_isr: len(partition.isr) == min_isr,
 }
-"""Option of --describe -> filter of its partitions."""
+"""Option of --describe -> filter by (partition, number of replicas that are not being added, min.insync.replicas)."""
 
+ACTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "list": ((), ("topic", "exclude-internal")),
+    "describe": ((), ("topic", "exclude-internal", "if-exists", "topics-with-overrides", *REPORTS)),
+    "create": (
+        ("topic",),
+        ("topic", "partitions", "replication-factor", "replica-assignment", "config", "if-not-exists"),
+    ),
+    "alter": (("topic", "partitions"), ("topic", "partitions", "replica-assignment", "if-exists")),
+    "delete": (("topic",), ("topic", "if-exists")),
+}
+"""Action -> (the options that it requires, all options that it permits)."""
 
-class _Number(click.ParamType):
-    """The type of an integer option, which reports a wrong value with Kafka's error message."""
-
-    name = "integer"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number in the text."""
-        try:
-            return int(value)
-        except ValueError:
-            option = param.opts[0].lstrip("-") if param is not None else ""
-            raise click.UsageError(f"Cannot parse argument '{value}' of option {option}", ctx) from None
-
-
-def check_use(options: dict[str, Any]) -> str:
-    """Return the requested action of these options, which have Kafka's names.
-
-    Raises:
-        click.UsageError: The combination is invalid; the text is Kafka's.
-    """
-    actions = [action for action in ACTIONS if options[action]]
-    if len(actions) != 1:
-        raise wrong_use("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
-    action = actions[0]
-    given = given_options(options)
-    if not given & {"address", "directory", "bootstrap-server"}:
-        address_of(None, None, None)
-    if action == "describe" and "if-exists" in given and "topic" not in given:
-        raise wrong_use("--topic is required to describe a topic")
-    if action not in ("list", "describe") and "topic" not in given:
-        raise wrong_use('Missing required argument "[topic]"')
-    if action == "alter" and "config" in given:
-        raise wrong_use(
-            'Option combination "[[zookeeper], [config]]" can\'t be used with option "[alter]"'
-            " (the kafka-configs CLI supports altering topic configs with a --bootstrap-server option)"
-        )
-    if action == "alter" and "partitions" not in given:
-        raise wrong_use('Missing required argument "[partitions]"')
-    for option, with_actions in USED_WITH.items():
-        if option in given and action not in with_actions:
-            raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{action}]"')
-    for option, other, under in EXCLUDES:
-        if action == under and {option, other} <= given:
-            raise wrong_use(f'Option "[{option}]" can\'t be used with option "[{other}]"')
-    return action
+OPTIONS = sorted({option for _, allowed in ACTIONS.values() for option in allowed})
 
 
 @click.command("topics", epilog=exit_codes())
-@partial(cluster_options, bootstrap_help="Brokers to connect to, instead of --zookeeper or --dir.")
+@with_client()
 @click.option("--create", is_flag=True, help="Create a new topic.")
 @click.option("--list", is_flag=True, help="List all available topics.")
 @click.option("--describe", is_flag=True, help="Describe topics: partitions, leaders, replicas and ISR.")
@@ -114,8 +60,12 @@ def check_use(options: dict[str, Any]) -> str:
 @click.option(
     "--topic", help="The topic name. Without --create, also a regular expression or names separated by commas."
 )
-@click.option("--partitions", type=_Number(), help="The number of partitions; 1 by default.")
-@click.option("--replication-factor", type=_Number(), help="The replication factor; 1 by default.")
+@click.option("--partitions", type=int, help="The number of partitions; by default num.partitions of the controller.")
+@click.option(
+    "--replication-factor",
+    type=int,
+    help="The replication factor; by default default.replication.factor of the controller.",
+)
 @click.option(
     "--replica-assignment",
     metavar="0:1:2,..",
@@ -141,39 +91,129 @@ def check_use(options: dict[str, Any]) -> str:
     is_flag=True,
     help="Describe only partitions with exactly min.insync.replicas in-sync replicas.",
 )
-def command(**parameters: Any) -> int:
+def command(cluster: AdminClient, **parameters: Any) -> int:
     """Create, list, describe, alter and delete topics, as kafka-topics does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
-    action = check_use(options)
-    with cluster_questions(options) as ask:
-        try:
-            _act(TopicAdmin(ask, lambda line: click.echo(printable(line))), action, options)
-        except (TopicCommandFailed, ValueError) as failure:
-            click.echo(f"Error while executing topic command : {failure}")
-            return FAILED
+    action = only_action(options, ACTIONS)
+    needed, allowed = ACTIONS[action]
+    check_options(options, action, needed, allowed, OPTIONS)
+    if action == "create":
+        _create(cluster, options)
+        return 0
+    topics = _matching(cluster, options["topic"], options["exclude-internal"])
+    if not topics and options["topic"] is not None and action != "list" and not options["if-exists"]:
+        raise CommandFailed(f"Topic '{options['topic']}' does not exist")
+    match action:
+        case "list":
+            for topic in topics:
+                click.echo(printable(topic.name))
+        case "describe":
+            _describe(cluster, topics, options)
+        case "alter":
+            _add_partitions(cluster, topics, options["partitions"], options["replica-assignment"])
+        case "delete":
+            request = admin_requests.DeleteTopicsRequest(
+                DELETE_VERSION, tuple(each.name for each in topics), cluster.timeout_ms
+            )
+            for result in cluster.ask_controller(request).topics:
+                check_result(result)
     return 0
 
 
-def _act(admin: TopicAdmin, action: str, options: dict[str, Any]) -> None:
-    topic = options["topic"]
-    match action:
-        case "create":
-            admin.create_topic(
-                topic,
-                options["partitions"],
-                options["replication-factor"],
-                options["replica-assignment"],
-                options["config"],
-                options["if-not-exists"],
-            )
-        case "list":
-            admin.list_topics(topic, options["exclude-internal"])
-        case "describe":
-            reports = [report for name, report in REPORTS.items() if options[name]]
-            admin.describe_topics(
-                topic, options["if-exists"], options["exclude-internal"], reports, options["topics-with-overrides"]
-            )
-        case "alter":
-            admin.alter_topics(topic, options["partitions"], options["replica-assignment"], options["if-exists"])
-        case "delete":
-            admin.delete_topics(topic, options["if-exists"])
+def _create(cluster: AdminClient, options: dict[str, Any]) -> None:
+    replicas = options["replica-assignment"]
+    topic = admin_requests.CreatableTopic(
+        options["topic"],
+        _or_default(options["partitions"]),
+        _or_default(options["replication-factor"]),
+        tuple(admin_requests.CreatableAssignment(*each) for each in enumerate(_assignment(replicas))),
+        tuple(_config(each) for each in options["config"]),
+    )
+    if can_collide(topic.name):
+        click.echo(COLLISION_WARNING)
+    request = admin_requests.CreateTopicsRequest(CREATE_VERSION, (topic,), cluster.timeout_ms)
+    (result,) = cluster.ask_controller(request).topics
+    if result.error_code == errors.TOPIC_ALREADY_EXISTS and options["if-not-exists"]:
+        return
+    check_result(result)
+    click.echo(printable(f"Created topic {topic.name}."))
+
+
+def _or_default(count: int | None) -> int:
+    if count is not None and count < 1:
+        raise wrong_use(f"{count} is not a number of partitions or replicas: it must be greater than 0")
+    return admin_requests.BY_DEFAULT if count is None else count
+
+
+def _config(text: str) -> admin_requests.CreatableConfig:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise wrong_use(f"--config {text}: expected name=value")
+    return admin_requests.CreatableConfig(name.strip(), value.strip())
+
+
+def _assignment(text: str | None) -> list[tuple[int, ...]]:
+    """Parse --replica-assignment: in 0:1,1:2, partition 0 is on brokers 0 and 1, partition 1 on brokers 1 and 2."""
+    try:
+        return [tuple(map(int, replicas.split(":"))) for replicas in text.split(",")] if text is not None else []
+    except ValueError:
+        raise wrong_use(f"--replica-assignment {text}: expected broker ids such as 0:1,1:2") from None
+
+
+def _matching(cluster: AdminClient, pattern: str | None, exclude_internal: bool) -> list[MetadataTopic]:
+    """Return the topics that fully match the pattern (a regular expression, or several separated by commas)."""
+    try:
+        wanted = re.compile(pattern.strip().strip("\"'").replace(",", "|").replace(" ", "")) if pattern else None
+    except re.error as error:
+        raise CommandFailed(f"{pattern} is an invalid regex: {error}") from None
+    return sorted(
+        (
+            topic
+            for topic in cluster.metadata(None).topics
+            if (wanted is None or wanted.fullmatch(topic.name)) and not (exclude_internal and topic.is_internal)
+        ),
+        key=lambda topic: topic.name,
+    )
+
+
+def _describe(cluster: AdminClient, topics: Iterable[MetadataTopic], options: dict[str, Any]) -> None:
+    reports = [report for name, report in REPORTS.items() if options[name]]
+    moves = cluster.reassignments()
+    for topic in topics:
+        configs = cluster.configs(TOPIC, topic.name)
+        overrides = [f"{each.name}={each.value}" for each in configs if each.config_source == DYNAMIC_TOPIC_CONFIG]
+        min_isr = next(int(each.value or 1) for each in configs if each.name == "min.insync.replicas")
+        lines, factors = [], [0]
+        for partition in sorted(topic.partitions, key=lambda each: each.partition, reverse=True):
+            move = moves.get(TopicPartition(topic.name, partition.partition))
+            factors.append(len(partition.replicas) - (0 if move is None else len(move.adding_replicas)))
+            if not reports or any(report(partition, factors[-1], min_isr) for report in reports):
+                lines.append(_line(topic.name, partition, move))
+        if not reports and (overrides or not options["topics-with-overrides"]):
+            line = f"Topic: {topic.name}\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {factors[-1]}"
+            click.echo(printable(f"{line}\tConfigs: {','.join(overrides)}"))
+        for line in () if options["topics-with-overrides"] else reversed(lines):
+            click.echo(printable(line))
+
+
+def _line(topic: str, partition: MetadataPartition, move: admin_requests.OngoingPartitionReassignment | None) -> str:
+    line = f"\tTopic: {topic}\tPartition: {partition.partition}"
+    line += f"\tLeader: {'none' if partition.leader == NO_LEADER else partition.leader}"
+    line += f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
+    if move is not None:
+        line += f"\tAdding Replicas: {_ids(move.adding_replicas)}\tRemoving Replicas: {_ids(move.removing_replicas)}"
+    return f"{line}\tElr: N/A\tLastKnownElr: N/A"
+
+
+def _ids(replicas: Iterable[int]) -> str:
+    return ",".join(map(str, replicas))
+
+
+def _add_partitions(cluster: AdminClient, topics: Iterable[MetadataTopic], count: int, assignment: str | None) -> None:
+    """Add partitions to topics until each has `count` partitions."""
+    for topic in topics:
+        added = tuple(map(admin_requests.WantedReplicas, _assignment(assignment)[len(topic.partitions) :]))
+        wanted = admin_requests.GrowingTopic(topic.name, count, added if assignment is not None else None)
+        request = admin_requests.CreatePartitionsRequest(GROW_VERSION, (wanted,), cluster.timeout_ms)
+        (result,) = cluster.ask_controller(request).topics
+        check_result(result)

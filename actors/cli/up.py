@@ -212,26 +212,21 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     us = PROGRAM if path else shlex.join(COMMAND)
     first, factor = nodes[0], min(3, len(nodes))
     end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
-    broker, folder = f"{first['host']}:{first['port']}", f"export CLUSTER={shlex.quote(str(place))}"
-    if in_memory:
-        actions = f"""{path}{folder}
-  {us} topics --bootstrap-server {broker} --create --topic first \\
-    --partitions 6 --replication-factor {factor}
-  {us} topics --bootstrap-server {broker} --describe
-  kcat -b {broker} -L"""
-    else:
-        actions = f"""{path}export ZK={shlex.quote(description["zookeeper"])}
-  {folder}
-  {us} topics --zookeeper $ZK --create --topic first \\
-    --partitions 6 --replication-factor {factor}
-  {us} topics --zookeeper $ZK --describe
-  {us} status --zookeeper $ZK
-  kcat -b {broker} -L
+    again = (
+        ""
+        if in_memory
+        else f'''
   kill -9 {first["pid"]}    (then look again)
-  {us} start {first["id"]} --dir "$CLUSTER\""""
+  {us} start {first["id"]} --dir "$CLUSTER"'''
+    )
     out.print(
         f"""Try, in {"this" if detached else "another"} terminal:
-  {actions}
+  {path}export CLUSTER={shlex.quote(str(place))}
+  {us} topics --dir "$CLUSTER" --create --topic first \\
+    --partitions 6 --replication-factor {factor}
+  {us} topics --dir "$CLUSTER" --describe
+  {us} status --dir "$CLUSTER"
+  kcat -b {first["host"]}:{first["port"]} -L{again}
 At any time, summarise the trace, or replay and verify it:
   {us} summary "$CLUSTER"
   {us} replay "$CLUSTER"

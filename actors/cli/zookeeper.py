@@ -18,7 +18,6 @@ from typing import Any, TypeVar
 import click
 
 from actors.cli.app import CommandFailed
-from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.node_log import one_line
 from actors.node.settings import zookeeper_places
 from messages.ask import Question
@@ -31,74 +30,20 @@ R = TypeVar("R")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-of_cluster = click.option(
-    "--dir",
-    "directory",
-    metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
-    required=True,
-    help="The folder of the cluster.",
-)
-"""The option for a cluster of `up`."""
-
-
-def cluster_options(command: Command, bootstrap_help: str | None = None) -> Command:
-    """Add the options that name a cluster; `address_of` reads them.
-
-    Args:
-        bootstrap_help: The help text of --bootstrap-server; None if the command refuses this option.
-    """
+def cluster_options(command: Command) -> Command:
+    """Add the options that name a cluster, of which one is required."""
     directory = click.Path(file_okay=False, path_type=Path)
     for option in (
         click.option(
-            "--bootstrap-server",
-            "bootstrap_server",
-            metavar="HOST:PORT,..",
-            help=bootstrap_help,
-            hidden=bootstrap_help is None,
+            "--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="ZooKeeper, where the brokers are registered."
         ),
         click.option(
-            "--dir",
-            "directory",
-            metavar="DIR",
-            type=directory,
-            help="The folder of a `kafka-actors up` cluster, instead of --zookeeper.",
+            "--dir", "directory", metavar="DIR", type=directory, help="Folder of a `kafka-actors up` cluster."
         ),
-        click.option(
-            "--zookeeper",
-            "address",
-            metavar="HOST:PORT[/CHROOT]",
-            help="The ZooKeeper connection string of the cluster.",
-        ),
+        click.option("--bootstrap-server", metavar="HOST:PORT,..", help="Brokers to connect to."),
     ):
         command = option(command)
     return command
-
-
-def address_of(address: str | None, directory: Path | None, bootstrap_server: str | None) -> str:
-    """Return the ZooKeeper address that the options specify.
-
-    Raises:
-        click.UsageError: The options name no address, or two.
-    """
-    context = click.get_current_context(silent=True)
-    if bootstrap_server is not None:
-        raise click.UsageError(
-            "--bootstrap-server is not supported: this command works on ZooKeeper. Use --zookeeper HOST:PORT or --dir",
-            context,
-        )
-    if address is not None and directory is not None:
-        raise click.UsageError("--zookeeper and --dir exclude each other", context)
-    if directory is not None:
-        address = str(read_cluster(directory)["zookeeper"])
-        if address == IN_MEMORY:
-            raise CommandFailed(
-                f"the cluster in {directory} has an in-memory ZooKeeper, which only its own brokers can reach"
-            )
-        return address
-    if address is None:
-        raise click.UsageError("--zookeeper must be specified (or --dir, the folder of `kafka-actors up`)", context)
-    return address
 
 
 @contextmanager

@@ -26,11 +26,6 @@ def test_a_cluster_in_one_process_in_the_foreground(tmp_path: Path) -> None:
         assert {f"{broker.host}:{broker.port}" for broker in seen.brokers.values()} == brokers
         asked = run_ours("status", "--dir", str(place))
         assert asked.returncode == 0 and all(broker in asked.stdout for broker in brokers)
-        asked = run_ours(
-            "leader-election", "--dir", str(place), "--election-type", "preferred", "--all-topic-partitions"
-        )
-        assert asked.returncode == 1
-        assert "has an in-memory ZooKeeper, which only its own brokers can reach" in asked.stderr
     finally:
         running.send(signal.SIGINT)
         assert running.process.wait(20) == 0

@@ -19,7 +19,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 from rich.console import Console
 
-from actors.cli import broker_answers, display, status, summary
+from actors.cli import display, status, summary
 from actors.cli.app import run
 from actors.core.controller.gauges import FAILED_EVENTS
 from messages.cluster import (
@@ -219,7 +219,7 @@ def ask(tree: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Any:
     def zookeeper(address: str) -> Iterator[Any]:
         yield client.ask
 
-    monkeypatch.setattr(broker_answers, "zookeeper", zookeeper)
+    monkeypatch.setattr(status, "zookeeper_at", zookeeper)
     return client.ask
 
 
@@ -244,13 +244,13 @@ def register(ask: Any, number: int, port: int, host: str = "127.0.0.1") -> None:
 
 def shown(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Return the JSON of `status --json`."""
-    assert run(["status", "--zookeeper", "memory", "--json", "--exit-zero"]) == 0
+    assert run(["status", "--zookeeper", "h:1", "--json", "--exit-zero"]) == 0
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
     return said
 
 
 def test_the_status_of_an_empty_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["status", "--zookeeper", "memory"]) == 1
+    assert run(["status", "--zookeeper", "h:1"]) == 1
     assert capsys.readouterr().out.startswith(
         "Health: bad: no controller\nController: none, controller epoch 0\nTopics: 0\n"
         "Partitions: online 0, offline 0, under-replicated 0\n"
@@ -282,9 +282,9 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
         states += (Leadership(TopicPartition("__consumer_offsets", 0), lost),)
         ask(CreatePartitionStates(states, elected.epoch_zk_version))
         ask(RequestTopicDeletion("t"))
-        assert run(["status", "--zookeeper", "memory", "--json"]) == 1
+        assert run(["status", "--zookeeper", "h:1", "--json"]) == 1
         capsys.readouterr()
-        assert run(["status", "--zookeeper", "memory"]) == 1
+        assert run(["status", "--zookeeper", "h:1"]) == 1
         out = capsys.readouterr().out
         said = shown(capsys)
     assert out.startswith(
@@ -317,7 +317,7 @@ def test_a_healthy_cluster_is_reported_as_healthy(ask: Any, capsys: pytest.Captu
     with metrics(CollectorRegistry()) as port:
         register(ask, 0, port)
         ask(Elect(0, 0))
-        assert run(["status", "--zookeeper", "memory"]) == 0
+        assert run(["status", "--zookeeper", "h:1"]) == 0
     assert capsys.readouterr().out.startswith("Health: good\nController: node 0, controller epoch 1\n")
 
 
@@ -333,7 +333,7 @@ def test_a_watch_looks_again_until_it_is_interrupted(
             raise KeyboardInterrupt
 
     monkeypatch.setattr(status.time, "sleep", sleep)
-    assert run(["status", "--zookeeper", "memory", "--watch", "7", "--json"]) == 130
+    assert run(["status", "--zookeeper", "h:1", "--watch", "7", "--json"]) == 130
     assert slept == [7, 7]
     assert [json.loads(line)["controller"] for line in capsys.readouterr().out.splitlines()] == [None, 1]
 
@@ -346,7 +346,7 @@ def test_torn_registrations_cost_only_themselves_and_steer_no_terminal(
     with tree_session(tree) as write:
         write("/kafka-actors/nodes/3", b"{torn \x1b[2J")
         write("/kafka-actors/nodes/evil\x1b[31m", b"{}")
-    assert run(["status", "--zookeeper", "memory"]) == 1
+    assert run(["status", "--zookeeper", "h:1"]) == 1
     out = capsys.readouterr().out
     assert "cannot be read: node 3, node evil\\x1b[31m" in out
     assert "bro\\x1b[2Jker" in out

@@ -11,7 +11,7 @@ import pytest
 from actors.cli import zookeeper as door
 from actors.cli.app import CommandFailed, run
 from actors.cli.cluster_file import read_cluster, write_cluster
-from actors.cli.zookeeper import address_of, zookeeper
+from actors.cli.zookeeper import zookeeper
 from messages.ask import BadZnode
 from messages.zookeeper import GetClusterId, GetTopics
 from tests.cluster.processes import free_ports
@@ -80,12 +80,11 @@ def test_what_the_bridge_warns_of_reaches_the_user_without_escapes(
 
 def test_a_folder_names_its_cluster(tmp_path: Path) -> None:
     write_cluster(tmp_path, {"zookeeper": "h:7/c", "brokers": []})
-    assert address_of(None, tmp_path, None) == "h:7/c"
-    assert read_cluster(tmp_path)["brokers"] == []
+    assert read_cluster(tmp_path) == {"zookeeper": "h:7/c", "brokers": []}
     assert [each.name for each in tmp_path.iterdir()] == ["cluster.json"]
     with pytest.raises(CommandFailed, match="is not a cluster folder"):
-        address_of(None, tmp_path / "other", None)
+        read_cluster(tmp_path / "other")
     for torn in ("{", "[]", '{"zookeeper": 3}'):
         (tmp_path / "cluster.json").write_text(torn)
         with pytest.raises(CommandFailed, match=r"cluster\.json"):
-            address_of(None, tmp_path, None)
+            read_cluster(tmp_path)

@@ -82,6 +82,12 @@ def run_ours(*arguments: str, timeout: float = 120, cwd: Path = ROOT) -> subproc
     )
 
 
+def create_topic(connect: str, topic: str, *options: str) -> None:
+    """Create a topic with our command, as soon as the registered brokers listen and the controller knows them."""
+    line = ("topics", "--zookeeper", connect, "--create", "--if-not-exists", "--topic", topic, *options)
+    until(lambda: run_ours(*line), lambda done: done.returncode == 0, f"topic {topic} is created", timeout=90)
+
+
 def start_up(directory: Path, log: Path, *arguments: str) -> tuple[Running, dict[str, Any]]:
     """Start `kafka-actors up --json`, wait for its line of JSON, and return the process and the parsed line."""
     running = Running([*OURS, "up", "--json", "--dir", str(directory), *arguments], log)

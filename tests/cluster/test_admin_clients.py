@@ -300,7 +300,8 @@ def test_our_commands_move_replicas_and_cancel_impossible_moves(cluster: Cluster
     assert run("reassign-partitions", "--execute", *plan(2, 1))[0] == 0
     until(lambda: cluster.replicas("taken") == {"0": [2, 1]}, what="moved", timeout=30)
     until_settled()
-    assert "taken-0 is completed." in run("reassign-partitions", "--verify", *plan(2, 1))[1]
+    verified = lambda: run("reassign-partitions", "--verify", *plan(2, 1))[1]  # noqa: E731
+    until(verified, lambda out: "taken-0 is completed." in out, "the brokers know it", timeout=30)
     nowhere = {"version": 1, "partitions": [{"topic": "taken", "partition": 0, "replicas": [9]}]}
     cluster.zk.create("/admin/reassign_partitions", json.dumps(nowhere).encode())
     until(lambda: cluster.replicas("taken") == {"0": [9, 2, 1]}, what="on its way", timeout=30)

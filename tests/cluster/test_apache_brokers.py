@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -109,11 +109,7 @@ def test_two_apache_brokers_are_led_by_our_controller(
         apache = {id: broker(id) for id in (0, 1)}
         children.extend(apache.values())
         until(lambda: sorted(zk.get_children("/brokers/ids")), lambda ids: ids == ["0", "1"], "both registered", 60)
-        created = run_ours(
-            "topics", "--zookeeper", connect, "--create", "--topic", TOPIC,
-            "--partitions", str(PARTITIONS), "--replication-factor", "2",
-        )  # fmt: skip
-        assert created.returncode == 0, created.stderr
+        create_topic(connect, TOPIC, "--partitions", str(PARTITIONS), "--replication-factor", "2")
         until(isrs, lambda seen: seen == [[0, 1]] * PARTITIONS, "led and replicated", ignore=(Exception,))
         assert {state(p)["controller_epoch"] for p in range(PARTITIONS)} == {1}
 

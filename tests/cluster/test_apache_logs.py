@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from spark.session import open_session
 from spark.summary import summarise_logs
-from tests.cluster.processes import ApacheBroker, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, create_topic, free_ports, run_ours
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -82,8 +82,7 @@ def life(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Life:
                 brokers[node] = ApacheBroker(apache_jars, folder, node, port, connect, logging=logging)
                 until(lambda node=node: zk.exists(f"/brokers/ids/{node}"), what=f"broker {node}", timeout=90)
             for topic, assignment in (("t", "1:2,2:1,2:0,0:1"), ("one", "1"), ("gone", "0:2")):
-                options = ("--create", "--topic", topic, "--replica-assignment", assignment)
-                assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
+                create_topic(connect, topic, "--replica-assignment", assignment)
                 last = f"/brokers/topics/{topic}/partitions/{assignment.count(',')}/state"
                 until(lambda last=last: zk.exists(last), what=last, timeout=60)
             assert run_ours("topics", "--zookeeper", connect, "--delete", "--topic", "gone").returncode == 0

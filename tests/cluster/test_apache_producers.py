@@ -18,7 +18,7 @@ from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from messages.wire.record_batch import read_records
-from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports
 from tests.storage.batches import batch
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -53,8 +53,7 @@ class Life:
         try:
             until(lambda: zk.exists("/brokers/ids/0"), what="registered", timeout=90)
             if not zk.exists("/brokers/topics/t"):
-                options = ("--create", "--topic", "t", "--replica-assignment", "0")
-                assert run_ours("topics", "--zookeeper", connect, *options).returncode == 0
+                create_topic(connect, "t", "--replica-assignment", "0")
             # Apache's broker registers before it listens
             with until(lambda: WireClient("127.0.0.1", port), what="it listens", ignore=(OSError,)) as client:
                 until(lambda: produced(client, batch(b"here")), lambda code: code not in NOT_YET, "led", 60)

@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports, run_ours
+from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -69,11 +69,7 @@ class Three:
         until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=120)
 
     def create(self, topic: str, partitions: int) -> None:
-        done = run_ours(
-            *("topics", "--zookeeper", self.connect, "--create", "--topic", topic),
-            *("--partitions", str(partitions), "--replication-factor", "3"),
-        )
-        assert done.returncode == 0, done.stderr
+        create_topic(self.connect, topic, "--partitions", str(partitions), "--replication-factor", "3")
         until(lambda: self.in_sync(topic, partitions), what=f"{topic} is in sync", ignore=(Exception,))
 
     def state(self, topic: str, partition: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from actors.core.refusal import Refused
+from actors.cli.app import CommandFailed
 from actors.core.topic.replica_assignment import Racks, assign
 from messages.cluster import ReplicaAssignment, TopicPartition
 
@@ -44,22 +44,22 @@ def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
     """Return the plan in a JSON file, sorted by topic and partition.
 
     Raises:
-        Refused: The file is invalid (rule 1).
+        CommandFailed: The file is invalid (rule 1).
     """
     rows = [
         _planned(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
     ]
     if not rows:
-        raise Refused("Partition reassignment list cannot be empty")
+        raise CommandFailed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in rows):
-        raise Refused("Partition replica list cannot be empty")
+        raise CommandFailed("Partition replica list cannot be empty")
     twice = _twice(partition for partition, _ in rows)
     if twice:
-        raise Refused(f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}")
+        raise CommandFailed(f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}")
     doubled = [(tp, _twice(replicas)) for tp, replicas in rows if _twice(replicas)]
     if doubled:
         entries = ". ".join(f"{tp} contains multiple entries for {_joined(ids)}" for tp, ids in doubled)
-        raise Refused(f"Partition replica lists may not contain duplicate entries: {entries}")
+        raise CommandFailed(f"Partition replica lists may not contain duplicate entries: {entries}")
     return dict(sorted(rows))
 
 
@@ -76,14 +76,14 @@ def parse_topics(text: str) -> list[str]:
     """Parse the content of a topics-to-move JSON file; return its topics in sorted order.
 
     Raises:
-        Refused: The file is invalid.
+        CommandFailed: The file is invalid.
     """
     topics = [
         _member(row, "topic", str) for row in _list(_document(text), "topics", "the topics to move are not named")
     ]
     twice = _twice(topics)
     if twice:
-        raise Refused(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+        raise CommandFailed(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
     return sorted(topics)
 
 
@@ -91,17 +91,17 @@ def parse_brokers(text: str) -> list[int]:
     """Return the broker ids in a list such as "0,1,2".
 
     Raises:
-        Refused: The list is invalid.
+        CommandFailed: The list is invalid.
     """
     try:
         ids = [int(each) for each in text.split(",")]
     except ValueError:
-        raise Refused(
+        raise CommandFailed(
             f"'{text}' is not a list of broker ids: expected ids separated by commas, such as 0,1,2"
         ) from None
     twice = _twice(ids)
     if twice:
-        raise Refused(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
+        raise CommandFailed(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
     return ids
 
 
@@ -109,14 +109,14 @@ def _planned(row: Json) -> tuple[TopicPartition, Replicas]:
     tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
     replicas = _member(row, "replicas", list)
     if not all(type(each) is int for each in replicas):
-        raise Refused(f"{tp}: replicas must be a list of broker ids")
+        raise CommandFailed(f"{tp}: replicas must be a list of broker ids")
     directories = row.get("log_dirs", [ANY] * len(replicas))
     if type(directories) is not list or len(directories) != len(replicas):
-        raise Refused(
+        raise CommandFailed(
             f"Size of replicas list {replicas} is different from size of log dirs list {directories} for partition {tp}"
         )
     if directories != [ANY] * len(replicas):
-        raise Refused(f"{tp}: replicas cannot be moved between log directories, log_dirs should be '{ANY}'")
+        raise CommandFailed(f"{tp}: replicas cannot be moved between log directories, log_dirs should be '{ANY}'")
     return tp, tuple(replicas)
 
 
@@ -125,26 +125,26 @@ def _document(text: str) -> dict[str, Json]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise Refused("The input string is not a valid JSON") from None
+        raise CommandFailed("The input string is not a valid JSON") from None
     if type(document) is not dict:
-        raise Refused("The input string is not a valid JSON")
+        raise CommandFailed("The input string is not a valid JSON")
     version = document.get("version", FORMAT_VERSION)
     if version != FORMAT_VERSION:
-        raise Refused(f"Not supported version field value {version}")
+        raise CommandFailed(f"Not supported version field value {version}")
     return document
 
 
 def _list(document: dict[str, Json], name: str, missing: str) -> list[Json]:
     found = document.get(name, [])
     if type(found) is not list:
-        raise Refused(missing)
+        raise CommandFailed(missing)
     return found
 
 
 def _member(row: Json, name: str, kind: type) -> Json:
     value = row.get(name) if type(row) is dict else None
     if type(value) is not kind:
-        raise Refused(f"{json.dumps(row)} has no valid field '{name}'")
+        raise CommandFailed(f"{json.dumps(row)} has no valid field '{name}'")
     return value
 
 
