@@ -27,7 +27,7 @@ from actors.core.config.advertised_listeners import security_protocols
 from actors.node import settings_table
 from actors.node.properties import parse_properties
 from messages.cluster import Endpoint
-from messages.node import NodeSettings
+from messages.node_settings import SETTINGS, NodeSettings, items
 
 SPOKEN_PROTOCOL = "PLAINTEXT"
 ANY_ADDRESS = ("0.0.0.0", "::")
@@ -42,7 +42,7 @@ _OF_KRAFT = (
     " ZooKeeper servers in zookeeper.connect; process.roles may stay"
 )
 
-_ACTING = {setting.name: setting for setting in settings_table.SETTINGS}
+_ACTING = {setting.name: setting for setting in SETTINGS}
 _ENDPOINT = re.compile(
     r"(?P<listener>[^:/]+)://(\[(?P<ipv6>[0-9a-fA-F:%.]+)\]|(?P<host>[^:/\[\]]*)):(?P<port>-?[0-9]+)"
 )
@@ -187,7 +187,7 @@ class _PropertiesReader:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}
         self.errors: list[str] = []
-        self._values = {setting.name: self._parsed(setting.name) for setting in settings_table.SETTINGS}
+        self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
 
     def value(self, name: str) -> Any:
         """Return the value of a setting."""
@@ -195,9 +195,7 @@ class _PropertiesReader:
 
     def settings(self) -> NodeSettings:
         """Return all settings. They are valid only if `errors` is empty afterwards."""
-        fields: dict[str, Any] = {
-            setting.field: self._values[setting.name] for setting in settings_table.SETTINGS if setting.field
-        }
+        fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
         self._follow_host_and_port()
         listeners = self._endpoints("listeners")
         advertised = self._advertised(listeners)
@@ -232,10 +230,10 @@ class _PropertiesReader:
         if text is None:
             return None
         try:
-            return setting.kind.parse(text)
-        except (ValueError, KeyError):
-            self._wrong(name, f"it takes {setting.kind.allowed}")
-            return None if setting.default is None else setting.kind.parse(setting.default)
+            return setting.type.parse(text)
+        except ValueError:
+            self._wrong(name, f"it takes {setting.type.allowed}")
+            return None if setting.default is None else setting.type.parse(setting.default)
 
     def _node_id(self) -> int:
         """Return the id in broker.id or node.id. Ids are not generated here, so -1 is invalid."""
@@ -290,7 +288,7 @@ class _PropertiesReader:
         """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []
-        for item in settings_table.items(self._values[name]):
+        for item in items(self._values[name]):
             match = _ENDPOINT.fullmatch(item)
             port = int(match["port"]) if match else -1
             if match is None or not 0 <= port <= 65535:
@@ -304,7 +302,7 @@ class _PropertiesReader:
                 self._wrong(name, f"listener {listener} wants {protocol}; only {SPOKEN_PROTOCOL} is spoken here")
             else:
                 endpoints.append(Endpoint(listener, match["ipv6"] or match["host"] or "", port, protocol))
-        if not settings_table.items(self._values[name]):
+        if not items(self._values[name]):
             self._wrong(name, "it takes at least one LISTENER://host:port")
         if len({endpoint.listener for endpoint in endpoints}) < len(endpoints):
             self._wrong(name, "each listener must have a different name")
@@ -403,7 +401,7 @@ class _PropertiesReader:
 
 def zookeeper_places(text: str) -> list[tuple[str, int]] | None:
     """Return host and port of each server in host[:port][,host[:port]]*; None if the text is invalid."""
-    found = [_SERVER.fullmatch(item) for item in settings_table.items(text)]
+    found = [_SERVER.fullmatch(item) for item in items(text)]
     places = [(match[1].strip("[]"), int(match[3] or 2181)) for match in found if match]
     if not places or len(places) < len(found) or not all(0 < port <= 65535 for _, port in places):
         return None

@@ -12,7 +12,7 @@ import pytest
 
 from actors.core.config.broker_config import DYNAMIC
 from actors.core.config.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
-from actors.core.config.topic_config import CONFIGS, FROM_SERVER, check_config
+from actors.core.config.topic_config import CONFIGS, check_config
 from actors.core.refusal import Refused
 from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
@@ -48,7 +48,7 @@ from tests.controller.world import Node, World, settings
 
 def test_every_override_that_a_topic_may_have_is_described_and_its_default_is_valid() -> None:
     described = describe_topic(settings(0), ())
-    assert [each.name for each in described] == sorted(CONFIGS) == sorted(FROM_SERVER)
+    assert [each.name for each in described] == sorted(CONFIGS)
     for each in described:
         assert (each.config_source, each.read_only, each.is_sensitive) == (DEFAULT_CONFIG, False, False)
         check_config(ConfigEntry(each.name, each.value or ""))

@@ -163,9 +163,9 @@ def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
 
 def test_any_negative_retention_is_unlimited_as_in_kafka() -> None:
     """Kafka 3.9.1 accepts any negative value and refuses 0."""
-    check_broker_config(ConfigEntry(RETENTION, "-7"), True, None)
+    check_broker_config(ConfigEntry(RETENTION, "-7"), True, server())
     assert invalid({RETENTION: "-7"}) == []
     node = configured(server(), {RETENTION: "-7"}, {})
     assert log_settings(node, "t", ()).retention_ms == -1
     with pytest.raises(Refused, match=r"must be unlimited \(-1\) or, greater than or equal to 1"):
-        check_broker_config(ConfigEntry(RETENTION, "0"), True, None)
+        check_broker_config(ConfigEntry(RETENTION, "0"), True, server())

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.node.settings import SettingsError, load_settings, settings_of
-from actors.node.settings_table import KNOWN, SECURITY, SECURITY_NOT_ASKED, SETTINGS, folder_text, folders
+from actors.node.settings_table import KNOWN, SECURITY, SECURITY_NOT_ASKED, folder_text, folders
 from messages.cluster import Endpoint
-from messages.node import NodeSettings
+from messages.node_settings import SETTINGS, NodeSettings
 
 MINIMAL = {"broker.id": "1", "zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 
@@ -51,7 +51,7 @@ def test_the_table_is_consistent() -> None:
     assert not KNOWN & set(names)
     for setting in SETTINGS:
         if setting.default is not None:
-            setting.kind.parse(setting.default)
+            setting.type.parse(setting.default)
 
 
 def test_derived_settings() -> None:

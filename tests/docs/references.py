@@ -20,9 +20,9 @@ import messages as messages_package
 from actors.cli.app import COMMANDS
 from actors.core.config.broker_config import DYNAMIC, THREADS
 from actors.gateway.metric_table import COUNTERS, METRICS
-from actors.node.settings_table import SETTINGS
 from actors.public import asynchronous, fault_injection, kafka_cluster, operations, simulated
 from actors.public import pytest_plugin as plugin
+from messages.node_settings import SETTINGS
 from messages.vocabulary import VOCABULARY
 from tests.docs.markdown import wrap
 from tests.layering import ROOT
@@ -110,7 +110,7 @@ def settings() -> str:
     """Return the page of the settings with their values and defaults, and whether they are dynamic."""
     lines = head(
         "Settings",
-        "`actors/node/settings_table.py` and `actors/core/config/broker_config.py`",
+        "`messages/node_settings.py` and `actors/core/config/broker_config.py`",
         "This page lists the settings of a `server.properties`. Names, values, defaults and meanings are",
         "Kafka's. [Operating a node](../how-to/operations.md) explains which settings have no effect, and",
         "which settings are refused.",
@@ -124,7 +124,7 @@ def settings() -> str:
         if not setting.doc:
             default = "" if setting.default is None else f"`{setting.default}`" if setting.default else "empty"
             dynamic = "yes" if setting.name in DYNAMIC and setting.name not in THREADS else ""
-            lines.append(f"| `{setting.name}` | {escaped(setting.kind.allowed)} | {default} | {dynamic} |")
+            lines.append(f"| `{setting.name}` | {escaped(setting.type.allowed)} | {default} | {dynamic} |")
     dynamic_only = sorted(set(DYNAMIC) - set(THREADS) - {each.name for each in SETTINGS})
     lines += ["", f"Dynamic only: {', '.join(f'`{name}`' for name in dynamic_only)}.", ""]
     lines += ["## Settings that Kafka does not have", "", "| setting | values | default | meaning |"]
@@ -132,7 +132,7 @@ def settings() -> str:
     for setting in SETTINGS:
         if setting.doc:
             default = "" if setting.default is None else f"`{setting.default}`"
-            lines.append(f"| `{setting.name}` | {escaped(setting.kind.allowed)} | {default} | {setting.doc} |")
+            lines.append(f"| `{setting.name}` | {escaped(setting.type.allowed)} | {default} | {setting.doc} |")
     return "\n".join((*lines, ""))
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from actors.gateway.metric_table import METRICS as DECLARED
-from actors.node.settings_table import KNOWN, SETTINGS
+from actors.node.settings_table import KNOWN
+from messages.node_settings import SETTINGS
 
 DEFAULTS = {
     "transactional.id.expiration.ms": "604800000",

@@ -12,21 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from actors.core.config import topic_config
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
-from actors.core.config.server_defaults import FIELDS, field_of
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
-from messages.node import NodeSettings
+from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long
 from messages.vocabulary import changed
 
 RETENTION = "log.retention.ms"
 
-TOPIC_DEFAULTS: dict[str, topic_config.ConfigType] = {
-    server: topic_config.CONFIGS[topic]
-    for topic, (server, _) in topic_config.FROM_SERVER.items()
-    if field_of(server) in FIELDS
-} | {RETENTION: topic_config.number("LONG", None)}
+TOPIC_DEFAULTS: dict[str, SettingType] = {each.name: each.type for each in SETTINGS if each.dynamic}
 """Topic default that this node implements -> type of its value. Any negative retention is unlimited."""
 
 THREADS = (
@@ -35,16 +29,14 @@ THREADS = (
 )
 """Thread counts, which are fixed here (rule 3)."""
 
-DYNAMIC: dict[str, topic_config.ConfigType] = {
-    ADVERTISED_LISTENERS: topic_config.TEXT,
-    "follower.replication.throttled.rate": topic_config.number("LONG", 0),
-    "leader.replication.throttled.rate": topic_config.number("LONG", 0),
-    "unclean.leader.election.enable": topic_config.BOOLEAN,
+DYNAMIC: dict[str, SettingType] = {
+    ADVERTISED_LISTENERS: TEXT,
+    "follower.replication.throttled.rate": long(0),
+    "leader.replication.throttled.rate": long(0),
     **TOPIC_DEFAULTS,
-    **dict.fromkeys(THREADS, topic_config.number("INT", 1)),
+    **dict.fromkeys(THREADS, integer(1)),
 }
 """Dynamic setting -> type of its value."""
-
 
 REQUIREMENTS = {
     RETENTION: "unlimited (-1) or, greater than or equal to 1",
@@ -62,11 +54,9 @@ def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, 
     """
     fields = {}
     for name, kind in TOPIC_DEFAULTS.items():
-        configured = next(
-            (each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])), None
-        )
-        if configured is not None:
-            fields[field_of(name)] = _value(kind, configured)
+        texts = [each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])]
+        if texts:
+            fields[field_of(name)] = kind.parse(texts[0])
     return changed(node, **fields) if fields else node
 
 
@@ -77,31 +67,21 @@ def invalid(entries: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _is_valid(kind: topic_config.ConfigType, text: str) -> bool:
+def _is_valid(kind: SettingType, text: str) -> bool:
     return kind.problem(text.strip()) is None
 
 
-def _is_number(text: str) -> bool:
-    return topic_config.number("LONG", None).problem(text) is None
-
-
-def _value(kind: topic_config.ConfigType, text: str) -> object:
-    if kind.type in ("INT", "LONG"):
-        return int(text)
-    return text.lower() == "true" if kind.type == "BOOLEAN" else text
-
-
-def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | None) -> None:
+def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) -> None:
     """Check that a running broker accepts this override.
 
     Args:
         of_all: Whether the override is for all brokers.
-        node: Settings of the broker that checks its own override; None for any other caller.
+        node: Settings of the broker that checks the override.
 
     Raises:
         Refused: The override is invalid or not dynamic.
     """
-    name, value = entry
+    name, value = entry.name, entry.value.strip()
     kind = DYNAMIC.get(name)
     if kind is None:
         raise Refused(f"Cannot update these configs dynamically: Set({name})")
@@ -109,14 +89,9 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings | N
         if of_all:
             where = "at default cluster level, broker id must be specified"
             raise Refused(f"Cannot update these configs {where}: Set({name})")
-        if node is None:
-            raise Refused(
-                f"{name} can only be altered through a broker, not in ZooKeeper."
-                " Use Kafka's kafka-configs with --bootstrap-server."
-            )
         advertised_listeners(node, value)
     required = REQUIREMENTS.get(name)
-    if required is not None and _is_number(value) and (int(value) == 0 or kind.problem(value)):
+    if required is not None and long().problem(value) is None and (int(value) == 0 or kind.problem(value)):
         raise Refused(f"requirement failed: {name} must be {required}")
     problem = kind.problem(value)
     if problem is not None:

@@ -1,8 +1,8 @@
 """Describe the configs of topics and brokers, and check changes of their overrides (ZkAdminManager).
 
-Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `FROM_SERVER` maps a topic's
-        setting to the node's setting. A node does not store which settings server.properties contained, so a value that
-        differs from Kafka's default is reported as set in server.properties.
+Rule 1: A topic's setting is its override, else this node's setting, else Kafka's default. `CONFIGS` has the node's
+        setting. A node does not store which settings server.properties contained, so a value that differs from Kafka's
+        default is reported as set in server.properties.
 Rule 2: A refused change raises Refused with Kafka's message and error code.
 Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
         change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused, because
@@ -17,12 +17,11 @@ import attrs
 
 from actors.core.config.broker_config import DYNAMIC, check_broker_config
 from actors.core.config.log_settings import log_settings
-from actors.core.config.server_defaults import FIELDS, default_of, field_of, text_of
-from actors.core.config.topic_config import CONFIGS, FROM_SERVER, UNSAID, InvalidConfig, check_config
+from actors.core.config.topic_config import CONFIGS, UNSAID, InvalidConfig, check_config
 from actors.core.refusal import Refused
 from messages import config_requests
 from messages.cluster import ConfigEntry
-from messages.node import NodeSettings
+from messages.node_settings import FIELDS, NodeSettings, field_of, text_of
 from messages.zookeeper import ALL_BROKERS
 
 INSTEAD = {"log.retention.ms": "log.retention.hours", "log.roll.ms": "log.roll.hours"}
@@ -53,8 +52,8 @@ def describe_topic(
     own = {entry.name: entry.value for entry in overrides}
     dynamic = _of_broker(of_broker, of_all)
     described = []
-    for name, (server, default) in FROM_SERVER.items():
-        places = []
+    for name, config in CONFIGS.items():
+        server, default, places = config.name, config.default, []
         if name in own:
             places.append(config_requests.ConfigSynonym(name, own[name], config_requests.DYNAMIC_TOPIC_CONFIG))
         dynamic_values = dynamic.get(server, [])
@@ -67,7 +66,7 @@ def describe_topic(
         if server and name not in UNSAID:
             places.append(config_requests.ConfigSynonym(server, default, config_requests.DEFAULT_CONFIG))
         first = places[0] if places else config_requests.ConfigSynonym(name, default, config_requests.DEFAULT_CONFIG)
-        kind = TYPES[CONFIGS[name].type]
+        kind = TYPES[config.type.name]
         described.append(
             config_requests.DescribedConfig(
                 *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
@@ -130,7 +129,8 @@ def _dynamic_part(places: Sequence[config_requests.ConfigSynonym]) -> int:
 
 def broker_default(setting: str) -> list[config_requests.ConfigSynonym]:
     """Return Kafka's default of a broker setting; an empty list if it has no default, or no field in NodeSettings."""
-    default = default_of(field_of(setting)) if field_of(setting) in FIELDS else None
+    field = FIELDS.get(field_of(setting))
+    default = None if field is None or field.default is attrs.NOTHING else text_of(field.default)
     return [] if default is None else [config_requests.ConfigSynonym(setting, default, config_requests.DEFAULT_CONFIG)]
 
 
@@ -169,7 +169,7 @@ def _described(
             configured[0].source,
             False,
             tuple(each for each in configured if each.value is not None) if synonyms else (),
-            TYPES[DYNAMIC[name].type] if name in DYNAMIC else 0,
+            TYPES[DYNAMIC[name].name] if name in DYNAMIC else 0,
         )
         for name, configured in sorted(places.items())
     )
@@ -206,10 +206,10 @@ def altered(
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
     """Return the new value of a list setting, with the items of `value` appended or removed."""
-    if name not in CONFIGS or CONFIGS[name].type != "LIST":
+    if name not in CONFIGS or CONFIGS[name].type.name != "LIST":
         word = {config_requests.APPEND: "append", config_requests.SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
-    old = [item for item in entries.get(name, FROM_SERVER[name][1]).split(",") if item]
+    old = [item for item in entries.get(name, CONFIGS[name].default or "").split(",") if item]
     items = value.split(",")
     if operation == config_requests.APPEND:
         return ",".join([*old, *(item for item in items if item not in old)])
@@ -246,14 +246,12 @@ def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
             raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
 
 
-def check_broker(
-    broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings | None = None
-) -> None:
+def check_broker(broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings) -> None:
     """Check those overrides of a broker that are new (rule 3).
 
     Args:
         broker: Broker id as text, or ALL_BROKERS.
-        node: Settings of the broker that checks its own overrides; None for any other caller.
+        node: Settings of the broker that checks the overrides.
 
     Raises:
         Refused: A new override is invalid or not dynamic.
