@@ -148,3 +148,14 @@ def _failure(error: BaseException) -> int:
 def _print_line(*lines: str) -> None:
     for line in lines:
         click.echo(f"Error: {line}", err=True)
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Replace the text of a file atomically: a reader reads either the old or the new text.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    part = file.with_name(f"{file.name}.part")
+    part.write_text(text, "utf-8", "replace")
+    part.replace(file)

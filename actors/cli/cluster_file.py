@@ -15,8 +15,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from actors.cli.app import CommandFailed
-from actors.cli.whole_file import write_whole
+from actors.cli.app import CommandFailed, write_whole
 
 NAME = "cluster.json"
 IN_MEMORY = "memory"

@@ -11,17 +11,20 @@ from pathlib import Path
 import click
 
 from actors.cli.app import FAILED, CommandFailed
-from actors.cli.display import console, table
-from actors.cli.replay_states import print_change, print_difference
+from actors.cli.display import console, printable, table
 from actors.cli.usage_errors import DAMAGED_OR_DIFFERENT, exit_codes, wrong_use
 from actors.runtime.trace.divergence import message_line
 from actors.runtime.trace.replay_report import ReplayReport, RunReplay
 from actors.runtime.trace.replayer import Replay, replay_directory
-from actors.trace.moment import ACTORS, state_in
-from actors.trace.reader import open_trace
+from actors.trace.changes import differences, last_change, value_text
+from actors.trace.delivery_text import line_of
+from actors.trace.moment import ACTORS, base_after, state_in
+from actors.trace.reader import TraceDelivery, TraceRun, open_trace
+from actors.trace.state_path import parse_path
 from messages.trace.endings import worded
 from messages.trace.errors import TraceError
-from messages.trace.files.runs import Run, find_runs
+from messages.trace.files.runs import Run, RunRecords, find_runs
+from messages.trace.schema import DELIVERIES
 
 
 @click.command(
@@ -167,3 +170,45 @@ def _result_lines(run: RunReplay) -> list[str]:
     if run.divergence is not None:
         lines.append(f" diverged at {run.divergence.text()}")
     return lines
+
+
+def print_change(run: Run, text: str, until: int | None) -> int:
+    """Print the last change of a part of a state; return the exit code.
+
+    Raises:
+        TraceError: The run is damaged or diverges.
+    """
+    path = parse_path(text)
+    end = until if until is not None else last_delivery(run)
+    change = last_change(run, path, end)
+    if change is None:
+        click.echo(f"no delivery up to {end} changed {path}")
+        return 0
+    click.echo(printable(line_of(TraceDelivery(TraceRun(run), change.record), many=False)))
+    click.echo(printable(f"{path}: {value_text(change.before)} -> {value_text(change.after)}"))
+    return 0
+
+
+def print_difference(run: Run, moments: tuple[int, int] | None, actor: str | None) -> int:
+    """Print how the states after one delivery differ from the states after another; return the exit code.
+
+    Raises:
+        TraceError: The run is damaged or diverges.
+    """
+    first, second = moments or (0, 0)
+    for path, before, after in differences(base_after(run, first), base_after(run, second), actor):
+        click.echo(printable(f"{path}: {value_text(before)} -> {value_text(after)}"))
+    return 0
+
+
+def last_delivery(run: Run) -> int:
+    """Return the number of the last recorded delivery.
+
+    Raises:
+        Damaged: The trace is damaged.
+        OSError: The trace cannot be read.
+    """
+    last = run.header.begins
+    for batch in RunRecords(run).batches():
+        last = next((each.n for each in reversed(batch) if each.kind in DELIVERIES), last)
+    return last

@@ -21,10 +21,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 from rich.table import Table
 
-from actors.cli.app import FAILED, CommandFailed
+from actors.cli.app import FAILED, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.cli.whole_file import write_whole
 from actors.trace.explanation import explain, utc
 from actors.trace.explanation_text import line_text
 from messages.trace.errors import TraceError

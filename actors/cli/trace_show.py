@@ -13,8 +13,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.display import console, printable, table
-from actors.cli.time_option import Time
-from actors.cli.usage_errors import DAMAGED, exit_codes, wrong_use
+from actors.cli.usage_errors import DAMAGED, Time, exit_codes, wrong_use
 from actors.trace.delivery_text import calls, json_line, line_of, route, summary
 from actors.trace.filters import DeliveryFilters, chosen, select
 from actors.trace.following import TraceFollower

@@ -18,7 +18,6 @@ from typing import Any
 import click
 
 from actors.cli.app import FAILED, PROGRAM, CommandFailed
-from actors.cli.background import in_background
 from actors.cli.broker import metrics_host_option, of_metrics, override_option
 from actors.cli.cluster_file import IN_MEMORY
 from actors.cli.display import console, table
@@ -110,7 +109,7 @@ def command(
         raise CommandFailed(f"{reason}. Choose other ports with --port.")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
     if detach:
-        line = in_background(place / "up.log")
+        line = _in_background(place / "up.log")
         if line is not None:
             click.echo(line, nl=False) if as_json else _show(json.loads(line), detached=True)
             return 0
@@ -232,3 +231,38 @@ At any time, summarise the trace, or replay and verify it:
   {us} replay "$CLUSTER"
 {end or "Ctrl-C stops everything."}"""
     )
+
+
+def _in_background(log: Path) -> str | None:
+    """Fork. In the child, return None; in the parent, return the first line that the child prints.
+
+    The child has its own session and no input, and writes errors to `log`. If this process is interrupted while it
+    waits, it ends the child.
+
+    Raises:
+        CommandFailed: The child ended before it printed a line; the error text is the child's output in `log`.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    complaints = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    before = os.fstat(complaints).st_size
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        for number, stream in enumerate((os.open(os.devnull, os.O_RDONLY), writer, complaints)):
+            os.dup2(stream, number)
+        return None
+    os.close(writer)
+    os.close(complaints)
+    try:
+        with os.fdopen(reader) as lines:
+            line = lines.readline()
+    except BaseException:
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+        raise
+    if line:
+        return line
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    words = log.read_bytes()[before:].decode(errors="replace").strip()
+    raise CommandFailed(words.rpartition("Error: ")[2] or f"it ended with {code} before it was ready; its log is {log}")

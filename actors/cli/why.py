@@ -11,8 +11,7 @@ import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
-from actors.cli.time_option import Time
-from actors.cli.usage_errors import DAMAGED, exit_codes, wrong_use
+from actors.cli.usage_errors import DAMAGED, Time, exit_codes, wrong_use
 from actors.explain.subjects import QUESTIONS, SUBJECTS, subject_of
 from actors.trace.explanation import explain, utc
 from actors.trace.explanation_text import explanation_json, explanation_lines
