@@ -57,7 +57,7 @@ _DEATH_NOW: Files = {
     "actors/gateway": "counters idle_polls memory_network metrics request_metrics store",
     "actors/runtime": (
         "flow/answerer flow/conversation flow/flow kernel/clock kernel/kernel kernel/reference kernel/timers "
-        "thespian/base thespian/dispatch thespian/register thespian/scheduler thespian/sources trace/recorder"
+        "thespian/base thespian/dispatch thespian/register thespian/scheduler trace/recorder"
     ),
     "actors/storage": "log_directories",
     "messages": "broker flow/conversation network parts protocol_version",

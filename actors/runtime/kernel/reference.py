@@ -73,20 +73,8 @@ class System(Protocol):
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
         """Send dead letters to `ref`, or stop sending them."""
 
-    def register_source_authority(self, ref: ActorRef) -> None:
-        """Make `ref` the source authority, which validates sources."""
-
-    def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
-        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
-
     def updateCapability(self, name: str, value: Any = None) -> None:
         """Set a capability of the system; None removes it."""
-
-    def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources, and return its hash."""
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        """Unload a source."""
 
     def shutdown(self) -> None:
         """Shut the whole system down."""
@@ -187,22 +175,6 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
     def updateCapability(self, name: str, value: Any) -> None:
         """Set a capability of the system; None removes it."""
         self.base.updateCapability(name, value)
-
-    def registerSourceAuthority(self, address: ActorAddress) -> None:
-        """Make this actor the source authority, which validates sources."""
-        self.base.register_source_authority(self)
-
-    def notifyOnSourceAvailability(self, address: ActorAddress, enable: bool) -> None:
-        """Start or stop notifying this actor, whose address is `address`, of loaded and unloaded sources."""
-        self.base.notify_of_sources(self, enable)
-
-    def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources, and return its hash."""
-        return self.base.loadActorSource(source)
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        """Unload a source."""
-        self.base.unloadActorSource(source_hash)
 
     def actorSystemShutdown(self) -> None:
         """Shut the whole system down."""

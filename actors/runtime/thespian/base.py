@@ -1,7 +1,7 @@
 """LocalBase is a Thespian system base that runs all actors in this process, one at a time.
 
-It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), an InlineDriver, a LoopDriver, and the
-code that loads the sources of actors.
+It consists of a kernel (`actors.runtime.kernel`: order, threads, time, replay), an InlineDriver and a LoopDriver.
+Loaded sources and status requests of Thespian, which only its own test suite uses, are in `tests/thespian_suite`.
 
 Rule 1 (failure): with `attempts` > 1 a message whose handler raised is handled again at once. After the last failure it
         is returned to its sender as Thespian's PoisonMessage. With `attempts` = 1 a message whose handler raised is
@@ -39,9 +39,8 @@ from thespian.actors import (
     NoCompatibleSystemForActor,
     PoisonMessage,
     ThespianGeneration,
-    ValidatedSource,
 )
-from thespian.system.messages.status import Thespian_StatusReq
+from thespian.system.utilis import actualActorClass
 
 from actors.runtime.kernel.clock import Clock
 from actors.runtime.kernel.inline import InlineDriver
@@ -49,10 +48,8 @@ from actors.runtime.kernel.kernel import Kernel, Observer, describe
 from actors.runtime.kernel.loop import LoopDriver
 from actors.runtime.kernel.modules import class_name
 from actors.runtime.kernel.reference import ActorRef
-from actors.runtime.thespian.actor_status import actor_status
 from actors.runtime.thespian.construction import construct
 from actors.runtime.thespian.register import ActorRegistry
-from actors.runtime.thespian.sources import Sources
 from messages.runtime import SENT, ActorSnapshot, StopChildren, SystemState
 
 log = logging.getLogger(__name__)
@@ -95,9 +92,7 @@ class LocalBase(Kernel):
         self.on_wake: Callable[[], None] | None = None
         """Called in place of the drivers' notification, for a driver of many bases that skips idle ones."""
         self._global_names: dict[str, ActorRef] = {}
-        self._source_hashes: dict[str, str] = {}
         self._dead_letter_handler: ActorRef | None = None
-        self.sources = Sources(self.send_as_system)
         self.loop = LoopDriver(self)
         self.inline = InlineDriver(self, self.loop, self.newPrimaryActor)
 
@@ -165,7 +160,6 @@ class LocalBase(Kernel):
         """Create an actor under `parent`, which receives ChildActorExited if the creation fails."""
         if global_name and global_name in self._global_names:
             return self._global_names[global_name]
-        source_hash = source_hash or self._source_hashes.get(parent.actorAddressString)
         child = self._ref_for(actor_class, parent)
         try:
             self._construct(child, actor_class, requirements, global_name, source_hash)
@@ -189,14 +183,6 @@ class LocalBase(Kernel):
         """Return the global name of an actor, or None."""
         return next((name for name, named in self._global_names.items() if named is ref), None)
 
-    def register_source_authority(self, ref: ActorRef) -> None:
-        """Make `ref` the source authority, which validates sources."""
-        self.sources.authority = ref
-
-    def notify_of_sources(self, ref: ActorRef, enable: bool) -> None:
-        """Notify `ref` of loaded and unloaded sources, or stop notifying it."""
-        self.sources.notify(ref, enable)
-
     # -------------------------------------------------------------------------------------------------- for snapshots
 
     @property
@@ -214,10 +200,10 @@ class LocalBase(Kernel):
         Call it between two deliveries.
 
         Raises:
-            ValueError: The system has state that the value cannot contain: loaded sources, global names.
+            ValueError: The system has state that the value cannot contain: global names, a dead letter handler.
         """
-        if self._global_names or self._source_hashes or self._dead_letter_handler is not None:
-            raise ValueError("a snapshot cannot store Thespian's global names, loaded sources or dead letter handlers")
+        if self._global_names or self._dead_letter_handler is not None:
+            raise ValueError("a snapshot cannot store Thespian's global names or dead letter handlers")
         actors = (ActorSnapshot(ref, ref.parent, class_name(type(ref.actor))) for ref in self.living())
         return SystemState(self.state(), self.register.created, tuple(actors))
 
@@ -300,7 +286,6 @@ class LocalBase(Kernel):
             return
         self.detach()
         self.inline.drive()
-        self.sources.unload_all()
         self._closed = True
 
     def updateCapability(self, name: str, value: Any = None) -> None:
@@ -309,17 +294,6 @@ class LocalBase(Kernel):
             self.capabilities.pop(name, None)
         else:
             self.capabilities[name] = value
-
-    def loadActorSource(self, source: Any) -> str:
-        """Load a zip of actor sources (path or binary file) after the source authority's approval; return its hash."""
-        source_hash = self.sources.load(source)
-        if self._running is None:
-            self.inline.drive()
-        return source_hash
-
-    def unloadActorSource(self, source_hash: str) -> None:
-        """Unload a source."""
-        self.sources.unload(source_hash)
 
     def _handleDeadLetters(self, address: ActorAddress, enable: bool) -> None:
         self.handle_dead_letters(self.address_of(address.actorAddressString), enable)
@@ -335,24 +309,13 @@ class LocalBase(Kernel):
         return self.register.find(text)
 
     def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
-        """Handle a message to the system: a validated source or the next children to stop.
-
-        Other messages, such as exits of top-level actors, are ignored.
-        """
-        if isinstance(message, ValidatedSource):
-            self.sources.validated(message)
-        elif isinstance(message, StopChildren):
+        """Stop the next children of an actor. Other messages, such as exits of top-level actors, are ignored."""
+        if isinstance(message, StopChildren):
             self._exit_children(message.parent)
 
     def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
-        """Deliver one of Thespian's system messages to an actor.
-
-        The actor system itself replies to a status request. After an exit request, it ends the actor.
-        """
-        if isinstance(message, Thespian_StatusReq):
-            children = self.register.children(to)
-            self.send_as_system(sender, actor_status(to, self.system_address, children, self.timers, self.queue), to)
-        elif isinstance(message, ActorExitRequest) and to.parent is not None:
+        """Deliver one of Thespian's system messages to an actor. After an exit request, end the actor."""
+        if isinstance(message, ActorExitRequest) and to.parent is not None:
             try:
                 actor.receiveMessage(message, sender)
             except Exception as error:
@@ -425,13 +388,16 @@ class LocalBase(Kernel):
     def _forget(self, ref: ActorRef) -> None:
         """Remove an actor from all tables."""
         self.register.remove(ref)
-        self._source_hashes.pop(ref.actorAddressString, None)
         if self._dead_letter_handler is ref:
             self._dead_letter_handler = None
-        self.sources.notify(ref, False)
         name = self.global_name_of(ref)
         if name is not None:
             del self._global_names[name]
+
+    def class_of(self, name: str, source_hash: str | None) -> type[Actor]:
+        """Return the actor class with the name "module.Class"."""
+        found: type[Actor] = actualActorClass(name, None)
+        return found
 
     def _ref_for(self, actor_class: type[Actor] | str, parent: ActorRef) -> ActorRef:
         """Return a new address under `parent`, without an actor."""
@@ -451,14 +417,12 @@ class LocalBase(Kernel):
     ) -> None:
         """Construct the actor of `ref`. Raises the errors of the constructor, the import and the capability check."""
         if isinstance(actor_class, str):
-            actor_class = self.sources.actor_class(actor_class, source_hash)
+            actor_class = self.class_of(actor_class, source_hash)
         actor = construct(actor_class, self.capabilities, requirements)
         actor._myRef = ref
         ref.actor = actor
         if global_name:
             self._global_names[global_name] = ref
-        if source_hash:
-            self._source_hashes[ref.actorAddressString] = source_hash
 
 
 _CAPABILITIES = {
