@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 
 from messages import store
-from messages.ask import BadZnode, Done
+from messages.ask import BadZnode
 from messages.zookeeper import (
     GetReassignments,
     Reassignments,
     RemoveReassignments,
     RequestedReassignment,
-    RequestReassignments,
 )
 from zk_bridge import conversations, paths, znodes
 
@@ -24,29 +23,6 @@ def get_reassignments(question: GetReassignments) -> conversations.Conversation:
         yield conversations.Arm(exists=(paths.REASSIGNMENTS,))
     (node,) = yield from conversations.data_of((paths.REASSIGNMENTS,))
     return Reassignments(node.code == store.OK, _requests(node))
-
-
-def request_reassignments(question: RequestReassignments) -> conversations.Conversation:
-    """Request reassignments, if the znode is absent.
-
-    If the znode has the requested data, an earlier attempt wrote it and only the answer was lost.
-
-    Returns:
-        Done, or Reassignments with the request that exists already.
-    """
-    data = znodes.encode_reassignments(question.requests)
-    while True:
-        reply = yield from conversations.transact(
-            (store.WriteOp(store.CREATE, paths.REASSIGNMENTS, data),), store.NODE_EXISTS, store.NO_NODE
-        )
-        if reply.code == store.OK:
-            return Done()
-        if reply.code == store.NO_NODE:
-            yield from conversations.create_missing(paths.ancestors(paths.REASSIGNMENTS))
-            continue
-        (node,) = yield from conversations.data_of((paths.REASSIGNMENTS,))
-        if node.code == store.OK:
-            return Done() if node.data == data else Reassignments(True, _requests(node))
 
 
 def forget_reassignments(question: RemoveReassignments) -> conversations.Conversation:
@@ -82,6 +58,5 @@ def _requests(node: store.Znode) -> tuple[RequestedReassignment, ...]:
 
 ANSWERS: dict[type, conversations.Starter] = {
     GetReassignments: get_reassignments,
-    RequestReassignments: request_reassignments,
     RemoveReassignments: forget_reassignments,
 }

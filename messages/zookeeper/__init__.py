@@ -92,7 +92,6 @@ from messages.zookeeper.reassignments import (
     Reassignments,
     RemoveReassignments,
     RequestedReassignment,
-    RequestReassignments,
 )
 from messages.zookeeper.topic_deletion import (
     DeleteTopicDeletionRequests,
@@ -173,7 +172,6 @@ __all__ = [
     "TakeProducerIds",
     "RegistrationRefused",
     "RequestTopicDeletion",
-    "RequestReassignments",
     "RequestedReassignment",
     "ResignController",
     "SetAssignments",

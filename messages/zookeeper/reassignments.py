@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.ask import Done
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
@@ -33,16 +32,6 @@ class Reassignments(Message):
 
     there: bool
     requested: tuple[RequestedReassignment, ...] = ()
-
-
-@message
-class RequestReassignments(BridgeQuestion[Done | Reassignments]):
-    """A request of a command-line tool to create /admin/reassign_partitions.
-
-    The reply is Done, or Reassignments if the znode exists already.
-    """
-
-    requests: tuple[RequestedReassignment, ...]
 
 
 @message

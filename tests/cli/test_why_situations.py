@@ -27,13 +27,13 @@ from messages.admin_requests import (
 )
 from messages.cluster import TopicPartition
 from messages.errors import NONE
-from messages.store import WriteOp
+from messages.store import CREATE, WriteOp
 from messages.trace.files.runs import find_runs
-from messages.zookeeper import RequestedReassignment, RequestReassignments
+from messages.zookeeper import RequestedReassignment
 from tests.cli.test_why import without_numbers
 from tests.trace import cluster_life
-from zk_bridge.client import Client
-from zk_bridge.memory_store import MemoryStore
+from zk_bridge import paths
+from zk_bridge.znodes import encode_reassignments
 
 SUBJECTS = {"partition": ("t-0", "u-0", "pair-0", "unclean-0", "moved-0"), "topic": ("t", "moved"), "broker": "012"}
 
@@ -234,9 +234,8 @@ def test_a_reassignment_is_made_by_the_event_that_wrote_it(tmp_path: Path) -> No
         create(running, "t", first, second)
         running.kill(third)
         running.run(10.0)
-        wanted = RequestedReassignment(TopicPartition("t", 0), (second, third))
-        with Client(MemoryStore(running._cluster.zookeeper)) as admin:
-            admin.ask(RequestReassignments((wanted,)))
+        wanted = encode_reassignments([RequestedReassignment(TopicPartition("t", 0), (second, third))])
+        running._cluster.zookeeper.write((WriteOp(CREATE, paths.REASSIGNMENTS, wanted),), 0)
         running.run(10.0)
     answer = lines(tmp_path, "partition", "t", "Why is its reassignment")
     assert answer == [

@@ -22,11 +22,12 @@ from messages.cluster import TopicPartition
 from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import INVALID_REPLICATION_FACTOR, NONE, NOT_CONTROLLER
 from messages.requests import ControlledShutdownRequest
+from messages.store import CREATE, WriteOp
 from messages.wire.record_batch import read_records
-from messages.zookeeper import RequestedReassignment, RequestReassignments
+from messages.zookeeper import RequestedReassignment
 from tests.storage.batches import batch
-from zk_bridge.client import Client
-from zk_bridge.memory_store import MemoryStore
+from zk_bridge import paths
+from zk_bridge.znodes import encode_reassignments
 
 CONTROLLER, FIRST, SECOND = 2, 0, 1
 SEED = 16
@@ -45,9 +46,8 @@ def live(folder: Path) -> None:
         _topic(cluster, "unclean", FIRST, CONTROLLER, config=("unclean.leader.election.enable", "true"))
         assert cluster.ask(CONTROLLER, too_many).topics[0].error_code == INVALID_REPLICATION_FACTOR
         _reassign(cluster, (CONTROLLER, 7))
-        hopeless = RequestReassignments((RequestedReassignment(TopicPartition("moved", 0), (CONTROLLER, CONTROLLER)),))
-        with Client(MemoryStore(cluster._cluster.zookeeper)) as admin:
-            admin.ask(hopeless)
+        hopeless = encode_reassignments([RequestedReassignment(TopicPartition("moved", 0), (CONTROLLER, CONTROLLER))])
+        cluster._cluster.zookeeper.write((WriteOp(CREATE, paths.REASSIGNMENTS, hopeless),), 0)
         cluster.run(1.0)
         _take_back_a_reassignment(cluster)
         _lose_records(cluster)

@@ -28,7 +28,6 @@ from messages.zookeeper import (
     GetTopicConfigs,
     RemoveReassignments,
     RequestedReassignment,
-    RequestReassignments,
     SetAssignments,
     SetTopicConfig,
     StartWatching,
@@ -40,6 +39,7 @@ from tests.core.controller.driver import Scene, leadership
 from zk_bridge import paths
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
+from zk_bridge.znodes import encode_reassignments
 
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))
 MOVES = (RequestedReassignment(FIRST, (2, 3)), RequestedReassignment(SECOND, (3, 1)))
@@ -103,7 +103,7 @@ def test_the_zookeeper_of_values_answers_like_the_bridge() -> None:
         fence = client.ask(Elect(5, 0)).epoch_zk_version
         client.ask(CreateTopic(assignment(1, 2), (), fence))
         client.ask(SetTopicConfig("t", CONFIG))
-        client.ask(RequestReassignments(MOVES))
+        tree.write((WriteOp(CREATE, paths.REASSIGNMENTS, encode_reassignments(MOVES)),), 0)
         wanted = b'{"version":1,"partitions":[{"topic":"t","partition":0},{"topic":"t","partition":2}]}'
         tree.write((WriteOp(CREATE, paths.PREFERRED_ELECTION, wanted, 0),), 0)
         real = answers(client.ask, fence)
