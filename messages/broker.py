@@ -12,17 +12,18 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.apis.declaration import METADATA_CACHE
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
+from messages.apis.metadata import MetadataBroker
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
 from messages.network import ClientRequest, ClientResponse
 from messages.node import NodeSettings
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
-from messages.requests import LeaderAndIsrPartitionState, MetadataBroker, UpdateMetadataRequest
 from messages.vocabulary import AnyMessage, Message, maker, message
 from messages.zookeeper.configs import TopicConfig
-
-METADATA_CACHE = "metadata_cache"
 
 
 @message

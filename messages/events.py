@@ -15,12 +15,10 @@ from __future__ import annotations
 import enum
 from typing import ClassVar, NamedTuple
 
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataResponse
 from messages.cluster import TopicPartition
-from messages.requests import (
-    LeaderAndIsrResponse,
-    StopReplicaResponse,
-    UpdateMetadataResponse,
-)
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
 from messages.vocabulary import VOCABULARY, Message, message
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages.apis.delete_groups import DeletedGroup
+from messages.apis.describe_groups import DescribedGroup
 from messages.ask import Question
 from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.data_requests import NO_OFFSET
-from messages.group_requests import DeletedGroup, DescribedGroup
+from messages.records import NO_OFFSET
 from messages.vocabulary import Message, message
 
 NO_TIME = -1

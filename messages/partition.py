@@ -10,11 +10,15 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
-from messages import data_requests
+from messages.apis.delete_records import DeletedRecords
+from messages.apis.describe_producers import DescribedProducers
+from messages.apis.fetch import READ_UNCOMMITTED, FetchedPartition, FetchPartition
+from messages.apis.list_offsets import ListedOffset, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery
+from messages.apis.produce import ACKS_ALL, ProducedPartition, ProducePartition
 from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
 from messages.records import PRODUCER, Body
-from messages.transaction_requests import DescribedProducers
 from messages.vocabulary import Message, maker, message
 
 ISR_KEEPER = "isr_keeper"
@@ -105,7 +109,7 @@ class AppendBatch(NamedTuple):
 
     request: int
     place: int
-    part: data_requests.ProducePartition
+    part: ProducePartition
     acks: int
     version: int
     timeout: float
@@ -138,7 +142,7 @@ class AppendMarker(NamedTuple):
     @property
     def acks(self) -> int:
         """Return ACKS_ALL (-1), because a marker's result waits until the high watermark passes the marker."""
-        return data_requests.ACKS_ALL
+        return ACKS_ALL
 
 
 @message
@@ -156,7 +160,7 @@ class BatchAppended(NamedTuple):
 
     request: int
     place: int
-    result: data_requests.ProducedPartition
+    result: ProducedPartition
 
 
 @message
@@ -217,7 +221,7 @@ class ReadLog(Message):
     """
 
     request: int
-    part: data_requests.FetchPartition
+    part: FetchPartition
     replica_id: int
     version: int
     isolation_level: int
@@ -239,7 +243,7 @@ class LogRead(Message):
     """
 
     request: int
-    result: data_requests.FetchedPartition
+    result: FetchedPartition
     state: LogState
     in_sync: bool = True
     adding: bool = False
@@ -283,10 +287,10 @@ class FindOffset(Message):
 
     request: int
     index: int
-    query: data_requests.OffsetQuery
+    query: OffsetQuery
     replica_id: int
     version: int
-    isolation_level: int = data_requests.READ_UNCOMMITTED
+    isolation_level: int = READ_UNCOMMITTED
 
 
 @message
@@ -304,7 +308,7 @@ class OffsetFound(Message):
 
     request: int
     index: int
-    result: data_requests.ListedOffset
+    result: ListedOffset
 
 
 @message
@@ -313,7 +317,7 @@ class FindEpochEnd(Message):
 
     request: int
     index: int
-    query: data_requests.EpochQuery
+    query: EpochQuery
 
 
 @message
@@ -322,7 +326,7 @@ class EpochEndFound(Message):
 
     request: int
     index: int
-    result: data_requests.EpochEnd
+    result: EpochEnd
 
 
 @message
@@ -362,7 +366,7 @@ class LogTrimmed(Message):
 
     request: int
     index: int
-    result: data_requests.DeletedRecords
+    result: DeletedRecords
 
 
 # ---------------------------------------------------------------------------------------------------- ISR

@@ -21,7 +21,11 @@ from typing import ClassVar, NamedTuple, TypeVar
 
 import attrs
 
-from messages import requests
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.metadata import MetadataResponse, MetadataTopic
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, Flow, Pause, slices
 from messages.vocabulary import AnyMessage, Message, message
@@ -36,28 +40,28 @@ MAX_ENTRIES = 250_000
 class LeaderAndIsrPart(Encoded):
     """A part of a LeaderAndIsr request: the states of some partitions."""
 
-    entries: tuple[requests.LeaderAndIsrPartitionState, ...]
+    entries: tuple[LeaderAndIsrPartitionState, ...]
 
 
 @message
 class StopReplicaPart(Encoded):
     """A part of a StopReplica request: the states of some partitions."""
 
-    entries: tuple[requests.StopReplicaPartitionState, ...]
+    entries: tuple[StopReplicaPartitionState, ...]
 
 
 @message
 class UpdateMetadataPart(Encoded):
     """A part of an UpdateMetadata request: the states of some partitions."""
 
-    entries: tuple[requests.UpdateMetadataPartitionState, ...]
+    entries: tuple[UpdateMetadataPartitionState, ...]
 
 
 @message
 class PartitionErrorsPart(Encoded):
     """A part of a LeaderAndIsr or StopReplica response: the errors of some partitions."""
 
-    entries: tuple[requests.PartitionError, ...]
+    entries: tuple[PartitionError, ...]
 
 
 @message
@@ -67,7 +71,7 @@ class NoErrorsPart(Message):
     It replaces the PartitionErrorsParts of a large response if all codes in them are NONE.
     """
 
-    entries: ClassVar[tuple[requests.PartitionError, ...]] = ()
+    entries: ClassVar[tuple[PartitionError, ...]] = ()
     """Always empty."""
     count: int
 
@@ -76,7 +80,7 @@ class NoErrorsPart(Message):
 class MetadataPart(Message):
     """A part of a Metadata response: some topics."""
 
-    entries: tuple[requests.MetadataTopic, ...]
+    entries: tuple[MetadataTopic, ...]
 
 
 Part = LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart | PartitionErrorsPart | NoErrorsPart | MetadataPart
@@ -90,12 +94,12 @@ class PartLayout(NamedTuple):
 
 
 PARTED: dict[type, PartLayout] = {
-    requests.LeaderAndIsrRequest: PartLayout("partition_states", LeaderAndIsrPart),
-    requests.StopReplicaRequest: PartLayout("partition_states", StopReplicaPart),
-    requests.UpdateMetadataRequest: PartLayout("partition_states", UpdateMetadataPart),
-    requests.LeaderAndIsrResponse: PartLayout("partition_errors", PartitionErrorsPart),
-    requests.StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
-    requests.MetadataResponse: PartLayout("topics", MetadataPart),
+    LeaderAndIsrRequest: PartLayout("partition_states", LeaderAndIsrPart),
+    StopReplicaRequest: PartLayout("partition_states", StopReplicaPart),
+    UpdateMetadataRequest: PartLayout("partition_states", UpdateMetadataPart),
+    LeaderAndIsrResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    StopReplicaResponse: PartLayout("partition_errors", PartitionErrorsPart),
+    MetadataResponse: PartLayout("topics", MetadataPart),
 }
 """Message classes that are split if they are large. All other messages are sent whole."""
 
@@ -113,10 +117,10 @@ class PartEncoding(NamedTuple):
 
 
 KEEP_ROWS: dict[type, PartEncoding] = {
-    LeaderAndIsrPart: PartEncoding(requests.LeaderAndIsrRequest, 4),
-    StopReplicaPart: PartEncoding(requests.StopReplicaRequest, 3),
-    UpdateMetadataPart: PartEncoding(requests.UpdateMetadataRequest, 6),
-    PartitionErrorsPart: PartEncoding(requests.LeaderAndIsrResponse, None),
+    LeaderAndIsrPart: PartEncoding(LeaderAndIsrRequest, 4),
+    StopReplicaPart: PartEncoding(StopReplicaRequest, 3),
+    UpdateMetadataPart: PartEncoding(UpdateMetadataRequest, 6),
+    PartitionErrorsPart: PartEncoding(LeaderAndIsrResponse, None),
 }
 
 

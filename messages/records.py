@@ -19,6 +19,7 @@ from messages.vocabulary import maker
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
+NO_OFFSET = -1
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression codecs by the number in a batch's attributes."""

@@ -10,10 +10,12 @@ from typing import ClassVar, NamedTuple
 from thespian.actors import ActorAddress
 
 from messages import errors
+from messages.apis.declaration import METADATA_CACHE
+from messages.apis.describe_transactions import DescribedTransaction
+from messages.apis.list_transactions import ListedTransaction
 from messages.ask import Question
-from messages.broker import METADATA_CACHE, Forwarded
+from messages.broker import Forwarded
 from messages.cluster import Endpoint, TopicPartition
-from messages.transaction_requests import DescribedTransaction, ListedTransaction
 from messages.vocabulary import Message, message
 
 # ---------------------------------------------------------------------------------------------------- producer ids

@@ -199,6 +199,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "actors.storage.log_directories",
         "messages.cluster.MAX_LOG_NAME",
     ): "the maximum length of a log's name has one definition",
+    ("messages.apis", "importlib"): "the table of APIs collects the declarations of its modules",
+    ("messages.apis", "pkgutil"): "the table of APIs collects the declarations of its modules",
     ("messages.wire.compiler", "compile()"): "readers and writers of a layout are generated source",
     ("messages.wire.compiler", "exec()"): "readers and writers of a layout are generated source",
     ("messages.vocabulary", "exec()"): "a generated constructor has one statement for each field",
@@ -208,9 +210,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
-        """auto_topic_creation channel cluster config_requests controller conversation events group metadata_cache
-        metrics network node partition parts replica_manager snapshots state store topic_deletion
-        transactions""".split(),
+        """auto_topic_creation channel cluster config_requests controller conversation delete_records events group
+        leader_and_isr metadata_cache metrics network node partition parts produce replica_manager snapshots state
+        stop_replica store topic_deletion transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
     **dict.fromkeys(

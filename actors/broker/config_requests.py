@@ -25,22 +25,19 @@ from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
 from messages import errors
 from messages.apis import API_BY_REQUEST
-from messages.broker import Forwarded, GetKnownTopics
-from messages.cluster import ConfigEntry
-from messages.config_requests import (
+from messages.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse, AlteredResource, ChangedResource
+from messages.apis.describe_configs import (
     BROKER,
     TOPIC,
-    AlterConfigsRequest,
-    AlterConfigsResponse,
-    AlteredResource,
-    ChangedResource,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribedConfig,
     DescribedResource,
-    IncrementalAlterConfigsRequest,
 )
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from messages.broker import Forwarded, GetKnownTopics
+from messages.cluster import ConfigEntry
 from messages.flow.conversation import Flow, ask
 from messages.node import StartConfigs
 from messages.vocabulary import Message

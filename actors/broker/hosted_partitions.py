@@ -22,13 +22,13 @@ from actors.core.broker.replica_manager import PartitionCounts
 from actors.core.broker.topic_stats import outdated
 from actors.core.broker.validation import replica_disagreements
 from actors.core.topic.topic_name import INTERNAL_TOPICS
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.broker import InternalTopicLeadership, LedPartition, RoleTaken
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
 from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.node import StartReplicaManager
 from messages.partition import Hosting, PartitionsHosted, Unfollow
-from messages.requests import LeaderAndIsrPartitionState
 
 state_log = logging.getLogger("state.change.logger")
 

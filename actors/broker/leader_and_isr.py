@@ -25,18 +25,15 @@ from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
 from actors.core.broker.replica_manager import PartitionsByRole, name_verdict
 from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
 from messages import broker
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.ask import Failure
 from messages.cluster import NO_EPOCH, NO_LEADER, TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, UNKNOWN_SERVER_ERROR
 from messages.flow import conversation
 from messages.partition import FollowedPartition, FollowLeader, ScheduleFollowerCheck
 from messages.parts import all_entries
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    PartitionError,
-    UpdateMetadataPartitionState,
-)
 from messages.vocabulary import AnyMessage
 
 _log = logging.getLogger("kafka.server.ReplicaManager")

@@ -25,11 +25,11 @@ from actors.broker.hosted_partitions import HostedPartitions
 from actors.core.broker.log_dirs import FoundLog, described, wanted_logs
 from actors.core.broker.validation import log_disagreements
 from actors.storage.log_directories import LogDirectories, rename_deleted
+from messages.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.ask import Ask
 from messages.broker import LogPlace, log_place
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, cut, for_each
-from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.node import ReplicaManagerFailed
 from messages.zookeeper import NotifyLogDirFailure
 

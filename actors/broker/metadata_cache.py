@@ -23,6 +23,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker import metadata_cache
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
+from messages.apis.metadata import MetadataResponse, MetadataTopic
 from messages.ask import Done
 from messages.broker import (
     AliveBrokers,
@@ -50,7 +51,6 @@ from messages.network import ClientPart, CloseClient
 from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart
-from messages.requests import MetadataResponse, MetadataTopic
 from messages.transactions import FindLeaders, LeadersFound
 from messages.vocabulary import Message
 

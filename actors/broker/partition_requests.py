@@ -39,7 +39,14 @@ from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
-from messages import data_requests, errors, network
+from messages import errors, network
+from messages.apis.delete_records import DeleteRecordsRequest
+from messages.apis.describe_producers import DescribedProducers, DescribeProducersRequest
+from messages.apis.fetch import FetchedPartition, FetchRequest
+from messages.apis.list_offsets import ListOffsetsRequest
+from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from messages.apis.produce import ProducedPartition, ProduceRequest
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.broker import AliveBrokers, Forwarded
 from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
@@ -70,7 +77,6 @@ from messages.partition import (
     ThrottleReplication,
     TrimLog,
 )
-from messages.transaction_requests import DescribedProducers, DescribeProducersRequest, WriteTxnMarkersRequest
 from messages.vocabulary import Message, maker
 
 ADMIN_CLIENT = "__admin_client"
@@ -155,12 +161,12 @@ class PartitionRequestsActor(Dispatcher):
         _BEGIN[type(message.request.request)](self, message, message.request.request)
         self._hand_out()
 
-    def _produce(self, forwarded: Forwarded, request: data_requests.ProduceRequest) -> None:
+    def _produce(self, forwarded: Forwarded, request: ProduceRequest) -> None:
         """Collect each batch for its partition. Only admin clients write to internal topics (rule 5)."""
         timeout, acks, version, batches = request.timeout_ms / 1000, request.acks, request.version, self._batches
         if code := transactional_verdict(request):
             number, pending = self._pending.begin(forwarded, 0)
-            pending.results += [data_requests.ProducedPartition(part.partition, code) for part in request.partitions]
+            pending.results += [ProducedPartition(part.partition, code) for part in request.partitions]
             self._refuse(number, pending, ())
             return
         id = request.transactional_id
@@ -170,7 +176,7 @@ class PartitionRequestsActor(Dispatcher):
         for index, part in enumerate(request.partitions):
             partition = part.partition
             if partition.topic in barred:
-                pending.note(index, data_requests.ProducedPartition(partition, errors.INVALID_TOPIC))
+                pending.note(index, ProducedPartition(partition, errors.INVALID_TOPIC))
             elif (actor := self._hosted.get(partition)) is not None:
                 batch = tuple.__new__(AppendBatch, (number, index, part, acks, version, timeout, FROM_CLIENT, id))
                 of_partition = batches.get(partition)
@@ -201,7 +207,7 @@ class PartitionRequestsActor(Dispatcher):
             actor = self._hosted.get(partition)
             if marker.producer_epoch < 0 or actor is None:
                 code = errors.UNKNOWN_SERVER_ERROR if marker.producer_epoch < 0 else errors.UNKNOWN_TOPIC_OR_PARTITION
-                pending.note(index, data_requests.ProducedPartition(partition, code))
+                pending.note(index, ProducedPartition(partition, code))
                 continue
             what = (marker.producer_id, marker.producer_epoch, marker.transaction_result, marker.coordinator_epoch)
             append = AppendMarker(number, index, *what, self._marker_timeout)
@@ -211,7 +217,7 @@ class PartitionRequestsActor(Dispatcher):
         if not pending.outstanding:
             self._refuse(number, pending, ())
 
-    def _marked(self, pending: PendingRequest, index: int, result: data_requests.ProducedPartition) -> None:
+    def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
         """Notify the group coordinator of a marker that is now replicated in the coordinator's topic (rule 8)."""
         marker, partition = pending.markers[index]
         if (
@@ -236,7 +242,7 @@ class PartitionRequestsActor(Dispatcher):
         if unhosted or not pending.outstanding:
             self._refuse(number, pending, unhosted)
 
-    def _list_offsets(self, forwarded: Forwarded, request: data_requests.ListOffsetsRequest) -> None:
+    def _list_offsets(self, forwarded: Forwarded, request: ListOffsetsRequest) -> None:
         self._ask(
             forwarded,
             lambda number, index: FindOffset(
@@ -244,13 +250,13 @@ class PartitionRequestsActor(Dispatcher):
             ),
         )
 
-    def _epoch_ends(self, forwarded: Forwarded, request: data_requests.OffsetForLeaderEpochRequest) -> None:
+    def _epoch_ends(self, forwarded: Forwarded, request: OffsetForLeaderEpochRequest) -> None:
         self._ask(
             forwarded,
             lambda number, index: FindEpochEnd(number, index, request.partitions[index]),
         )
 
-    def _delete_records(self, forwarded: Forwarded, request: data_requests.DeleteRecordsRequest) -> None:
+    def _delete_records(self, forwarded: Forwarded, request: DeleteRecordsRequest) -> None:
         timeout = request.timeout_ms / 1000
         self._ask(
             forwarded,
@@ -357,7 +363,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def _complete(self, pending: PendingRequest) -> None:
         """Send the response of a request whose partitions have all replied."""
-        if isinstance(pending.forwarded.request.request, data_requests.ProduceRequest):
+        if isinstance(pending.forwarded.request.request, ProduceRequest):
             self._count_produced((pending,))
         response = self._response(pending)
         if response is not None:
@@ -386,7 +392,7 @@ class PartitionRequestsActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ fetches
 
-    def _fetch(self, forwarded: Forwarded, request: data_requests.FetchRequest) -> None:
+    def _fetch(self, forwarded: Forwarded, request: FetchRequest) -> None:
         number = self._pending.next_number()
         self._fetching[number] = forwarded
         self._fetches.begin(number, request, self.now)
@@ -488,15 +494,15 @@ class PartitionRequestsActor(Dispatcher):
             self.wake_at(deadline, name="deadline")
 
     def _refuse_fetch(self, number: int, partition: TopicPartition, error_code: int) -> None:
-        self._fetches.read(number, data_requests.FetchedPartition(partition, error_code), None, self.now)
+        self._fetches.read(number, FetchedPartition(partition, error_code), None, self.now)
 
 
 _BEGIN: dict[type, Callable[[PartitionRequestsActor, Forwarded, Any], None]] = {
-    data_requests.ProduceRequest: PartitionRequestsActor._produce,
-    data_requests.FetchRequest: PartitionRequestsActor._fetch,
-    data_requests.ListOffsetsRequest: PartitionRequestsActor._list_offsets,
-    data_requests.OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
-    data_requests.DeleteRecordsRequest: PartitionRequestsActor._delete_records,
+    ProduceRequest: PartitionRequestsActor._produce,
+    FetchRequest: PartitionRequestsActor._fetch,
+    ListOffsetsRequest: PartitionRequestsActor._list_offsets,
+    OffsetForLeaderEpochRequest: PartitionRequestsActor._epoch_ends,
+    DeleteRecordsRequest: PartitionRequestsActor._delete_records,
     WriteTxnMarkersRequest: PartitionRequestsActor._write_markers,
     DescribeProducersRequest: PartitionRequestsActor._describe_producers,
 }

@@ -15,9 +15,9 @@ from thespian.actors import ActorAddress
 
 from actors.runtime import FlowActor
 from messages import errors
+from messages.apis.init_producer_id import InitProducerIdResponse
 from messages.ask import AskFailed, BadZnode
 from messages.broker import Forwarded
-from messages.data_requests import InitProducerIdResponse
 from messages.flow.conversation import Flow, ask
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId

@@ -16,8 +16,10 @@ from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, TopicStats
 from actors.runtime import Dispatcher
+from messages.apis.fetch import FetchResponse
+from messages.apis.list_offsets import ListOffsetsResponse
+from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchResponse, ListOffsetsResponse, OffsetForLeaderEpochResponse
 from messages.metrics import Counts, DropMetric, Gauge, Gauges, PublishCounters
 from messages.network import CloseConnection, Interrupt, Received, Transmit, TransmitFailed
 from messages.partition import (

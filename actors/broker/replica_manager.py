@@ -31,15 +31,18 @@ from actors.core.broker.validation import check
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused
 from messages import broker
+from messages.apis.declaration import PartitionError
+from messages.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import AskFailed
 from messages.errors import NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_SERVER_ERROR
 from messages.flow.conversation import Flow, ask, cut, for_each
-from messages.log_dir_requests import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.network import ClientPart
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, MaintainLogs
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
-from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, UpdateMetadataRequest
 from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import GetControllerEpoch
 

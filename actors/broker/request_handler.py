@@ -3,8 +3,8 @@
 Rule 1: an API's declaration (`messages.apis`) names its handler, which sends the ClientResponse directly to the
         listener. If the node's roles exclude the handler, the request is refused with the declaration's error code.
         Without such a code the connection is closed, with a reason in the log.
-Rule 2: a request that needs an unsupported feature (`UNSERVED`) is refused at once, with an error code that clients do
-        not retry. The log names each such feature once.
+Rule 2: a request that needs an unsupported feature (`messages.apis.unserved`) is refused at once, with an error code
+        that clients do not retry. The log names each such feature once.
 Rule 3: a broker that has started knows neither brokers nor topics until the controller's first UpdateMetadata. Clients
         would take such an answer as the deletion of their topics. Requests to APIs with `awaits_metadata` therefore
         wait for the update, each at most FIRST_METADATA_SECONDS, and at most MOST_HELD at once. All other requests
@@ -17,16 +17,16 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import NamedTuple
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import Dispatcher
-from messages import apis, errors, security_requests
-from messages.broker import METADATA_CACHE, AwaitMetadata, Forwarded, ForwardedPart, MetadataReceived
+from messages import apis, errors
+from messages.apis import declaration
+from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.broker import AwaitMetadata, Forwarded, ForwardedPart, MetadataReceived
 from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected
 from messages.node import StartRequestHandler
-from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 
 log = logging.getLogger("kafka.server.KafkaApis")
 
@@ -59,34 +59,6 @@ OWN = {ApiVersionsRequest: api_versions}
 """Requests that the request handler answers itself."""
 
 
-class UnsupportedFeature(NamedTuple):
-    """A feature that the broker does not support: its name in log messages, and the error code of the response."""
-
-    feature: str
-    code: int
-
-
-_SASL = UnsupportedFeature("SASL", errors.ILLEGAL_SASL_STATE)
-_ACLS = UnsupportedFeature("ACLs", errors.SECURITY_DISABLED)
-_CONSUMER_PROTOCOL = UnsupportedFeature("the consumer rebalance protocol", errors.UNSUPPORTED_VERSION)
-_DELEGATION_TOKENS = UnsupportedFeature("delegation tokens", errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-
-UNSERVED: dict[type, UnsupportedFeature] = {
-    security_requests.SaslHandshakeRequest: _SASL,
-    security_requests.SaslAuthenticateRequest: _SASL,
-    security_requests.DescribeAclsRequest: _ACLS,
-    security_requests.CreateAclsRequest: _ACLS,
-    security_requests.DeleteAclsRequest: _ACLS,
-    security_requests.CreateDelegationTokenRequest: _DELEGATION_TOKENS,
-    security_requests.RenewDelegationTokenRequest: _DELEGATION_TOKENS,
-    security_requests.ExpireDelegationTokenRequest: _DELEGATION_TOKENS,
-    security_requests.DescribeDelegationTokenRequest: _DELEGATION_TOKENS,
-    security_requests.ConsumerGroupHeartbeatRequest: _CONSUMER_PROTOCOL,
-    security_requests.ConsumerGroupDescribeRequest: _CONSUMER_PROTOCOL,
-}
-"""Refused requests (rule 2), as in Kafka in ZooKeeper mode on a PLAINTEXT listener without an authorizer."""
-
-
 class RequestHandlerActor(Dispatcher):
     """This actor forwards each request to the actor that handles it; each node has one."""
 
@@ -105,14 +77,14 @@ class RequestHandlerActor(Dispatcher):
         """Set the handlers; a handler that the node's roles exclude is None."""
         self._node_id = message.settings.node_id
         self._answerers = {
-            METADATA_CACHE: message.metadata_cache,
-            apis.REPLICA_MANAGER: message.replica_manager,
-            apis.CONTROLLER: message.controller,
-            apis.PARTITIONS: message.partition_requests,
-            apis.CONFIGS: message.configs,
-            apis.GROUPS: message.group_coordinator,
-            apis.COORDINATOR_FINDER: message.coordinator_finder,
-            apis.TRANSACTIONS: message.transaction_coordinator,
+            declaration.METADATA_CACHE: message.metadata_cache,
+            declaration.REPLICA_MANAGER: message.replica_manager,
+            declaration.CONTROLLER: message.controller,
+            declaration.PARTITIONS: message.partition_requests,
+            declaration.CONFIGS: message.configs,
+            declaration.GROUPS: message.group_coordinator,
+            declaration.COORDINATOR_FINDER: message.coordinator_finder,
+            declaration.TRANSACTIONS: message.transaction_coordinator,
         }
         self._held = None if message.replica_manager is None else {}
         if self._held is not None:
@@ -152,17 +124,13 @@ class RequestHandlerActor(Dispatcher):
     def _forward(self, message: ClientRequest, sender: ActorAddress) -> None:
         request = message.request
         api = apis.API_BY_REQUEST[type(request)]
-        unserved = UNSERVED.get(type(request))
-        if unserved is not None:
-            self._note(unserved, api.name, message)
-            self.send(sender, message.reply(api.refusal(request, unserved.code)))
-            return
         answerer = self._answerers.get(api.answerer)
         if answerer is not None:
             self.send(answerer, Forwarded(sender, message))
-        elif api.answerer == apis.REQUEST_HANDLER:
+        elif type(request) in OWN:
             self.send(sender, message.reply(OWN[type(request)](request)))
         elif api.elsewhere != errors.NONE:
+            self._note(api, message)
             self.send(sender, message.reply(api.refusal(request, api.elsewhere)))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
@@ -177,17 +145,17 @@ class RequestHandlerActor(Dispatcher):
 
     def receiveMsg_ClientPart(self, message: ClientPart, sender: ActorAddress) -> None:
         """Forward a part of a large request to the replica manager; only controller requests have parts."""
-        replica_manager = self._answerers[apis.REPLICA_MANAGER]
+        replica_manager = self._answerers[declaration.REPLICA_MANAGER]
         if replica_manager is not None:
             self.send(replica_manager, ForwardedPart(message.connection, message.part))
 
-    def _note(self, unserved: UnsupportedFeature, api: str, message: ClientRequest) -> None:
-        """Log the first request that needs this unsupported feature."""
-        if unserved.feature not in self._refused:
-            self._refused.add(unserved.feature)
+    def _note(self, api: apis.Api, message: ClientRequest) -> None:
+        """Log the first request that needs the API's unsupported feature, if it has one."""
+        if api.feature is not None and api.feature not in self._refused:
+            self._refused.add(api.feature)
             log.warning(
                 "[Broker id=%d] Refusing %s from client %.100r at %s with error code %d: this broker does not"
                 " serve %s. Further refusals of requests for %s are not logged.",
-                *(self._node_id, api, message.client_id, message.client_host, unserved.code),
-                *(unserved.feature, unserved.feature),
+                *(self._node_id, api.name, message.client_id, message.client_host, api.elsewhere),
+                *(api.feature, api.feature),
             )

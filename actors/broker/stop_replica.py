@@ -19,6 +19,8 @@ from actors.broker.hosted_topics import HostedTopics
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE, LogDirs, directory_of
 from actors.broker.log_maintenance import LogMaintenance
 from actors.core.broker.state_changes import Origin, ignored
+from messages.apis.declaration import PartitionError
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import AskFailed, Failure
 from messages.broker import StopPartition
 from messages.cluster import TopicPartition
@@ -26,7 +28,6 @@ from messages.errors import FENCED_LEADER_EPOCH, KAFKA_STORAGE_ERROR, NONE, UNKN
 from messages.flow import conversation
 from messages.partition import DropIsrChanges
 from messages.parts import Part, all_entries
-from messages.requests import PartitionError, StopReplicaPartitionState, StopReplicaRequest
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
 

@@ -23,12 +23,15 @@ from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster
 from actors.cli.usage_errors import wrong_use
 from actors.cli.zookeeper import cluster_options, places_in, zookeeper
-from messages import config_requests, errors
-from messages.admin_requests import ListPartitionReassignmentsRequest, OngoingPartitionReassignment
+from messages import errors
+from messages.apis import describe_configs
+from messages.apis.alter_configs import ChangedResource, ConfigChange
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest, OngoingPartitionReassignment
+from messages.apis.metadata import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
 from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_names import name_of
-from messages.group_requests import FindCoordinatorRequest
-from messages.requests import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
 from messages.vocabulary import AnyMessage
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 
@@ -228,40 +231,40 @@ class AdminClient:
             for each in topic.partitions
         }
 
-    def overrides(self, kind: int, name: str) -> list[config_requests.DescribedConfig]:
+    def overrides(self, kind: int, name: str) -> list[describe_configs.DescribedConfig]:
         """Return the overrides of a topic or broker, with their synonyms.
 
         Args:
             kind: config_requests.TOPIC or BROKER.
             name: Topic or broker id; "" for the defaults of all brokers.
         """
-        own = config_requests.DYNAMIC_TOPIC_CONFIG
-        if kind == config_requests.BROKER:
-            own = config_requests.DYNAMIC_BROKER_CONFIG if name else config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG
+        own = describe_configs.DYNAMIC_TOPIC_CONFIG
+        if kind == describe_configs.BROKER:
+            own = describe_configs.DYNAMIC_BROKER_CONFIG if name else describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG
         return [each for each in self.configs(kind, name) if each.config_source == own]
 
-    def configs(self, kind: int, name: str) -> list[config_requests.DescribedConfig]:
+    def configs(self, kind: int, name: str) -> list[describe_configs.DescribedConfig]:
         """Return all configs of a topic or broker (see `overrides`)."""
-        resource = config_requests.DescribeConfigsResource(kind, name)
-        request = config_requests.DescribeConfigsRequest(DESCRIBE_VERSION, (resource,), include_synonyms=True)
+        resource = describe_configs.DescribeConfigsResource(kind, name)
+        request = describe_configs.DescribeConfigsRequest(DESCRIBE_VERSION, (resource,), include_synonyms=True)
         (result,) = self.ask(self._describer(kind, name), request).results
         check_result(result)
         return sorted(result.configs, key=attrgetter("name"))
 
-    def alter_configs(self, kind: int, name: str, changes: Iterable[config_requests.ConfigChange]) -> None:
+    def alter_configs(self, kind: int, name: str, changes: Iterable[ConfigChange]) -> None:
         """Set and delete overrides of a topic or broker (see `overrides`).
 
         Raises:
             CommandFailed: The broker refuses a change.
         """
-        resource = config_requests.ChangedResource(kind, name, tuple(changes))
-        request = config_requests.IncrementalAlterConfigsRequest(ALTER_VERSION, (resource,))
+        resource = ChangedResource(kind, name, tuple(changes))
+        request = IncrementalAlterConfigsRequest(ALTER_VERSION, (resource,))
         (result,) = self.ask(self._describer(kind, name), request).responses
         check_result(result)
 
     def _describer(self, kind: int, name: str) -> int:
         """Return the broker that receives requests about a resource: only a broker itself knows its own configs."""
-        return int(name) if kind == config_requests.BROKER and name else self.ids()[0]
+        return int(name) if kind == describe_configs.BROKER and name else self.ids()[0]
 
     def coordinator(self, group: str) -> MetadataBroker:
         """Return the coordinator of a group.

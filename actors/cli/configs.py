@@ -14,8 +14,9 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
-from messages import config_requests
-from messages.config_requests import BROKER, DELETE, TOPIC, ConfigChange
+from messages.apis import describe_configs
+from messages.apis.alter_configs import DELETE, ConfigChange
+from messages.apis.describe_configs import BROKER, TOPIC
 
 ACTIONS = ("describe", "alter")
 CHANGES = ("add-config", "delete-config")
@@ -23,7 +24,7 @@ KINDS = {"topics": TOPIC, "brokers": BROKER}
 SHORT = {"topic": "topics", "broker": "brokers", "broker-defaults": "brokers"}
 """Option that names an entity -> type of the entity."""
 SOURCES = {
-    getattr(config_requests, name): name
+    getattr(describe_configs, name): name
     for name in (
         *("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG"),
         "DEFAULT_CONFIG",

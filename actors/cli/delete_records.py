@@ -12,8 +12,8 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
+from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.cluster import TopicPartition
-from messages.data_requests import DeleteRecordsRequest, TrimmedPartition
 from messages.error_names import name_of
 
 DELETE_VERSION = 1

@@ -11,8 +11,8 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
+from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 from messages.cluster import TopicPartition
-from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 from messages.error_names import name_of
 
 OFFSETS_VERSION = 5

@@ -16,9 +16,14 @@ from typing import NamedTuple
 from actors.cli.admin_client import AdminClient
 from actors.cli.app import CommandFailed
 from actors.core.coordinator.group_metadata_records import assigned_partitions
-from messages import errors, group_requests
+from messages import errors
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribedGroup, DescribedMember, DescribeGroupsRequest
+from messages.apis.list_groups import ListedGroup, ListGroupsRequest
+from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_fetch import OffsetFetchRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
 from messages.error_names import name_of
 
 LIST_VERSION, DESCRIBE_VERSION, FETCH_VERSION, COMMIT_VERSION, DELETE_VERSION, OFFSETS_VERSION = 4, 5, 7, 7, 1, 5
@@ -37,7 +42,7 @@ class GroupPartition(NamedTuple):
     current: str
     end: str
     lag: str
-    member: group_requests.DescribedMember | None
+    member: DescribedMember | None
 
 
 class GroupAdmin:
@@ -49,25 +54,25 @@ class GroupAdmin:
 
     # ------------------------------------------------------------------------------------------------------ queries
 
-    def groups(self, states: Sequence[str] = ()) -> list[group_requests.ListedGroup]:
+    def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
         """Return all groups of all brokers, sorted by name."""
 
-        def of(broker: int) -> list[group_requests.ListedGroup]:
-            answer = self._cluster.ask(broker, group_requests.ListGroupsRequest(LIST_VERSION, tuple(states)))
+        def of(broker: int) -> list[ListedGroup]:
+            answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
             self._cluster.check(answer.error_code, f"request for the groups of broker {broker}")
             return list(answer.groups)
 
         found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(of, broker))]
         return sorted(found, key=lambda group: group.group_id)
 
-    def group(self, name: str) -> group_requests.DescribedGroup:
+    def group(self, name: str) -> DescribedGroup:
         """Return the description of a group."""
         answer = self._cluster.ask_coordinator(
             name,
-            group_requests.DescribeGroupsRequest(DESCRIBE_VERSION, (name,)),
+            DescribeGroupsRequest(DESCRIBE_VERSION, (name,)),
             lambda answer: answer.groups[0].error_code,
         )
-        group: group_requests.DescribedGroup = answer.groups[0]
+        group: DescribedGroup = answer.groups[0]
         if group.error_code != errors.NONE:
             raise CommandFailed(f"group '{name}': {name_of(group.error_code)}")
         return group
@@ -75,7 +80,7 @@ class GroupAdmin:
     def committed(self, name: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
         answer = self._cluster.ask_coordinator(
-            name, group_requests.OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
+            name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
         )
         if answer.error_code != errors.NONE:
             raise CommandFailed(f"Failed to fetch the offsets of group '{name}': {name_of(answer.error_code)}")
@@ -140,7 +145,7 @@ class GroupAdmin:
             ],
         )
 
-    def _rows(self, group: group_requests.DescribedGroup, committed: Offsets) -> list[GroupPartition]:
+    def _rows(self, group: DescribedGroup, committed: Offsets) -> list[GroupPartition]:
         owners = {tp: member for member in group.members for tp in assigned_partitions(member.member_assignment)}
         partitions = [*owners, *(tp for tp in committed if tp not in owners)]
         ends = self.offsets(partitions, LATEST)
@@ -182,7 +187,7 @@ class GroupAdmin:
         row = (name, place, group.protocol_data, group.group_state, str(len(group.members)))
         self._table(columns, [row])
 
-    def _existing(self, name: str) -> group_requests.DescribedGroup:
+    def _existing(self, name: str) -> DescribedGroup:
         group = self.group(name)
         if group.group_state == "Dead":
             raise CommandFailed(f"Consumer group '{name}' does not exist.")
@@ -200,7 +205,7 @@ class GroupAdmin:
         for name in names:
             answer = self._cluster.ask_coordinator(
                 name,
-                group_requests.DeleteGroupsRequest(DELETE_VERSION, (name,)),
+                DeleteGroupsRequest(DELETE_VERSION, (name,)),
                 lambda answer: answer.results[0].error_code,
             )
             code = answer.results[0].error_code
@@ -252,10 +257,10 @@ class GroupAdmin:
         ]
 
     def _commit(self, name: str, wanted: Offsets) -> None:
-        parts = tuple(group_requests.CommittedPartition(tp, offset) for tp, offset in wanted.items())
+        parts = tuple(CommittedPartition(tp, offset) for tp, offset in wanted.items())
         answer = self._cluster.ask_coordinator(
             name,
-            group_requests.OffsetCommitRequest(COMMIT_VERSION, name, -1, "", parts),
+            OffsetCommitRequest(COMMIT_VERSION, name, -1, "", parts),
             lambda answer: answer.partitions[0].error_code,
         )
         refused = [each for each in answer.partitions if each.error_code != errors.NONE]

@@ -13,7 +13,7 @@ from actors.cli.app import FAILED, CommandFailed, text_of
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes, given_options, wrong_use
 from messages import errors
-from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
+from messages.apis.elect_leaders import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 

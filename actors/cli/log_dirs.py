@@ -12,8 +12,8 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.usage_errors import exit_codes
 from messages import errors
+from messages.apis.describe_log_dirs import DescribedLogDir, DescribeLogDirsRequest
 from messages.error_names import name_of
-from messages.log_dir_requests import DescribedLogDir, DescribeLogDirsRequest
 
 DESCRIBE_VERSION = 1
 

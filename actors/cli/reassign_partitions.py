@@ -20,9 +20,14 @@ from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action
 from actors.core.refusal import Refused
 from messages import errors
-from messages.admin_requests import AlterPartitionReassignmentsRequest, ReassignablePartition, ReassignableTopic
+from messages.apis.alter_configs import DELETE, SET, ConfigChange
+from messages.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.apis.describe_configs import BROKER, TOPIC
 from messages.cluster import ReplicaAssignment, TopicPartition
-from messages.config_requests import BROKER, DELETE, SET, TOPIC, ConfigChange
 
 IN_PROGRESS = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a"

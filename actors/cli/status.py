@@ -31,9 +31,9 @@ from actors.cli.zookeeper import zookeeper as zookeeper_at
 from actors.core.controller.gauges import FAILED_EVENTS
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages import zookeeper
+from messages.apis.metadata import MetadataResponse
 from messages.ask import Question
 from messages.cluster import NO_LEADER, Broker, Endpoint, TopicPartition
-from messages.requests import MetadataResponse
 
 TIMEOUT_SECONDS = 30.0
 UNKNOWN_EPOCH = -1

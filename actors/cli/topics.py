@@ -16,10 +16,20 @@ from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
 from actors.core.topic.topic_name import can_collide
-from messages import admin_requests, errors
+from messages import errors
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
+from messages.apis.create_topics import (
+    BY_DEFAULT,
+    CreatableAssignment,
+    CreatableConfig,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_configs import DYNAMIC_TOPIC_CONFIG, TOPIC
+from messages.apis.list_partition_reassignments import OngoingPartitionReassignment
+from messages.apis.metadata import MetadataPartition, MetadataTopic
 from messages.cluster import NO_LEADER, TopicPartition
-from messages.config_requests import DYNAMIC_TOPIC_CONFIG, TOPIC
-from messages.requests import MetadataPartition, MetadataTopic
 
 CREATE_VERSION, GROW_VERSION, DELETE_VERSION = 5, 1, 3
 COLLISION_WARNING = (
@@ -112,9 +122,7 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
         case "alter":
             _add_partitions(cluster, topics, options["partitions"], options["replica-assignment"])
         case "delete":
-            request = admin_requests.DeleteTopicsRequest(
-                DELETE_VERSION, tuple(each.name for each in topics), cluster.timeout_ms
-            )
+            request = DeleteTopicsRequest(DELETE_VERSION, tuple(each.name for each in topics), cluster.timeout_ms)
             for result in cluster.ask_controller(request).topics:
                 check_result(result)
     return 0
@@ -122,16 +130,16 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
 
 def _create(cluster: AdminClient, options: dict[str, Any]) -> None:
     replicas = options["replica-assignment"]
-    topic = admin_requests.CreatableTopic(
+    topic = CreatableTopic(
         options["topic"],
         _or_default(options["partitions"]),
         _or_default(options["replication-factor"]),
-        tuple(admin_requests.CreatableAssignment(*each) for each in enumerate(_assignment(replicas))),
+        tuple(CreatableAssignment(*each) for each in enumerate(_assignment(replicas))),
         tuple(_config(each) for each in options["config"]),
     )
     if can_collide(topic.name):
         click.echo(COLLISION_WARNING)
-    request = admin_requests.CreateTopicsRequest(CREATE_VERSION, (topic,), cluster.timeout_ms)
+    request = CreateTopicsRequest(CREATE_VERSION, (topic,), cluster.timeout_ms)
     (result,) = cluster.ask_controller(request).topics
     if result.error_code == errors.TOPIC_ALREADY_EXISTS and options["if-not-exists"]:
         return
@@ -142,14 +150,14 @@ def _create(cluster: AdminClient, options: dict[str, Any]) -> None:
 def _or_default(count: int | None) -> int:
     if count is not None and count < 1:
         raise wrong_use(f"{count} is not a number of partitions or replicas: it must be greater than 0")
-    return admin_requests.BY_DEFAULT if count is None else count
+    return BY_DEFAULT if count is None else count
 
 
-def _config(text: str) -> admin_requests.CreatableConfig:
+def _config(text: str) -> CreatableConfig:
     name, equals, value = text.partition("=")
     if not equals:
         raise wrong_use(f"--config {text}: expected name=value")
-    return admin_requests.CreatableConfig(name.strip(), value.strip())
+    return CreatableConfig(name.strip(), value.strip())
 
 
 def _assignment(text: str | None) -> list[tuple[int, ...]]:
@@ -196,7 +204,7 @@ def _describe(cluster: AdminClient, topics: Iterable[MetadataTopic], options: di
             click.echo(printable(line))
 
 
-def _line(topic: str, partition: MetadataPartition, move: admin_requests.OngoingPartitionReassignment | None) -> str:
+def _line(topic: str, partition: MetadataPartition, move: OngoingPartitionReassignment | None) -> str:
     line = f"\tTopic: {topic}\tPartition: {partition.partition}"
     line += f"\tLeader: {'none' if partition.leader == NO_LEADER else partition.leader}"
     line += f"\tReplicas: {_ids(partition.replicas)}\tIsr: {_ids(partition.isr)}"
@@ -212,8 +220,8 @@ def _ids(replicas: Iterable[int]) -> str:
 def _add_partitions(cluster: AdminClient, topics: Iterable[MetadataTopic], count: int, assignment: str | None) -> None:
     """Add partitions to topics until each has `count` partitions."""
     for topic in topics:
-        added = tuple(map(admin_requests.WantedReplicas, _assignment(assignment)[len(topic.partitions) :]))
-        wanted = admin_requests.GrowingTopic(topic.name, count, added if assignment is not None else None)
-        request = admin_requests.CreatePartitionsRequest(GROW_VERSION, (wanted,), cluster.timeout_ms)
+        added = tuple(map(WantedReplicas, _assignment(assignment)[len(topic.partitions) :]))
+        wanted = GrowingTopic(topic.name, count, added if assignment is not None else None)
+        request = CreatePartitionsRequest(GROW_VERSION, (wanted,), cluster.timeout_ms)
         (result,) = cluster.ask_controller(request).topics
         check_result(result)

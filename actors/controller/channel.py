@@ -25,7 +25,10 @@ from typing import NamedTuple
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import FlowActor
-from messages import requests
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import ControllerRequest, UpdateMetadataRequest, UpdateMetadataResponse
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
@@ -63,15 +66,15 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 
 
 def _errors(
-    answered: Sequence[Part], response: AnyMessage, asked: Iterable[requests.LeaderAndIsrPartitionState]
-) -> Iterable[requests.PartitionError]:
+    answered: Sequence[Part], response: AnyMessage, asked: Iterable[LeaderAndIsrPartitionState]
+) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 
     Some responses report only that no partition has an error, because a list of 100,000 partitions without errors would
     be 100,000 objects. For such a response, return NONE for the partitions in `asked`.
     """
     if answered and isinstance(answered[0], NoErrorsPart):
-        return (requests.PartitionError(state.partition, NONE) for state in asked)
+        return (PartitionError(state.partition, NONE) for state in asked)
     return all_entries(answered, response)
 
 
@@ -86,7 +89,7 @@ class Queued(NamedTuple):
     """
 
     parts: list[Part]
-    request: requests.ControllerRequest
+    request: ControllerRequest
     came_at: float
     event_id: int
 
@@ -131,15 +134,15 @@ class BrokerChannelActor(FlowActor):
             self._answer_parts = []
             self._transmit()
 
-    def receiveMsg_LeaderAndIsrRequest(self, message: requests.LeaderAndIsrRequest, sender: ActorAddress) -> None:
+    def receiveMsg_LeaderAndIsrRequest(self, message: LeaderAndIsrRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
-    def receiveMsg_UpdateMetadataRequest(self, message: requests.UpdateMetadataRequest, sender: ActorAddress) -> None:
+    def receiveMsg_UpdateMetadataRequest(self, message: UpdateMetadataRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
-    def receiveMsg_StopReplicaRequest(self, message: requests.StopReplicaRequest, sender: ActorAddress) -> None:
+    def receiveMsg_StopReplicaRequest(self, message: StopReplicaRequest, sender: ActorAddress) -> None:
         """Queue the request."""
         self._enqueue(message)
 
@@ -184,7 +187,7 @@ class BrokerChannelActor(FlowActor):
         for name in (QUEUE_SIZE, QUEUE_TIME):
             self.send(self._start.metrics, DropMetric(name, self._labels()))
 
-    def _enqueue(self, request: requests.ControllerRequest) -> None:
+    def _enqueue(self, request: ControllerRequest) -> None:
         parts, self._request_parts = self._request_parts, []
         self._queue.append(Queued(parts, request, self.now, self.event_id))
         if len(self._queue) == 1:
@@ -255,18 +258,18 @@ class BrokerChannelActor(FlowActor):
                 broker_id,
             )
         match request, response:
-            case [requests.LeaderAndIsrRequest(), requests.LeaderAndIsrResponse(error_code)]:
+            case [LeaderAndIsrRequest(), LeaderAndIsrResponse(error_code)]:
                 asked = all_entries(ahead, request) if self._unserved else ()
-                news: list[requests.PartitionError] = []
+                news: list[PartitionError] = []
                 yield from for_each(
                     _errors(answered, response, asked), lambda errors: news.extend(self._new_errors(errors))
                 )
-                result = requests.LeaderAndIsrResponse(error_code, tuple(news))
+                result = LeaderAndIsrResponse(error_code, tuple(news))
                 self.send(self._controller, LeaderAndIsrResponseReceived(broker_id, result))
-            case [requests.UpdateMetadataRequest(), requests.UpdateMetadataResponse()]:
+            case [UpdateMetadataRequest(), UpdateMetadataResponse()]:
                 self.send(self._controller, UpdateMetadataResponseReceived(broker_id, response))
-            case [requests.StopReplicaRequest(), requests.StopReplicaResponse(error_code)]:
-                codes: dict[TopicPartition, requests.PartitionError] = {}
+            case [StopReplicaRequest(), StopReplicaResponse(error_code)]:
+                codes: dict[TopicPartition, PartitionError] = {}
                 yield from for_each(
                     _errors(answered, response, ()),
                     lambda errors: codes.update((error.partition, error) for error in errors),
@@ -281,7 +284,7 @@ class BrokerChannelActor(FlowActor):
         yield from free_parts(ahead)
         yield from free_parts(answered)
 
-    def _new_errors(self, errors: Sequence[requests.PartitionError]) -> list[requests.PartitionError]:
+    def _new_errors(self, errors: Sequence[PartitionError]) -> list[PartitionError]:
         """Return the error codes that are new to the controller (rule 3).
 
         A partition that became unavailable has an error; a partition that became available again has NONE.
@@ -299,9 +302,9 @@ class BrokerChannelActor(FlowActor):
     def _report_deletions(
         self,
         broker_epoch: int,
-        states: Sequence[requests.StopReplicaPartitionState],
+        states: Sequence[StopReplicaPartitionState],
         error_code: int,
-        codes: dict[TopicPartition, requests.PartitionError],
+        codes: dict[TopicPartition, PartitionError],
     ) -> None:
         """Send an event for one part of a StopReplica request, if the part deletes replicas of a deleted topic.
 
@@ -314,7 +317,7 @@ class BrokerChannelActor(FlowActor):
         )
         if deleted:
             errors = tuple(codes[state.partition] for state in states if state.partition in codes)
-            answer = requests.StopReplicaResponse(error_code, errors)
+            answer = StopReplicaResponse(error_code, errors)
             self.send(
                 self._controller,
                 TopicDeletionStopReplicaResponseReceived(

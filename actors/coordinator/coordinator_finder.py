@@ -14,16 +14,11 @@ from thespian.actors import ActorAddress
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
 from messages import errors
+from messages.apis.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest, FindCoordinatorResponse
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, ask
-from messages.group_requests import (
-    GROUP_KEY,
-    TRANSACTION_KEY,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from messages.groups import CountPartitions, PartitionCount
 from messages.node import StartCoordinatorFinder
 from messages.placement import slot

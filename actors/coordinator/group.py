@@ -20,13 +20,14 @@ from actors.core.coordinator import membership
 from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
 from actors.runtime import Answerer
-from messages import group_requests, groups
+from messages import groups
+from messages.apis import delete_groups, heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group
+from messages.apis.produce import ACKS_ALL, ACKS_NONE, ProducePartition
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import ACKS_ALL, ACKS_NONE, ProducePartition
 from messages.flow.conversation import slices
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
-from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 
@@ -67,22 +68,22 @@ class GroupActor(Answerer):
         """Handle a client's request that concerns only this group."""
         group = self._group
         match message.request.request:
-            case group_requests.JoinGroupRequest() as request:
+            case join_group.JoinGroupRequest() as request:
                 group.join(message, self._fresh_id(message, request), self._wall_ms())
-            case group_requests.SyncGroupRequest():
+            case sync_group.SyncGroupRequest():
                 group.sync(message)
-            case group_requests.HeartbeatRequest():
+            case heartbeat.HeartbeatRequest():
                 group.heartbeat(message)
-            case group_requests.LeaveGroupRequest():
+            case leave_group.LeaveGroupRequest():
                 group.leave(message, self._wall_ms())
-            case group_requests.OffsetFetchRequest():
+            case offset_fetch.OffsetFetchRequest():
                 group.fetch(message)
         self._carry_out()
 
-    def _fresh_id(self, forwarded: Forwarded, request: group_requests.JoinGroupRequest) -> str:
+    def _fresh_id(self, forwarded: Forwarded, request: join_group.JoinGroupRequest) -> str:
         """Return a new member id as in Kafka: the instance id (the client id if there is none), then a UUID."""
-        if request.member_id != group_requests.NO_MEMBER:
-            return group_requests.NO_MEMBER
+        if request.member_id != join_group.NO_MEMBER:
+            return join_group.NO_MEMBER
         digits = self.port("random").uuid_hex()
         uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
         return f"{request.group_instance_id or forwarded.request.client_id}-{uuid}"
@@ -91,9 +92,7 @@ class GroupActor(Answerer):
         """Commit or delete offsets. The message lists the partitions of the request that do not exist."""
         act = (
             self._group.commit
-            if isinstance(
-                message.forwarded.request.request, group_requests.OffsetCommitRequest | TxnOffsetCommitRequest
-            )
+            if isinstance(message.forwarded.request.request, offset_commit.OffsetCommitRequest | TxnOffsetCommitRequest)
             else self._group.delete_offsets
         )
         act(message.forwarded, message.unknown, self._wall_ms())
@@ -107,7 +106,7 @@ class GroupActor(Answerer):
             case groups.DeleteGroup():
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()
-                return group_requests.DeletedGroup(self._group.name, error_code)
+                return delete_groups.DeletedGroup(self._group.name, error_code)
         raise TypeError(f"GroupActor has no handler for {type(question).__name__}")
 
     # --------------------------------------------------------------------------------------------- what comes by itself

@@ -33,8 +33,14 @@ from actors.core.coordinator.group_metadata_records import written_format
 from actors.core.coordinator.group_states import GroupState
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
-from messages import errors, group_requests
+from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from messages.apis.offset_commit import OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeleteRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
@@ -60,7 +66,6 @@ from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
 from messages.protocol_version import release_of
-from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
@@ -138,15 +143,11 @@ class GroupCoordinatorActor(Dispatcher):
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
         """Handle a client's request."""
         match message.request.request:
-            case group_requests.ListGroupsRequest() as request:
+            case ListGroupsRequest() as request:
                 self.send(*message.reply(self._list(request)))
-            case group_requests.DescribeGroupsRequest() | group_requests.DeleteGroupsRequest():
+            case DescribeGroupsRequest() | DeleteGroupsRequest():
                 self._gather(message)
-            case (
-                group_requests.OffsetCommitRequest()
-                | TxnOffsetCommitRequest()
-                | group_requests.OffsetDeleteRequest() as request
-            ):
+            case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetDeleteRequest() as request:
                 partitions = tuple([each.partition for each in request.partitions])
                 self._numbers += 1
                 self._asked[self._numbers] = message
@@ -159,7 +160,7 @@ class GroupCoordinatorActor(Dispatcher):
         forwarded = self._asked.pop(message.request)
         request = forwarded.request.request
         unknown = [each.partition for each, known in zip(request.partitions, message.known, strict=True) if not known]
-        if isinstance(request, group_requests.OffsetDeleteRequest) or any(message.known):
+        if isinstance(request, OffsetDeleteRequest) or any(message.known):
             self._route(forwarded, CommitOffsets(forwarded, tuple(unknown)))
         else:
             self.send(
@@ -214,16 +215,14 @@ class GroupCoordinatorActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
-    def _list(self, request: group_requests.ListGroupsRequest) -> group_requests.ListGroupsResponse:
+    def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
         wanted = {state.lower() for state in request.states_filter}
         groups = [
-            group_requests.ListedGroup(name, hosted.protocol_type, hosted.state)
+            ListedGroup(name, hosted.protocol_type, hosted.state)
             for name, hosted in self._groups.items()
             if not wanted or hosted.state.lower() in wanted
         ]
-        return group_requests.ListGroupsResponse(
-            errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(groups)
-        )
+        return ListGroupsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(groups))
 
     def _gather(self, forwarded: Forwarded) -> None:
         """Send a forwarded request to each group that the request names (rule 4)."""

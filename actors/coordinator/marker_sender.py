@@ -17,9 +17,9 @@ from thespian.actors import ActorAddress
 from actors.coordinator.request_sender import RequestSender
 from actors.core.transaction.markers import Outcome, outcomes, request_of, take
 from messages import errors, transactions
+from messages.apis.write_txn_markers import WriteTxnMarkersResponse
 from messages.error_names import name_of
 from messages.probes import probe
-from messages.transaction_requests import WriteTxnMarkersResponse
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelManager")

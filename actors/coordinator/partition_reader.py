@@ -17,8 +17,9 @@ from thespian.actors import ActorAddress
 from actors.core.coordinator.loading import Row
 from actors.runtime import Dispatcher
 from messages import errors
+from messages.apis.fetch import FetchPartition
+from messages.apis.list_offsets import EARLIEST, OffsetQuery
 from messages.cluster import TopicPartition
-from messages.data_requests import EARLIEST, FetchPartition, OffsetQuery
 from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
 
 log = logging.getLogger("kafka.coordinator")

@@ -32,12 +32,27 @@ from actors.core.transaction.decisions import init_verdict, is_half_pair, is_val
 from actors.core.transaction.transactions import unknown_states
 from actors.core.transaction.verifications import VERSION as VERIFYING_VERSION
 from actors.runtime import Dispatcher
-from messages import errors, transaction_requests
+from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import (
+    AddedPartition,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTransaction,
+)
+from messages.apis.describe_transactions import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
+from messages.apis.list_transactions import ListedTransaction, ListTransactionsRequest, ListTransactionsResponse
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest
 from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
@@ -151,19 +166,19 @@ class TransactionCoordinatorActor(Dispatcher):
         match message.request.request:
             case InitProducerIdRequest() as request:
                 self._initialize(message, request)
-            case transaction_requests.AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
+            case AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
                 self._verify(message, request)
-            case transaction_requests.AddPartitionsToTxnRequest() as request:
+            case AddPartitionsToTxnRequest() as request:
                 self._numbers += 1
                 self._asked[self._numbers] = message
                 self.send(self._start.metadata_cache, CheckPartitionsExist(self._numbers, request.partitions))
-            case transaction_requests.AddOffsetsToTxnRequest():
+            case AddOffsetsToTxnRequest():
                 self._add_offsets(message)
-            case transaction_requests.EndTxnRequest() as request:
+            case EndTxnRequest() as request:
                 self._route(message, request.transactional_id, message)
-            case transaction_requests.DescribeTransactionsRequest() as request:
+            case DescribeTransactionsRequest() as request:
                 self._describe(message, request)
-            case transaction_requests.ListTransactionsRequest() as request:
+            case ListTransactionsRequest() as request:
                 self._list(message, request)
 
     def _initialize(self, forwarded: Forwarded, request: InitProducerIdRequest) -> None:
@@ -179,7 +194,7 @@ class TransactionCoordinatorActor(Dispatcher):
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Continue an AddPartitionsToTxn after the metadata cache has returned which partitions exist (rule 2)."""
         forwarded = self._asked.pop(message.request)
-        request: transaction_requests.AddPartitionsToTxnRequest = forwarded.request.request
+        request: AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
             errors.TOPIC_AUTHORIZATION_FAILED
             if each.topic in INTERNAL_TOPICS
@@ -190,13 +205,8 @@ class TransactionCoordinatorActor(Dispatcher):
         ]
         if any(codes):
             added = zip(request.partitions, codes, strict=True)
-            results = tuple(
-                [
-                    transaction_requests.AddedPartition(each, code or errors.OPERATION_NOT_ATTEMPTED)
-                    for each, code in added
-                ]
-            )
-            self.send(*forwarded.reply(transaction_requests.AddPartitionsToTxnResponse(results)))
+            results = tuple([AddedPartition(each, code or errors.OPERATION_NOT_ATTEMPTED) for each, code in added])
+            self.send(*forwarded.reply(AddPartitionsToTxnResponse(results)))
         else:
             self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, request.partitions))
 
@@ -205,7 +215,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self._awaiting_count.append(forwarded)
             self._count(GROUP_METADATA)
             return
-        request: transaction_requests.AddOffsetsToTxnRequest = forwarded.request.request
+        request: AddOffsetsToTxnRequest = forwarded.request.request
         partition = TopicPartition(GROUP_METADATA, slot(request.group_id) % self._groups_count)
         self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, (partition,)))
 
@@ -234,19 +244,19 @@ class TransactionCoordinatorActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------ admin requests
 
-    def _describe(self, forwarded: Forwarded, request: transaction_requests.DescribeTransactionsRequest) -> None:
+    def _describe(self, forwarded: Forwarded, request: DescribeTransactionsRequest) -> None:
         """Send a request for each id to the id's partition (rule 4)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactional_ids), 0)
         for place, name in enumerate(request.transactional_ids):
             code = self._verdict(name)
             if code != errors.NONE:
-                gathering.results[place] = transaction_requests.DescribedTransaction(code, name)
+                gathering.results[place] = DescribedTransaction(code, name)
             else:
                 actor = self._hosted[self._places.partition_of(name)].actor
                 self._ask(gathering, place, actor, DescribeTransaction(name))
         self._answer_gathered(gathering)
 
-    def _verify(self, forwarded: Forwarded, request: transaction_requests.AddPartitionsToTxnRequest) -> None:
+    def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
         """Split a broker's request by transactional id, and send each part to the id's partition (rules 4, 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
@@ -259,12 +269,10 @@ class TransactionCoordinatorActor(Dispatcher):
                 self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions))
         self._answer_gathered(gathering)
 
-    def _list(self, forwarded: Forwarded, request: transaction_requests.ListTransactionsRequest) -> None:
+    def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:
         """Send a request to each partition (rule 4)."""
         if self._places.loading:
-            self.send(
-                *forwarded.reply(transaction_requests.ListTransactionsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS))
-            )
+            self.send(*forwarded.reply(ListTransactionsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS)))
             return
         places = sorted(self._places.serving)
         gathering = _SplitRequest(forwarded, [None] * len(places), 0)
@@ -295,30 +303,24 @@ class TransactionCoordinatorActor(Dispatcher):
             return
         forwarded, results = gathering.forwarded, gathering.results
         match forwarded.request.request:
-            case transaction_requests.DescribeTransactionsRequest(transactional_ids=names):
+            case DescribeTransactionsRequest(transactional_ids=names):
                 described = [
                     result
-                    if isinstance(result, transaction_requests.DescribedTransaction)
-                    else transaction_requests.DescribedTransaction(errors.UNKNOWN_SERVER_ERROR, name)
+                    if isinstance(result, DescribedTransaction)
+                    else DescribedTransaction(errors.UNKNOWN_SERVER_ERROR, name)
                     for name, result in zip(names, results, strict=True)
                 ]
-                self.send(*forwarded.reply(transaction_requests.DescribeTransactionsResponse(tuple(described))))
-            case transaction_requests.AddPartitionsToTxnRequest(transactions=transactions):
+                self.send(*forwarded.reply(DescribeTransactionsResponse(tuple(described))))
+            case AddPartitionsToTxnRequest(transactions=transactions):
                 verified = [_verified(*each) for each in zip(transactions, results, strict=True)]
-                self.send(
-                    *forwarded.reply(transaction_requests.AddPartitionsToTxnResponse(transactions=tuple(verified)))
-                )
-            case transaction_requests.ListTransactionsRequest(state_filters=states):
-                listed: list[transaction_requests.ListedTransaction] = []
+                self.send(*forwarded.reply(AddPartitionsToTxnResponse(transactions=tuple(verified))))
+            case ListTransactionsRequest(state_filters=states):
+                listed: list[ListedTransaction] = []
                 for result in results:
                     if isinstance(result, PartitionTransactions):
                         listed += result.transactions
                 self.send(
-                    *forwarded.reply(
-                        transaction_requests.ListTransactionsResponse(
-                            errors.NONE, unknown_states(states), tuple(listed)
-                        )
-                    )
+                    *forwarded.reply(ListTransactionsResponse(errors.NONE, unknown_states(states), tuple(listed)))
                 )
 
     # ---------------------------------------------------------------------------------------------- loading, unloading
@@ -429,11 +431,9 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(self._start.finder, message)
 
 
-def _verified(
-    asked: transaction_requests.AddPartitionsToTxnTransaction, result: Message | None
-) -> transaction_requests.AddPartitionsToTxnResult:
+def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
     """Return the result for one transactional id, taken from the answer of the id's partition."""
     failed = (errors.UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
-    added = [transaction_requests.AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
-    return transaction_requests.AddPartitionsToTxnResult(asked.transactional_id, tuple(added))
+    added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
+    return AddPartitionsToTxnResult(asked.transactional_id, tuple(added))

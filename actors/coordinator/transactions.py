@@ -28,12 +28,13 @@ from actors.core.transaction.transaction_records import key_value
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
 from actors.runtime import Answerer
 from messages import errors, transactions
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
+from messages.apis.produce import ACKS_ALL, ProducePartition
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import ACKS_ALL, InitProducerIdRequest, ProducePartition
 from messages.error_names import name_of
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
-from messages.transaction_requests import EndTxnRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
 

@@ -18,11 +18,11 @@ from thespian.actors import ActorAddress
 from actors.coordinator.request_sender import RequestSender
 from actors.core.transaction.verifications import error_codes, request_of, supports_verification, take
 from messages import errors
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnResponse
+from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from messages.cluster import TopicPartition
 from messages.metrics import Count, Counts, Sample, Samples
 from messages.probes import probe
-from messages.requests import ApiVersionsRequest, ApiVersionsResponse
-from messages.transaction_requests import AddPartitionsToTxnResponse
 from messages.transactions import TransactionVerified, VerificationRequest, Verify
 from messages.vocabulary import Message
 

@@ -30,7 +30,8 @@ from actors.gateway.stream import Data, Piece, Stream
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
 from messages.apis import API_BY_REQUEST, APIS
-from messages.data_requests import FetchRequest, ProduceRequest
+from messages.apis.fetch import FetchRequest
+from messages.apis.produce import ProduceRequest
 from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined

@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from messages import errors
-from messages.data_requests import FetchRequest, FetchResponse, is_idle_poll, next_epoch
+from messages.apis.fetch import FetchRequest, FetchResponse, is_idle_poll, next_epoch
 from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, Transmit
 from messages.vocabulary import Message, changed
 

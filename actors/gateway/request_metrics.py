@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 from actors.gateway.metrics import MetricsGateway
 from messages.apis import API_BY_REQUEST
-from messages.data_requests import CONSUMER, FetchRequest
+from messages.apis.fetch import CONSUMER, FetchRequest
 from messages.metrics import Count, Sample
 from messages.network import ClientRequest
 from messages.vocabulary import AnyMessage

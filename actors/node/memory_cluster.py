@@ -31,19 +31,18 @@ from actors.node.settings import settings_of
 from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
-from messages import admin_requests, errors
+from messages import errors
+from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from messages.apis.fetch import NO_REPLICA
+from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
+from messages.apis.list_offsets import LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
+from messages.apis.metadata import MetadataRequest, MetadataResponse
+from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from messages.cluster import Endpoint, TopicPartition
-from messages.data_requests import LATEST, NO_REPLICA, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.error_names import name_of
-from messages.group_requests import (
-    ListGroupsRequest,
-    ListGroupsResponse,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
-from messages.requests import MetadataRequest, MetadataResponse
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import Message
 from zk_bridge import paths
@@ -414,13 +413,13 @@ class MemoryCluster(ZooKeeperView):
         controller = self.controller_id
         if controller is None:
             raise ClusterError("no controller is active")
-        configs = tuple(admin_requests.CreatableConfig(*entry) for entry in (config or {}).items())
+        configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
         if replication_factor is None:
             replication_factor = min(3, len(self._places))
-        creatable = admin_requests.CreatableTopic(topic, partitions, replication_factor, configs=configs)
-        request = admin_requests.CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
+        creatable = CreatableTopic(topic, partitions, replication_factor, configs=configs)
+        request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
         response = await self._response_to(controller, request)
-        if not isinstance(response, admin_requests.CreateTopicsResponse):
+        if not isinstance(response, CreateTopicsResponse):
             raise ClusterError(f"topic {topic} was not created: {response}")
         (created,) = response.topics
         if created.error_code != errors.NONE:
@@ -446,9 +445,9 @@ class MemoryCluster(ZooKeeperView):
         if controller is None:
             raise ClusterError("there is no controller")
         response = await self._response_to(
-            controller, admin_requests.DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
+            controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
         )
-        if not isinstance(response, admin_requests.DeleteTopicsResponse):
+        if not isinstance(response, DeleteTopicsResponse):
             raise ClusterError(f"topic {topic} was not deleted: {response}")
         (deleted,) = response.topics
         if deleted.error_code == errors.UNKNOWN_TOPIC_OR_PARTITION:

@@ -40,6 +40,7 @@ from actors.core.refusal import Refused
 from actors.node.node_states import BROKER_STATES, PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
 from messages import zookeeper
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
@@ -76,7 +77,6 @@ from messages.node import (
     StartTransactionCoordinator,
     StopNode,
 )
-from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge.bridge import ZkBridgeActor

@@ -177,7 +177,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         self, topic: str, partitions: int, replication_factor: int | None, config: Mapping[str, str] | None
     ) -> None:
         from actors.node.memory_cluster import ZooKeeperView
-        from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
+        from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
 
         factor = min(3, self.brokers) if replication_factor is None else replication_factor
         controller = self.controller_id
@@ -241,7 +241,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
     def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
-        """Send a request to a broker; return the response. Both are internal messages (`messages.requests` and others).
+        """Send a request to a broker; return the response. Both are internal messages (`messages.apis`).
 
         Raises:
             ClusterError: The broker does not exist, does not respond, or does not know such a request.

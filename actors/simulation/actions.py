@@ -29,9 +29,19 @@ from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.disk_faults import FAILING, FULL
-from messages import admin_requests
+from messages.apis.alter_configs import ChangedResource, ConfigChange
+from messages.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
+from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_configs import BROKER, TOPIC
+from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.cluster import ConfigEntry, TopicPartition, partition_named
-from messages.config_requests import BROKER, TOPIC, ChangedResource, ConfigChange, IncrementalAlterConfigsRequest
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
@@ -175,11 +185,9 @@ def _is_new(cluster: Cluster, topic: str) -> bool:
 
 def _ask_create(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Create a topic by a CreateTopics request to the controller."""
-    assignments = tuple(admin_requests.CreatableAssignment(number, each) for number, each in enumerate(read(replicas)))
+    assignments = tuple(CreatableAssignment(number, each) for number, each in enumerate(read(replicas)))
     if _is_new(cluster, topic):
-        cluster.ask_controller(
-            admin_requests.CreateTopicsRequest(5, (admin_requests.CreatableTopic(topic, -1, -1, assignments),), 15_000)
-        )
+        cluster.ask_controller(CreateTopicsRequest(5, (CreatableTopic(topic, -1, -1, assignments),), 15_000))
 
 
 def _choose_growth(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -280,7 +288,7 @@ def _end_transactions(cluster: Cluster, id: str) -> None:
 
 def _ask_delete(cluster: Cluster, topic: str) -> None:
     """Delete a topic by a DeleteTopics request to the controller."""
-    cluster.ask_controller(admin_requests.DeleteTopicsRequest(4, (topic,), 15_000))
+    cluster.ask_controller(DeleteTopicsRequest(4, (topic,), 15_000))
 
 
 def _choose_removal(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -386,12 +394,8 @@ def _reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> None:
 
 def _ask_reassign(cluster: Cluster, topic: str, number: str, replicas: str) -> None:
     """Reassign a partition by an AlterPartitionReassignments request to the controller."""
-    part = admin_requests.ReassignablePartition(int(number), read((replicas,))[0])
-    cluster.ask_controller(
-        admin_requests.AlterPartitionReassignmentsRequest(
-            0, 15_000, (admin_requests.ReassignableTopic(topic, (part,)),)
-        )
-    )
+    part = ReassignablePartition(int(number), read((replicas,))[0])
+    cluster.ask_controller(AlterPartitionReassignmentsRequest(0, 15_000, (ReassignableTopic(topic, (part,)),)))
 
 
 def _has(cluster: Cluster, topic: str, number: str) -> bool:
@@ -414,9 +418,7 @@ def _elect(cluster: Cluster, topic: str, number: str) -> None:
 
 def _ask_elect(cluster: Cluster, topic: str, number: str) -> None:
     """Elect the preferred leader by an ElectLeaders request to the controller."""
-    cluster.ask_controller(
-        admin_requests.ElectLeadersRequest(1, (admin_requests.ElectableTopic(topic, (int(number),)),), 15_000)
-    )
+    cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (int(number),)),), 15_000))
 
 
 def _choose_moves(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -440,9 +442,9 @@ def _ask_grow(cluster: Cluster, topic: str, *replicas: str) -> None:
     """Add partitions by a CreatePartitions request to the controller."""
     data = cluster.zookeeper.read(paths.topic(topic)).data
     there = () if data is None else decode_topic("", data).partitions
-    wanted = tuple(admin_requests.WantedReplicas(each) for each in read(replicas))
-    growing = admin_requests.GrowingTopic(topic, len(there) + len(wanted), wanted)
-    cluster.ask_controller(admin_requests.CreatePartitionsRequest(1, (growing,), 15_000))
+    wanted = tuple(WantedReplicas(each) for each in read(replicas))
+    growing = GrowingTopic(topic, len(there) + len(wanted), wanted)
+    cluster.ask_controller(CreatePartitionsRequest(1, (growing,), 15_000))
 
 
 def _alter(cluster: Cluster, resource: int, name: str, entry: str) -> None:
@@ -664,7 +666,7 @@ def _lead_again(cluster: Cluster, node: str) -> None:
     The stopped node then leaves the ISR of partitions that are being loaded.
     """
     if _is_swamped(cluster, node):
-        cluster.ask_controller(admin_requests.ElectLeadersRequest(1, None, 15_000))
+        cluster.ask_controller(ElectLeadersRequest(1, None, 15_000))
         others = [other for other in cluster.machines if other != int(node)]
         if others and cluster.chance.random() < 0.7:
             stops = partial(_stop_for_a_while, cluster, cluster.chance.choice(others))

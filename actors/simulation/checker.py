@@ -33,17 +33,14 @@ from actors.simulation.simulated_transactions import (
 )
 from actors.simulation.streams import ProducerStream, StreamBroken
 from messages import errors, store
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.metadata import MetadataResponse
+from messages.apis.update_metadata import ControllerRequest, UpdateMetadataRequest
 from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange, Event
 from messages.groups import LoadedGroup, StartGroup
 from messages.node import NodeSettings
 from messages.partition import BatchesAppended, LogMoved, LogRead, Replicate
-from messages.requests import (
-    ControllerRequest,
-    LeaderAndIsrRequest,
-    MetadataResponse,
-    UpdateMetadataRequest,
-)
 from messages.vocabulary import Message
 from zk_bridge import paths
 from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch

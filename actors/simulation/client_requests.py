@@ -25,16 +25,10 @@ from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.stale_requests import STALE
 from actors.simulation.transaction_client_requests import STRAY_ID, TRANSACTIONS, verification
 from messages import errors
-from messages.data_requests import (
-    FetchResponse,
-    InitProducerIdResponse,
-)
-from messages.group_requests import (
-    JoinGroupResponse,
-)
-from messages.transaction_requests import (
-    EndTxnRequest,
-)
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.fetch import FetchResponse
+from messages.apis.init_producer_id import InitProducerIdResponse
+from messages.apis.join_group import JoinGroupResponse
 from messages.vocabulary import AnyMessage
 
 GAP = 1.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from actors.simulation.request_target import TIMEOUT_MS, Make, RequestTarget, absent, internal
-from messages import data_requests
+from messages.apis import delete_records, init_producer_id, list_offsets, offset_for_leader_epoch, produce
+from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest
 from messages.cluster import TopicPartition
 from messages.records import CONTROL_BIT, Records
 from messages.vocabulary import Message
@@ -25,15 +26,15 @@ def batch_with(about: RequestTarget, **header: int) -> Records:
 
 def _produce(
     partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
-    acks: int = data_requests.ACKS_ALL,
+    acks: int = produce.ACKS_ALL,
     version: int = 8,
     value: bytes = b"",
     **header: int,
 ) -> Make:
     def make(about: RequestTarget) -> Message:
         batch = batch_of([(b"key", value)], about.cluster.wall_ms()) if value else batch_with(about, **header)
-        return data_requests.ProduceRequest(
-            version, None, acks, TIMEOUT_MS, (data_requests.ProducePartition(partition(about), batch),)
+        return produce.ProduceRequest(
+            version, None, acks, TIMEOUT_MS, (produce.ProducePartition(partition(about), batch),)
         )
 
     return make
@@ -45,27 +46,25 @@ def fetch(
     partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     version: int = 11,
     session: tuple[int, int] = (0, -1),
-    replica: int = data_requests.CONSUMER,
+    replica: int = CONSUMER,
 ) -> Make:
     """Return a function that makes a Fetch request."""
 
     def make(about: RequestTarget) -> Message:
-        part = data_requests.FetchPartition(partition(about), offset, 1 << 16, epoch(about))
-        return data_requests.FetchRequest(
-            version, replica, 0, 0, (part,), 1 << 16, session_id=session[0], session_epoch=session[1]
-        )
+        part = FetchPartition(partition(about), offset, 1 << 16, epoch(about))
+        return FetchRequest(version, replica, 0, 0, (part,), 1 << 16, session_id=session[0], session_epoch=session[1])
 
     return make
 
 
 def _offsets(
-    timestamp: int = data_requests.LATEST,
+    timestamp: int = list_offsets.LATEST,
     epoch: Callable[[RequestTarget], int] = lambda about: -1,
     partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
     version: int = 5,
 ) -> Make:
-    return lambda about: data_requests.ListOffsetsRequest(
-        version, data_requests.CONSUMER, (data_requests.OffsetQuery(partition(about), timestamp, epoch(about)),)
+    return lambda about: list_offsets.ListOffsetsRequest(
+        version, CONSUMER, (list_offsets.OffsetQuery(partition(about), timestamp, epoch(about)),)
     )
 
 
@@ -73,14 +72,14 @@ def _epoch_end(
     epoch: Callable[[RequestTarget], int] = lambda about: -1,
     partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition,
 ) -> Make:
-    return lambda about: data_requests.OffsetForLeaderEpochRequest(
-        3, data_requests.CONSUMER, (data_requests.EpochQuery(partition(about), about.leader_epoch, epoch(about)),)
+    return lambda about: offset_for_leader_epoch.OffsetForLeaderEpochRequest(
+        3, CONSUMER, (offset_for_leader_epoch.EpochQuery(partition(about), about.leader_epoch, epoch(about)),)
     )
 
 
 def _trim(offset: int, partition: Callable[[RequestTarget], TopicPartition] = lambda about: about.partition) -> Make:
-    return lambda about: data_requests.DeleteRecordsRequest(
-        2, (data_requests.TrimmedPartition(partition(about), offset),), TIMEOUT_MS
+    return lambda about: delete_records.DeleteRecordsRequest(
+        2, (delete_records.TrimmedPartition(partition(about), offset),), TIMEOUT_MS
     )
 
 
@@ -106,12 +105,12 @@ DATA: Mapping[str, Make] = {
     "produce-gap": _produce(producer_id=7, producer_epoch=1, base_sequence=9),
     "produce-sequence": _produce(producer_id=7, producer_epoch=1, base_sequence=0),
     "produce-fenced": _produce(producer_id=7, producer_epoch=0, base_sequence=0),
-    "produce-corrupt": lambda about: data_requests.ProduceRequest(
+    "produce-corrupt": lambda about: produce.ProduceRequest(
         8,
         None,
         1,
         TIMEOUT_MS,
-        (data_requests.ProducePartition(about.partition, batch_with(about)._replace(error_code=2)),),
+        (produce.ProducePartition(about.partition, batch_with(about)._replace(error_code=2)),),
     ),
     "fetch": fetch(),
     "fetch-absent": fetch(partition=absent),
@@ -123,7 +122,7 @@ DATA: Mapping[str, Make] = {
     "fetch-no-session": fetch(session=(1 << 30, 3)),
     "fetch-session": fetch(session=(0, 0)),
     "list-offsets": _offsets(),
-    "list-first-offsets": _offsets(data_requests.EARLIEST),
+    "list-first-offsets": _offsets(list_offsets.EARLIEST),
     "list-offsets-of-a-time": _offsets(0, version=4),
     "list-offsets-old-version": _offsets(version=2),
     "list-offsets-absent": _offsets(partition=absent),
@@ -136,7 +135,7 @@ DATA: Mapping[str, Make] = {
     "trim-absent": _trim(0, absent),
     "trim-beyond": _trim(1 << 40),
     "trim-nothing": _trim(0),
-    "producer-id": lambda about: data_requests.InitProducerIdRequest(3, None, 60_000),
-    "transactional-producer-id": lambda about: data_requests.InitProducerIdRequest(3, "transaction", 60_000),
+    "producer-id": lambda about: init_producer_id.InitProducerIdRequest(3, None, 60_000),
+    "transactional-producer-id": lambda about: init_producer_id.InitProducerIdRequest(3, "transaction", 60_000),
 }
 """Requests of producers and consumers."""

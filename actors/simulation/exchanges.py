@@ -26,18 +26,28 @@ import attrs
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
-from messages import errors, group_requests
-from messages.cluster import TopicPartition
-from messages.data_requests import FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest, ProduceRequest
-from messages.placement import slot
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrRequest,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+from messages import errors
+from messages.apis import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_fetch,
+    sync_group,
 )
-from messages.transaction_requests import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.fetch import FetchRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.list_offsets import ListOffsetsRequest
+from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from messages.apis.produce import ProduceRequest
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from messages.cluster import TopicPartition
+from messages.placement import slot
 from messages.vocabulary import Message
 
 LONGEST_FETCH = 60.0
@@ -47,10 +57,10 @@ Process = tuple[int, int]
 """A node, and the number of its start."""
 
 MEMBERS = (
-    group_requests.JoinGroupRequest,
-    group_requests.SyncGroupRequest,
-    group_requests.HeartbeatRequest,
-    group_requests.OffsetCommitRequest,
+    join_group.JoinGroupRequest,
+    sync_group.SyncGroupRequest,
+    heartbeat.HeartbeatRequest,
+    offset_commit.OffsetCommitRequest,
 )
 """Requests that show that a group member is alive."""
 
@@ -61,12 +71,12 @@ WATCHED = (
     *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
     *(
         *MEMBERS,
-        group_requests.OffsetFetchRequest,
-        group_requests.DeleteGroupsRequest,
+        offset_fetch.OffsetFetchRequest,
+        delete_groups.DeleteGroupsRequest,
         ProduceRequest,
         *WITH_LEADER_EPOCHS,
     ),
-    *(group_requests.LeaveGroupRequest, WriteTxnMarkersRequest, group_requests.DescribeGroupsRequest),
+    *(leave_group.LeaveGroupRequest, WriteTxnMarkersRequest, describe_groups.DescribeGroupsRequest),
 )
 
 
@@ -191,13 +201,13 @@ def _groups_of(request: Message) -> Iterable[str]:
     """Return the groups whose members a request names or describes."""
     match request:
         case (
-            group_requests.HeartbeatRequest()
-            | group_requests.SyncGroupRequest()
-            | group_requests.OffsetCommitRequest()
-            | group_requests.LeaveGroupRequest()
+            heartbeat.HeartbeatRequest()
+            | sync_group.SyncGroupRequest()
+            | offset_commit.OffsetCommitRequest()
+            | leave_group.LeaveGroupRequest()
         ):
             return (request.group_id,)
-        case group_requests.DescribeGroupsRequest():
+        case describe_groups.DescribeGroupsRequest():
             return request.groups
     return ()
 
@@ -257,13 +267,13 @@ class Exchanges:
         renewed = math.inf
         mine = self.accepted.setdefault(process, Accepted())
         match request:
-            case group_requests.OffsetFetchRequest():
+            case offset_fetch.OffsetFetchRequest():
                 is_current = self._is_current(process, self.group_partition(request.group_id), states)
             case (
-                group_requests.JoinGroupRequest()
-                | group_requests.SyncGroupRequest()
-                | group_requests.HeartbeatRequest()
-                | group_requests.OffsetCommitRequest()
+                join_group.JoinGroupRequest()
+                | sync_group.SyncGroupRequest()
+                | heartbeat.HeartbeatRequest()
+                | offset_commit.OffsetCommitRequest()
             ):
                 view = self.groups.setdefault((process, request.group_id), GroupView())
                 is_current = self._is_current(process, self.group_partition(request.group_id), states)
@@ -271,25 +281,25 @@ class Exchanges:
                 renewed = now - view.renewed_at.get(request.member_id, -math.inf)
                 log = replicas.log(process[0], self.group_partition(request.group_id))
                 is_first = (
-                    isinstance(request, group_requests.SyncGroupRequest)
+                    isinstance(request, sync_group.SyncGroupRequest)
                     and bool(request.assignments)
                     and view.synced < request.generation_id == view.begun
                 )
-                if log is not None and (is_first or isinstance(request, group_requests.OffsetCommitRequest)):
+                if log is not None and (is_first or isinstance(request, offset_commit.OffsetCommitRequest)):
                     log_end = log.end
                 view.heard_at[request.member_id] = now
                 view.waiting.setdefault(request.member_id, set()).add(connection)
-                if isinstance(request, group_requests.JoinGroupRequest):
+                if isinstance(request, join_group.JoinGroupRequest):
                     view.session_timeouts[request.member_id] = request.session_timeout_ms / 1000
-                if isinstance(request, group_requests.OffsetCommitRequest):
+                if isinstance(request, offset_commit.OffsetCommitRequest):
                     for each in request.partitions:
                         commits = self.commits.setdefault((request.group_id, each.partition), [])
                         commits.append(Commit(each.committed_offset, now))
-            case group_requests.DeleteGroupsRequest():
+            case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
             case ProduceRequest() | ControlledShutdownRequest() | WriteTxnMarkersRequest():
                 pass
-            case group_requests.LeaveGroupRequest() | group_requests.DescribeGroupsRequest():
+            case leave_group.LeaveGroupRequest() | describe_groups.DescribeGroupsRequest():
                 pass
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
                 is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
@@ -347,11 +357,11 @@ class Exchanges:
         """
         gone: Iterable[str] = ()
         match request:
-            case group_requests.JoinGroupRequest():
+            case join_group.JoinGroupRequest():
                 gone = (request.member_id,)
-            case group_requests.LeaveGroupRequest():
+            case leave_group.LeaveGroupRequest():
                 gone = tuple(each.member_id for each in request.members)
-            case group_requests.DeleteGroupsRequest():
+            case delete_groups.DeleteGroupsRequest():
                 gone = tuple(member for group in request.groups for member in self.confirmed.get(group, ()))
         self._left_at.update(dict.fromkeys(gone, now))
 
@@ -365,15 +375,15 @@ class Exchanges:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 self._obeyed(process, request, response, now)
             case (
-                group_requests.JoinGroupRequest()
-                | group_requests.SyncGroupRequest()
-                | group_requests.HeartbeatRequest()
-                | group_requests.OffsetCommitRequest()
+                join_group.JoinGroupRequest()
+                | sync_group.SyncGroupRequest()
+                | heartbeat.HeartbeatRequest()
+                | offset_commit.OffsetCommitRequest()
             ):
                 self._took_part(connection, request, response, arrival, now)
-            case group_requests.DeleteGroupsRequest():
+            case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
-            case group_requests.LeaveGroupRequest():
+            case leave_group.LeaveGroupRequest():
                 view = self.groups.get((process, request.group_id), GroupView())
                 gone = (each.member_id for each in response.members if each.error_code == errors.NONE)
                 view.left.update(dict.fromkeys(gone))
@@ -428,7 +438,7 @@ class Exchanges:
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now
-        if isinstance(request, group_requests.JoinGroupRequest):
+        if isinstance(request, join_group.JoinGroupRequest):
             self.member_ids.setdefault(request.group_id, set()).add(response.member_id)
         codes = list(codes_of(response))
         if errors.GROUP_MAX_SIZE_REACHED in codes:
@@ -441,21 +451,19 @@ class Exchanges:
             return
         view.since = view.since or now
         is_dynamic = (
-            isinstance(request, group_requests.SyncGroupRequest | group_requests.HeartbeatRequest)
+            isinstance(request, sync_group.SyncGroupRequest | heartbeat.HeartbeatRequest)
             and request.group_instance_id is None
         )
         if is_dynamic and arrival.is_current:  # only the current coordinator can confirm a member
             until = arrived_at + kept_for(self._timeouts.get(request.member_id, 0.0))
             members = self.confirmed.setdefault(request.group_id, {})
             members[request.member_id] = Confirmation(request.generation_id, arrived_at, until)
-        is_renewal = (
-            not isinstance(request, group_requests.JoinGroupRequest) and request.generation_id == view.generation
-        )
+        is_renewal = not isinstance(request, join_group.JoinGroupRequest) and request.generation_id == view.generation
         if is_renewal and arrived_at > self._left_at.get(request.member_id, -1.0):
             view.renewed_at[request.member_id] = arrived_at
-        if isinstance(request, group_requests.SyncGroupRequest):
+        if isinstance(request, sync_group.SyncGroupRequest):
             view.synced = max(view.synced, request.generation_id)
-        elif isinstance(request, group_requests.JoinGroupRequest):
+        elif isinstance(request, join_group.JoinGroupRequest):
             if response.generation_id == 1 or 0 <= view.generation < response.generation_id:
                 view.begun = response.generation_id
             if view.generation != response.generation_id:
@@ -466,7 +474,7 @@ class Exchanges:
             view.session_timeouts[response.member_id] = request.session_timeout_ms / 1000
             if request.group_instance_id is None:  # static members are left out: another process can replace them
                 self._timeouts[response.member_id] = request.session_timeout_ms / 1000
-        elif isinstance(request, group_requests.OffsetCommitRequest):
+        elif isinstance(request, offset_commit.OffsetCommitRequest):
             for each, outcome in zip(request.partitions, response.partitions, strict=True):
                 if outcome.error_code == errors.NONE:
                     self._committed((request.group_id, each.partition), each.committed_offset, arrived_at, now)

@@ -6,56 +6,66 @@ from collections.abc import Callable, Mapping
 
 from actors.simulation import request_target
 from actors.simulation.members import instance_of
-from messages import group_requests
-from messages.cluster import TopicPartition
-from messages.transaction_requests import (
-    TxnOffsetCommitRequest,
+from messages.apis import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
 )
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
+from messages.cluster import TopicPartition
 from messages.vocabulary import AnyMessage, Message
 
 
 def _commit(
     group: str = request_target.OWN_GROUP,
     partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition,
-    generation: int = group_requests.NO_GENERATION,
-    member: str = group_requests.NO_MEMBER,
+    generation: int = join_group.NO_GENERATION,
+    member: str = join_group.NO_MEMBER,
     metadata: str = "",
 ) -> request_target.Make:
-    return lambda about: group_requests.OffsetCommitRequest(
+    return lambda about: offset_commit.OffsetCommitRequest(
         *(7, group or about.group, generation, member),
-        (group_requests.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+        (offset_commit.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
     )
 
 
 def _commit_in_transaction(
     group: str = request_target.OWN_GROUP,
     partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition,
-    member: str = group_requests.NO_MEMBER,
+    member: str = join_group.NO_MEMBER,
     metadata: str = "",
 ) -> request_target.Make:
     """Return a function that makes a transactional commit, which is refused before its append.
 
     It must be refused, because nothing would end the transaction of an accepted commit.
     """
-    generation = group_requests.NO_GENERATION if member == group_requests.NO_MEMBER else 1
+    generation = join_group.NO_GENERATION if member == join_group.NO_MEMBER else 1
     return lambda about: TxnOffsetCommitRequest(
         *(3, "transaction", group, 1, 0),
-        (group_requests.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
+        (offset_commit.CommittedPartition(partition(about), 1, committed_metadata=metadata),),
         *(generation, member),
     )
 
 
 def _join(
     session_ms: int = 6000,
-    member: str = group_requests.NO_MEMBER,
+    member: str = join_group.NO_MEMBER,
     protocol: str = "range",
     group: str | None = None,
     version: int = 5,
     kind: str = "consumer",
 ) -> request_target.Make:
-    return lambda about: group_requests.JoinGroupRequest(
+    return lambda about: join_group.JoinGroupRequest(
         *(version, about.group if group is None else group, session_ms, member, kind),
-        (group_requests.JoinProtocol(protocol, b""),),
+        (join_group.JoinProtocol(protocol, b""),),
         5000,
     )
 
@@ -63,8 +73,8 @@ def _join(
 def _forget(
     group: str, partition: Callable[[request_target.RequestTarget], TopicPartition] = lambda about: about.partition
 ) -> request_target.Make:
-    return lambda about: group_requests.OffsetDeleteRequest(
-        0, group or about.group, (group_requests.OffsetDeletePartition(partition(about)),)
+    return lambda about: offset_delete.OffsetDeleteRequest(
+        0, group or about.group, (offset_delete.OffsetDeletePartition(partition(about)),)
     )
 
 
@@ -83,8 +93,8 @@ def as_member(
 
 
 def _commit_as(about: request_target.RequestTarget, member: str, generation: int) -> AnyMessage:
-    committed = (group_requests.CommittedPartition(about.partition, 1),)
-    return group_requests.OffsetCommitRequest(7, about.group, generation, member, committed)
+    committed = (offset_commit.CommittedPartition(about.partition, 1),)
+    return offset_commit.OffsetCommitRequest(7, about.group, generation, member, committed)
 
 
 def commit_as_in_transaction(
@@ -102,7 +112,7 @@ def commit_as_in_transaction(
             about.group if group is None else group,
             1,
             0,
-            (group_requests.CommittedPartition(about.partition, 1),),
+            (offset_commit.CommittedPartition(about.partition, 1),),
         ),
         *(generation, member, instance),
     )
@@ -114,15 +124,15 @@ def _join_static(about: request_target.RequestTarget) -> AnyMessage | None:
     if group is None:
         return None
     group.has_static = True
-    protocols = (group_requests.JoinProtocol("range", b""),)
-    return group_requests.JoinGroupRequest(
-        5, about.group, 6000, group_requests.NO_MEMBER, "consumer", protocols, 5000, "another"
+    protocols = (join_group.JoinProtocol("range", b""),)
+    return join_group.JoinGroupRequest(
+        5, about.group, 6000, join_group.NO_MEMBER, "consumer", protocols, 5000, "another"
     )
 
 
 def _own_group(about: request_target.RequestTarget) -> list[request_target.Step]:
     """Return requests that delete a group while other requests about it are in flight."""
-    deletion = group_requests.DeleteGroupsRequest(2, (request_target.OWN_GROUP,))
+    deletion = delete_groups.DeleteGroupsRequest(2, (request_target.OWN_GROUP,))
     return [
         _commit()(about),
         (
@@ -131,9 +141,9 @@ def _own_group(about: request_target.RequestTarget) -> list[request_target.Step]
             _forget(request_target.OWN_GROUP)(about),
             deletion,
             deletion,
-            group_requests.HeartbeatRequest(3, request_target.OWN_GROUP, 0, "stranger"),
-            group_requests.SyncGroupRequest(3, request_target.OWN_GROUP, 1, "stranger"),
-            group_requests.LeaveGroupRequest(3, request_target.OWN_GROUP, (group_requests.LeavingMember("stranger"),)),
+            heartbeat.HeartbeatRequest(3, request_target.OWN_GROUP, 0, "stranger"),
+            sync_group.SyncGroupRequest(3, request_target.OWN_GROUP, 1, "stranger"),
+            leave_group.LeaveGroupRequest(3, request_target.OWN_GROUP, (leave_group.LeavingMember("stranger"),)),
             _join(group=request_target.OWN_GROUP)(about),
         ),
     ]
@@ -146,9 +156,9 @@ STUCK_INSTANCE = "stuck-0"
 
 
 def _join_stuck_group(about: request_target.RequestTarget) -> Message:
-    protocols = (group_requests.JoinProtocol("range", b""),)
-    return group_requests.JoinGroupRequest(
-        5, STUCK_GROUP, 6000, group_requests.NO_MEMBER, "consumer", protocols, 5000, STUCK_INSTANCE
+    protocols = (join_group.JoinProtocol("range", b""),)
+    return join_group.JoinGroupRequest(
+        5, STUCK_GROUP, 6000, join_group.NO_MEMBER, "consumer", protocols, 5000, STUCK_INSTANCE
     )
 
 
@@ -161,7 +171,7 @@ def to_stuck_group(about: request_target.RequestTarget, member: str, generation:
             commit_as_in_transaction(about, member, generation - 1, group=STUCK_GROUP),
             commit_as_in_transaction(about, "stranger", generation, STUCK_INSTANCE, STUCK_GROUP),
             _forget(STUCK_GROUP)(about),
-            group_requests.DeleteGroupsRequest(2, (STUCK_GROUP,)),
+            delete_groups.DeleteGroupsRequest(2, (STUCK_GROUP,)),
             _join(member=member, group=STUCK_GROUP)(about),
         ),
         _join_stuck_group(about),
@@ -177,15 +187,15 @@ def _delete_busy_group(about: request_target.RequestTarget) -> AnyMessage | None
     group = about.cluster.members.groups.get(about.group)
     if group is not None:
         group.is_deleted = True
-    return group_requests.DeleteGroupsRequest(2, (about.group,))
+    return delete_groups.DeleteGroupsRequest(2, (about.group,))
 
 
 GROUPS: Mapping[str, request_target.Wanted] = {
-    "find-coordinator": lambda about: group_requests.FindCoordinatorRequest(2, request_target.OWN_GROUP),
-    "find-transactions": lambda about: group_requests.FindCoordinatorRequest(
-        2, "transaction", group_requests.TRANSACTION_KEY
+    "find-coordinator": lambda about: find_coordinator.FindCoordinatorRequest(2, request_target.OWN_GROUP),
+    "find-transactions": lambda about: find_coordinator.FindCoordinatorRequest(
+        2, "transaction", find_coordinator.TRANSACTION_KEY
     ),
-    "find-other": lambda about: group_requests.FindCoordinatorRequest(2, request_target.OWN_GROUP, 7),
+    "find-other": lambda about: find_coordinator.FindCoordinatorRequest(2, request_target.OWN_GROUP, 7),
     "commit": _commit(),
     "commit-absent": _commit(partition=request_target.absent),
     "commit-long": _commit(metadata="x" * 5000),
@@ -195,14 +205,14 @@ GROUPS: Mapping[str, request_target.Wanted] = {
     "commit-in-transaction-long": _commit_in_transaction(metadata="x" * 5000),
     "commit-in-transaction-stranger": _commit_in_transaction(member="stranger"),
     "commit-in-transaction-nameless": _commit_in_transaction(""),
-    "fetch-offsets": lambda about: group_requests.OffsetFetchRequest(7, request_target.OWN_GROUP, None),
-    "fetch-one-offset": lambda about: group_requests.OffsetFetchRequest(
-        1, about.group, (group_requests.OffsetFetchTopic(about.topic, (about.number,)),)
+    "fetch-offsets": lambda about: offset_fetch.OffsetFetchRequest(7, request_target.OWN_GROUP, None),
+    "fetch-one-offset": lambda about: offset_fetch.OffsetFetchRequest(
+        1, about.group, (offset_fetch.OffsetFetchTopic(about.topic, (about.number,)),)
     ),
     "forget-offsets": _forget(request_target.OWN_GROUP),
     "forget-absent": _forget(request_target.OWN_GROUP, request_target.absent),
     "forget-of-unknown": _forget("unknown"),
-    "forget-of-nameless": lambda about: group_requests.OffsetDeleteRequest(0, "", ()),
+    "forget-of-nameless": lambda about: offset_delete.OffsetDeleteRequest(0, "", ()),
     "forget-passing": _forget("passing"),
     "forget-subscribed": _forget(""),
     "join-short-session": _join(1),
@@ -212,77 +222,73 @@ GROUPS: Mapping[str, request_target.Wanted] = {
     "join-and-go": _join(group="passing", kind="connect"),
     "join-at-once": _join(group="passing", kind="connect", version=3),
     "join-as-well": _join(version=3),
-    "sync-stranger": lambda about: group_requests.SyncGroupRequest(3, about.group, 1, "stranger"),
-    "sync-nameless": lambda about: group_requests.SyncGroupRequest(3, "", 1, "stranger"),
-    "sync-without-protocol": lambda about: group_requests.SyncGroupRequest(5, about.group, 1, "stranger"),
-    "beat-stranger": lambda about: group_requests.HeartbeatRequest(3, about.group, 1, "stranger"),
-    "beat-nameless": lambda about: group_requests.HeartbeatRequest(3, "", 1, "stranger"),
-    "leave-stranger": lambda about: group_requests.LeaveGroupRequest(
-        3, about.group, (group_requests.LeavingMember("stranger"),)
+    "sync-stranger": lambda about: sync_group.SyncGroupRequest(3, about.group, 1, "stranger"),
+    "sync-nameless": lambda about: sync_group.SyncGroupRequest(3, "", 1, "stranger"),
+    "sync-without-protocol": lambda about: sync_group.SyncGroupRequest(5, about.group, 1, "stranger"),
+    "beat-stranger": lambda about: heartbeat.HeartbeatRequest(3, about.group, 1, "stranger"),
+    "beat-nameless": lambda about: heartbeat.HeartbeatRequest(3, "", 1, "stranger"),
+    "leave-stranger": lambda about: leave_group.LeaveGroupRequest(
+        3, about.group, (leave_group.LeavingMember("stranger"),)
     ),
-    "leave-nameless": lambda about: group_requests.LeaveGroupRequest(
-        3, "", (group_requests.LeavingMember("stranger"),)
-    ),
-    "describe-groups": lambda about: group_requests.DescribeGroupsRequest(
+    "leave-nameless": lambda about: leave_group.LeaveGroupRequest(3, "", (leave_group.LeavingMember("stranger"),)),
+    "describe-groups": lambda about: describe_groups.DescribeGroupsRequest(
         4, (about.group, request_target.OWN_GROUP, "unknown")
     ),
-    "list-groups": lambda about: group_requests.ListGroupsRequest(4),
-    "list-stable-groups": lambda about: group_requests.ListGroupsRequest(4, ("Stable",)),
+    "list-groups": lambda about: list_groups.ListGroupsRequest(4),
+    "list-stable-groups": lambda about: list_groups.ListGroupsRequest(4, ("Stable",)),
     "own-group": _own_group,
     "stuck-group": _join_stuck_group,
     "delete-busy-group": _delete_busy_group,
     "beat-as-member": as_member(
-        lambda about, id, generation: group_requests.HeartbeatRequest(3, about.group, generation, id)
+        lambda about, id, generation: heartbeat.HeartbeatRequest(3, about.group, generation, id)
     ),
     "beat-of-old": as_member(
-        lambda about, id, generation: group_requests.HeartbeatRequest(3, about.group, generation - 1, id)
+        lambda about, id, generation: heartbeat.HeartbeatRequest(3, about.group, generation - 1, id)
     ),
     "sync-as-member": as_member(
-        lambda about, id, generation: group_requests.SyncGroupRequest(3, about.group, generation, id), leads=False
+        lambda about, id, generation: sync_group.SyncGroupRequest(3, about.group, generation, id), leads=False
     ),
     "sync-of-old": as_member(
-        lambda about, id, generation: group_requests.SyncGroupRequest(3, about.group, generation - 1, id)
+        lambda about, id, generation: sync_group.SyncGroupRequest(3, about.group, generation - 1, id)
     ),
     "join-as-member": as_member(lambda about, id, generation: _join(member=id)(about)),
     "leave-as-member": as_member(
-        lambda about, id, _: group_requests.LeaveGroupRequest(3, about.group, (group_requests.LeavingMember(id),))
+        lambda about, id, _: leave_group.LeaveGroupRequest(3, about.group, (leave_group.LeavingMember(id),))
     ),
     "commit-as-member": as_member(_commit_as),
     "join-static": _join_static,
     "sync-other-protocol": as_member(
-        lambda about, id, generation: group_requests.SyncGroupRequest(
+        lambda about, id, generation: sync_group.SyncGroupRequest(
             5, about.group, generation, id, (), None, "consumer", "other"
         ),
         leads=False,
     ),
-    "delete-of-unknown": lambda about: group_requests.DeleteGroupsRequest(2, ("unknown", request_target.OWN_GROUP)),
-    "beat-fenced": lambda about: group_requests.HeartbeatRequest(
-        3, about.group, 1, "stranger", instance_of(about.group)
-    ),
-    "sync-fenced": lambda about: group_requests.SyncGroupRequest(
+    "delete-of-unknown": lambda about: delete_groups.DeleteGroupsRequest(2, ("unknown", request_target.OWN_GROUP)),
+    "beat-fenced": lambda about: heartbeat.HeartbeatRequest(3, about.group, 1, "stranger", instance_of(about.group)),
+    "sync-fenced": lambda about: sync_group.SyncGroupRequest(
         3, about.group, 1, "stranger", group_instance_id=instance_of(about.group)
     ),
-    "commit-fenced": lambda about: group_requests.OffsetCommitRequest(
-        *(7, about.group, 1, "stranger", (group_requests.CommittedPartition(about.partition, 1),)),
+    "commit-fenced": lambda about: offset_commit.OffsetCommitRequest(
+        *(7, about.group, 1, "stranger", (offset_commit.CommittedPartition(about.partition, 1),)),
         instance_of(about.group),
     ),
-    "join-fenced": lambda about: group_requests.JoinGroupRequest(
+    "join-fenced": lambda about: join_group.JoinGroupRequest(
         *(
             5,
             about.group,
             6000,
             "stranger",
             "consumer",
-            (group_requests.JoinProtocol("range", b""),),
+            (join_group.JoinProtocol("range", b""),),
             5000,
             instance_of(about.group),
         )
     ),
-    "leave-fenced": lambda about: group_requests.LeaveGroupRequest(
-        3, about.group, (group_requests.LeavingMember("stranger", instance_of(about.group)),)
+    "leave-fenced": lambda about: leave_group.LeaveGroupRequest(
+        3, about.group, (leave_group.LeavingMember("stranger", instance_of(about.group)),)
     ),
     "commit-of-stranger": _commit("", generation=0, member="stranger"),
-    "delete-own-group": lambda about: group_requests.DeleteGroupsRequest(
+    "delete-own-group": lambda about: delete_groups.DeleteGroupsRequest(
         2, (request_target.OWN_GROUP, "unknown", "passing")
     ),
 }

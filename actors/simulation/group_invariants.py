@@ -9,7 +9,8 @@ from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.exchanges import ResponseSent, kept_for
 from actors.simulation.replicas import SLACK
 from actors.simulation.response_codes import codes_of
-from messages import errors, group_requests
+from messages import errors
+from messages.apis import describe_groups, heartbeat, leave_group, offset_commit, offset_fetch, sync_group
 from messages.vocabulary import Message
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def accepts(request: Message, response: Any) -> bool:
     """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
-    if isinstance(request, group_requests.OffsetCommitRequest):
+    if isinstance(request, offset_commit.OffsetCommitRequest):
         return any(each.error_code == errors.NONE for each in response.partitions)
     return bool(response.error_code == errors.NONE)
 
@@ -26,7 +27,7 @@ def accepts(request: Message, response: Any) -> bool:
 def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterator[str]:
     """The record of an accepted commit or assignment is below the high watermark before the coordinator responds."""
     request, partition = change.request, None
-    if isinstance(request, group_requests.SyncGroupRequest | group_requests.OffsetCommitRequest) and accepts(
+    if isinstance(request, sync_group.SyncGroupRequest | offset_commit.OffsetCommitRequest) and accepts(
         request, change.response
     ):
         partition = law.exchanges.group_partition(request.group_id)
@@ -43,7 +44,7 @@ def group_responses_are_in_the_log(law: Checker, change: ResponseSent) -> Iterat
 def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A group's generation has no member that was silent for its session timeout."""
     request, cluster = change.request, law.cluster
-    if not isinstance(request, group_requests.HeartbeatRequest) or change.response.error_code != errors.NONE:
+    if not isinstance(request, heartbeat.HeartbeatRequest) or change.response.error_code != errors.NONE:
         return
     view = law.exchanges.groups.get((change.process, request.group_id))
     if view is None or view.generation != request.generation_id:
@@ -67,7 +68,7 @@ def silent_members_leave_the_group(law: Checker, change: ResponseSent) -> Iterat
 def active_members_stay_in_the_group(law: Checker, change: ResponseSent) -> Iterator[str]:
     """A member is not removed before its session timeout; a static member may be replaced."""
     request = change.request
-    if not isinstance(request, group_requests.HeartbeatRequest):
+    if not isinstance(request, heartbeat.HeartbeatRequest):
         return
     view = law.exchanges.groups.get((change.process, request.group_id))
     if view is None or change.response.error_code != errors.UNKNOWN_MEMBER_ID or request.group_instance_id is not None:
@@ -86,7 +87,7 @@ def fetched_offsets_were_committed(law: Checker, change: ResponseSent) -> Iterat
     """A coordinator returns the last committed offset."""
     request, response = change.request, change.response
     if (
-        not isinstance(request, group_requests.OffsetFetchRequest)
+        not isinstance(request, offset_fetch.OffsetFetchRequest)
         or response.error_code != errors.NONE
         or law.power_failed
     ):
@@ -117,7 +118,7 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
         is_same = later is not None and later.generation == confirmation.generation
         if now > confirmation.until or law.is_lossy(law.exchanges.group_partition(group)):
             continue
-        if is_same or isinstance(change.request, group_requests.LeaveGroupRequest):
+        if is_same or isinstance(change.request, leave_group.LeaveGroupRequest):
             for result in _unknown_to(change.request, change.response, group, member, confirmation.generation):
                 yield (
                     f"node {change.node} answered {type(change.request).__name__} with {result}; {member} is in"
@@ -128,17 +129,15 @@ def coordinators_know_the_members(law: Checker, change: ResponseSent) -> Iterato
 def _unknown_to(request: Message, response: Any, group: str, member: str, generation: int) -> Iterator[str]:
     """Yield a text for each place in the response where the member or its generation counts as unknown."""
     match request:
-        case (
-            group_requests.HeartbeatRequest() | group_requests.SyncGroupRequest() | group_requests.OffsetCommitRequest()
-        ):
+        case heartbeat.HeartbeatRequest() | sync_group.SyncGroupRequest() | offset_commit.OffsetCommitRequest():
             if (request.member_id, request.generation_id) == (member, generation):
                 refusals = (errors.UNKNOWN_MEMBER_ID, errors.ILLEGAL_GENERATION)
                 yield from (f"error {code}" for code in codes_of(response) if code in refusals)
-        case group_requests.LeaveGroupRequest():
+        case leave_group.LeaveGroupRequest():
             for each in response.members:
                 if each.member_id == member and each.error_code == errors.UNKNOWN_MEMBER_ID:
                     yield f"error {each.error_code}"
-        case group_requests.DescribeGroupsRequest():
+        case describe_groups.DescribeGroupsRequest():
             for each in response.groups:
                 if each.group_id == group and each.error_code == errors.NONE and each.group_state == "Dead":
                     yield f"state {each.group_state}"

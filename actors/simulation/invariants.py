@@ -34,9 +34,10 @@ from actors.simulation.simulated_transactions import StableOffsetSeen, Transacti
 from actors.simulation.streams import StreamBroken
 from actors.storage.directory_checkpoints import CLEAN_MARKER
 from actors.storage.log_directories import parse_name
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, BrokerChange
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from zk_bridge import paths
 
 HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)

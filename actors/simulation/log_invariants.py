@@ -11,8 +11,8 @@ from actors.simulation.replicas import LogCalled
 from actors.storage.directory_checkpoints import RECOVERY_POINTS
 from actors.storage.log.checkpoint import Checkpoint
 from messages import errors
+from messages.apis.fetch import READ_COMMITTED, FetchRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import READ_COMMITTED, FetchRequest
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:

@@ -19,7 +19,9 @@ from typing import Any
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from messages import errors, group_requests
+from messages import errors
+from messages.apis import describe_groups, heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group
+from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 
@@ -82,7 +84,7 @@ class SimulatedGroup:
     is_deleted: bool = False
     """Whether a client has requested its deletion: its commits may be gone."""
     fetched: dict[int, int] | None = None
-    described: group_requests.DescribedGroup | None = None
+    described: describe_groups.DescribedGroup | None = None
 
     def begin(self, leader: str) -> None:
         """Record that the group is in generation 1 with this leader; discard an earlier group of this name."""
@@ -143,20 +145,22 @@ class Members:
         """Send a FindCoordinator request to one of `nodes`, or to any node if `nodes` is empty."""
         self.ask(
             self._chance.choice(nodes or self._nodes),
-            group_requests.FindCoordinatorRequest(2, group.name),
+            FindCoordinatorRequest(2, group.name),
             tell,
             PATIENCE,
         )
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
-        if isinstance(response, group_requests.FindCoordinatorResponse) and response.error_code == errors.NONE:
+        if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
             node = response.node_id
-            self.ask(node, group_requests.OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
-            self.ask(node, group_requests.DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE)
+            self.ask(node, offset_fetch.OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
+            self.ask(
+                node, describe_groups.DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE
+            )
 
 
 def _fetched(group: SimulatedGroup, response: Message | None) -> None:
-    if isinstance(response, group_requests.OffsetFetchResponse) and response.error_code == errors.NONE:
+    if isinstance(response, offset_fetch.OffsetFetchResponse) and response.error_code == errors.NONE:
         group.fetched = {
             each.partition.partition: each.committed_offset
             for each in response.partitions
@@ -165,7 +169,7 @@ def _fetched(group: SimulatedGroup, response: Message | None) -> None:
 
 
 def _described(group: SimulatedGroup, response: Message | None) -> None:
-    if isinstance(response, group_requests.DescribeGroupsResponse) and response.groups[0].error_code == errors.NONE:
+    if isinstance(response, describe_groups.DescribeGroupsResponse) and response.groups[0].error_code == errors.NONE:
         group.described = response.groups[0]
 
 
@@ -175,8 +179,8 @@ class SimulatedMember:
     def __init__(
         self, members: Members, group: SimulatedGroup, instance: str | None = None, commits: bool = True
     ) -> None:
-        self.id = group_requests.NO_MEMBER
-        self.generation = group_requests.NO_GENERATION
+        self.id = join_group.NO_MEMBER
+        self.generation = join_group.NO_GENERATION
         self.parts: tuple[int, ...] = ()
         """The current assignment, while it is valid."""
         self.coordinator = -1
@@ -185,7 +189,7 @@ class SimulatedMember:
         self._group = group
         self._instance = instance
         self._commits = commits
-        self._leader = group_requests.NO_MEMBER
+        self._leader = join_group.NO_MEMBER
         self._over = False
         self.joining = False
         """Whether the member looks for its coordinator or joins: it is in no generation yet."""
@@ -203,14 +207,14 @@ class SimulatedMember:
     def end(self, silently: bool) -> None:
         """Leave the group with a LeaveGroup request, or without one if `silently`."""
         self._over = True
-        if not silently and self.id != group_requests.NO_MEMBER:
-            leaving = group_requests.LeaveGroupRequest(
-                3, self._group.name, (group_requests.LeavingMember(self.id, self._instance),)
+        if not silently and self.id != join_group.NO_MEMBER:
+            leaving = leave_group.LeaveGroupRequest(
+                3, self._group.name, (leave_group.LeavingMember(self.id, self._instance),)
             )
             self._members.ask(self.coordinator, leaving, lambda response: None, PATIENCE)
 
     def _found(self, response: Message | None) -> None:
-        if isinstance(response, group_requests.FindCoordinatorResponse) and response.error_code == errors.NONE:
+        if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
             self.coordinator = response.node_id
             self._join()
         else:
@@ -218,18 +222,16 @@ class SimulatedMember:
 
     def _join(self) -> None:
         self.parts = ()
-        protocols = (group_requests.JoinProtocol("range", b""),)
+        protocols = (join_group.JoinProtocol("range", b""),)
         group = self._group.name
         times = SESSION_MS, REBALANCE_MS
         self._ask(
-            group_requests.JoinGroupRequest(
-                5, group, times[0], self.id, "consumer", protocols, times[1], self._instance
-            ),
+            join_group.JoinGroupRequest(5, group, times[0], self.id, "consumer", protocols, times[1], self._instance),
             self._joined,
         )
 
     def _joined(self, response: Message | None) -> None:
-        if not isinstance(response, group_requests.JoinGroupResponse):
+        if not isinstance(response, join_group.JoinGroupResponse):
             self._refused(NO_ANSWER)
         elif response.error_code == errors.MEMBER_ID_REQUIRED:
             self.id = response.member_id
@@ -243,16 +245,15 @@ class SimulatedMember:
             self.id, self.generation, self._leader = response.member_id, response.generation_id, response.leader
             ids = sorted(each.member_id for each in response.members)
             dealt = tuple(
-                group_requests.MemberAssignment(id, bytes(range(place, PARTS, len(ids))))
-                for place, id in enumerate(ids)
+                sync_group.MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids)
             )
             group = self._group.name
             self._ask(
-                group_requests.SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced
+                sync_group.SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced
             )
 
     def _synced(self, response: Any) -> None:
-        if isinstance(response, group_requests.SyncGroupResponse) and response.error_code == errors.NONE:
+        if isinstance(response, sync_group.SyncGroupResponse) and response.error_code == errors.NONE:
             self.parts, self.joining = tuple(response.assignment), False
             name = self._instance or self.id
             self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
@@ -262,14 +263,14 @@ class SimulatedMember:
 
     def _fetch(self) -> None:
         """Fetch the committed offsets of the assigned partitions before the next step, as a consumer does."""
-        topics = (group_requests.OffsetFetchTopic(GROUP_METADATA, self.parts),)
+        topics = (offset_fetch.OffsetFetchTopic(GROUP_METADATA, self.parts),)
         self._ask(
-            group_requests.OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat)
+            offset_fetch.OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat)
         )
 
     def _beat(self) -> None:
         self._ask(
-            group_requests.HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten
+            heartbeat.HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten
         )
 
     def _beaten(self, response: Any) -> None:
@@ -285,13 +286,13 @@ class SimulatedMember:
         group.last += 1
         group.unsure.add(group.last)
         parts = tuple(
-            group_requests.CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts
+            offset_commit.CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts
         )
-        request = group_requests.OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
+        request = offset_commit.OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
         self._ask(request, partial(self._committed, group.last))
 
     def _committed(self, number: int, response: Message | None) -> None:
-        if not isinstance(response, group_requests.OffsetCommitResponse):
+        if not isinstance(response, offset_commit.OffsetCommitResponse):
             self._refused(NO_ANSWER)
             return
         committed, refused = self._group.committed, errors.NONE
@@ -310,7 +311,7 @@ class SimulatedMember:
     def _refused(self, error: int) -> None:
         """Schedule the step with which Kafka's client would continue after this error (rule 1)."""
         if error in (errors.UNKNOWN_MEMBER_ID, errors.FENCED_INSTANCE_ID):
-            self.id = group_requests.NO_MEMBER
+            self.id = join_group.NO_MEMBER
         stays = error in (
             errors.UNKNOWN_MEMBER_ID,
             errors.FENCED_INSTANCE_ID,

@@ -15,8 +15,8 @@ from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
 from actors.storage.log.key_values import key_values
 from messages import errors
+from messages.apis.produce import ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProduceRequest
 from messages.partition import LogMoved
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from actors.simulation.log_transactions import LogTransactions
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from messages import errors
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.cluster import TopicPartition, partition_of_log
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
-from messages.requests import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.vocabulary import Message
 
 MEMORY = 60.0

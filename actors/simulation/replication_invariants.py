@@ -13,20 +13,20 @@ from actors.simulation.exchanges import ResponseSent, accepted_markers
 from actors.simulation.group_invariants import accepts
 from actors.simulation.replicas import SLACK, HighWatermarkRaised
 from actors.simulation.simulated_cluster import node_of
-from messages import data_requests, errors
+from messages import errors
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.fetch import READ_UNCOMMITTED, FetchRequest
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.list_offsets import ListOffsetsRequest
+from messages.apis.offset_commit import OffsetCommitRequest
+from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from messages.apis.produce import ACKS_ALL, ProduceRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.sync_group import SyncGroupRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, TopicPartition
-from messages.group_requests import (
-    HeartbeatRequest,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
-from messages.transaction_requests import WriteTxnMarkersRequest
 from messages.wire.record_batch import whole_batches
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _beyond_the_isr(law: Checker, node: int, partition: TopicPartition, high_wat
 def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iterator[str]:
     """Consumers receive only records below the high watermark (READ_COMMITTED: below the last stable offset)."""
     request = change.request
-    if not isinstance(request, data_requests.FetchRequest) or request.replica_id >= 0:
+    if not isinstance(request, FetchRequest) or request.replica_id >= 0:
         return
     for result in change.response.partitions:
         if result.error_code != errors.NONE:
@@ -195,11 +195,7 @@ def consumers_read_committed_records(law: Checker, change: ResponseSent) -> Iter
                 f"{result.partition}: leader {change.node} has last stable offset {result.last_stable_offset},"
                 f" beyond its high watermark {result.high_watermark}"
             )
-        limit = (
-            result.high_watermark
-            if request.isolation_level == data_requests.READ_UNCOMMITTED
-            else result.last_stable_offset
-        )
+        limit = result.high_watermark if request.isolation_level == READ_UNCOMMITTED else result.last_stable_offset
         data = result.body.data if result.body.size else b""
         last = max((header.last_offset for _, header in whole_batches(data)), default=-1)
         if last >= limit:
@@ -217,7 +213,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
     late that its write of the ISR succeeded.
     """
     request = change.request
-    if not isinstance(request, data_requests.ProduceRequest) or request.acks != data_requests.ACKS_ALL:
+    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
     for result in change.response.partitions:
         required, state = law.least_insync(result.partition), law.states.get(result.partition)
@@ -247,7 +243,7 @@ def acks_all_needs_min_insync_replicas(law: Checker, change: ResponseSent) -> It
 def acks_all_waits_for_the_high_watermark(law: Checker, change: ResponseSent) -> Iterator[str]:
     """For acks=all, a leader acknowledges only records below its high watermark."""
     request = change.request
-    if not isinstance(request, data_requests.ProduceRequest) or request.acks != data_requests.ACKS_ALL:
+    if not isinstance(request, ProduceRequest) or request.acks != ACKS_ALL:
         return
     for result in change.response.partitions:
         log = law.replicas.log(change.node, result.partition)
@@ -371,11 +367,7 @@ def stale_requests_are_refused(law: Checker, change: ResponseSent) -> Iterator[s
                     continue
                 if codes.get(state.partition, errors.NONE) == errors.NONE and sent < known:
                     yield f"node {change.node} accepted {name} for {state.partition}, leader epoch {sent} after {known}"
-        case (
-            data_requests.FetchRequest()
-            | data_requests.ListOffsetsRequest()
-            | data_requests.OffsetForLeaderEpochRequest()
-        ):
+        case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
             if accepted is None:
                 return
             sent_epochs = {part.partition: part.current_leader_epoch for part in request.partitions}

@@ -35,9 +35,9 @@ from actors.simulation.simulated_producers import IdempotentProducers
 from actors.simulation.transaction_reader import TransactionReader
 from actors.simulation.transactional_producers import TransactionalProducers
 from actors.simulation.transcript import TranscriptWriter
+from messages.apis.metadata import MetadataRequest
 from messages.node import NodeSettings
 from messages.probes import collecting
-from messages.requests import MetadataRequest
 from messages.vocabulary import Message
 
 REST_SECONDS = 60.0

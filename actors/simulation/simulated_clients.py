@@ -14,7 +14,10 @@ from functools import partial
 from typing import Any
 
 from actors.simulation.checker import Acknowledged, Checker
-from messages import data_requests, errors
+from messages import errors
+from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
+from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse
+from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.batch_records import records
@@ -73,7 +76,7 @@ class Clients:
         if state is not None and state.leader in law.cluster.machines and known:
             offset = self._chance.choice(known) + 1
             law.delete_up_to(partition, offset)
-            request = data_requests.DeleteRecordsRequest(2, (data_requests.TrimmedPartition(partition, offset),), 3000)
+            request = DeleteRecordsRequest(2, (TrimmedPartition(partition, offset),), 3000)
             done = partial(self._deleted, partition, law.born.get(partition.topic, 0), offset)
             law.cluster.ask(state.leader, request, done, 10.0)
 
@@ -110,20 +113,14 @@ class Clients:
             position, life = self._positions.get(partition, (0, born))
             is_new = life != born or self._chance.random() < NEW_CONSUMERS
             position = max(0 if is_new else position, law.deleted.get(partition, 0))
-            request = data_requests.FetchRequest(
-                11, -1, 0, 0, (data_requests.FetchPartition(partition, position, CONSUMED_BYTES),), CONSUMED_BYTES
-            )
+            request = FetchRequest(11, -1, 0, 0, (FetchPartition(partition, position, CONSUMED_BYTES),), CONSUMED_BYTES)
             report = partial(self._consumed, partition, born, position)
             law.cluster.ask(law.states[partition].leader, request, report, 10.0)
         self._consume_later()
 
     def _consumed(self, partition: TopicPartition, born: int, position: int, response: Message | None) -> None:
         law = self._law
-        if (
-            not isinstance(response, data_requests.FetchResponse)
-            or not response.partitions
-            or born != law.born.get(partition.topic)
-        ):
+        if not isinstance(response, FetchResponse) or not response.partitions or born != law.born.get(partition.topic):
             return
         result = response.partitions[0]
         if result.error_code != errors.NONE:
@@ -150,13 +147,13 @@ class Clients:
         self._count += 1
         value = f"record {self._count}".encode().ljust(size, b".")
         batch = batch_of([(b"key", value)], law.cluster.wall_ms())
-        request = data_requests.ProduceRequest(8, None, -1, 3000, (data_requests.ProducePartition(partition, batch),))
+        request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
         report = partial(self._produced, partition, law.born.get(partition.topic, 0), value)
         law.cluster.ask(law.states[partition].leader, request, report, 10.0)
 
     def _produced(self, partition: TopicPartition, born: int, value: bytes, response: Message | None) -> None:
         law = self._law
-        if isinstance(response, data_requests.ProduceResponse) and born == law.born.get(partition.topic):
+        if isinstance(response, ProduceResponse) and born == law.born.get(partition.topic):
             result = response.partitions[0]
             if result.error_code == errors.NONE and result.base_offset >= law.deleted.get(partition, 0):
                 law.acknowledged.setdefault(partition, {})[result.base_offset] = Acknowledged(
@@ -167,14 +164,14 @@ class Clients:
         law = self._law
         state = law.states.get(partition)
         if state is not None and state.leader in law.cluster.machines:
-            part = data_requests.FetchPartition(partition, offset, MOST_BYTES)
-            request = data_requests.FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES)
+            part = FetchPartition(partition, offset, MOST_BYTES)
+            request = FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES)
             self.reads += 1
             law.cluster.ask(state.leader, request, partial(self._fetched, partition, found), 10.0)
 
     def _fetched(self, partition: TopicPartition, found: list[tuple[int, bytes]], response: Message | None) -> None:
         self.reads -= 1
-        if not isinstance(response, data_requests.FetchResponse) or not response.partitions:
+        if not isinstance(response, FetchResponse) or not response.partitions:
             return
         result = response.partitions[0]
         if result.error_code != errors.NONE:

@@ -16,7 +16,9 @@ from functools import partial
 
 from actors.simulation.checker import Acknowledged, Checker
 from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
-from messages import data_requests, errors
+from messages import errors
+from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest, ProduceResponse
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
@@ -107,12 +109,12 @@ class StreamWriter:
         if self.is_over:
             return
         law, nodes = self._law, sorted(self._law.cluster.machines)
-        request = data_requests.InitProducerIdRequest(3, None, 60_000)
+        request = InitProducerIdRequest(3, None, 60_000)
         law.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
 
     def _begun(self, response: Message | None) -> None:
         law, stream = self._law, self._stream
-        if not isinstance(response, data_requests.InitProducerIdResponse) or response.error_code != errors.NONE:
+        if not isinstance(response, InitProducerIdResponse) or response.error_code != errors.NONE:
             law.cluster.scheduler.call_later(EVERY, self.begin)
             return
         stream.producer_id = response.producer_id
@@ -158,18 +160,16 @@ class StreamWriter:
             report = partial(self._answered, 0, batch, False)
             law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
 
-    def _request(self, batch: SentBatch) -> data_requests.ProduceRequest:
+    def _request(self, batch: SentBatch) -> ProduceRequest:
         stream = self._stream
         pairs = [(b"key", stream.value(number)) for number in range(batch.first, batch.first + batch.size)]
         records = batch_of(pairs, self._law.cluster.wall_ms(), stream.producer_id, 0, batch.first)
-        return data_requests.ProduceRequest(
-            8, None, data_requests.ACKS_ALL, TIMEOUT_MS, (data_requests.ProducePartition(stream.partition, records),)
-        )
+        return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
 
     def _answered(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
         law, stream = self._law, self._stream
         code, offset = None, NOWHERE
-        if isinstance(response, data_requests.ProduceResponse):
+        if isinstance(response, ProduceResponse):
             code, offset = response.partitions[0].error_code, response.partitions[0].base_offset
         if law.born.get(stream.partition.topic) != stream.born:
             self.is_over = True

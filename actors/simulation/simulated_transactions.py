@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import attrs
 
+from messages.apis.fetch import AbortedTransaction
 from messages.cluster import TopicPartition
-from messages.data_requests import AbortedTransaction
 from messages.partition import LogMoved, LogRead
 from messages.wire.batch_records import records
 from messages.wire.record_batch import whole_batches

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping
 
 from actors.simulation.request_target import BAD_NAME, Make, RequestTarget
 from actors.simulation.simulated_cluster import PORT, host_of
-from messages import requests
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LiveLeader
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import TopicPartition
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
@@ -28,19 +31,19 @@ def _orders(
 
     def lead(about: RequestTarget) -> Message:
         controller_epoch, broker_epoch = epoch(about)
-        state = requests.LeaderAndIsrPartitionState(
+        state = LeaderAndIsrPartitionState(
             *(partition(about), controller_epoch, 90, about.leader_epoch + leader_epoch, (90,), 0, (90,))
         )
-        return requests.LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
+        return LeaderAndIsrRequest(4, about.controller[0], controller_epoch, broker_epoch, (state,), ())
 
     def stop(about: RequestTarget) -> AnyMessage | None:
         if leader_epoch and not about.leader_epoch:
             return None
-        state = requests.StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
-        return requests.StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
+        state = StopReplicaPartitionState(partition(about), about.leader_epoch + leader_epoch)
+        return StopReplicaRequest(3, about.controller[0], *epoch(about), (state,))
 
     def publish(about: RequestTarget) -> Message:
-        return requests.UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
+        return UpdateMetadataRequest(6, about.controller[0], *epoch(about), (), ())
 
     return lead, stop, publish
 
@@ -58,13 +61,13 @@ def _of_old_state(leads: bool) -> Make:
         if about.node not in brokers or paths.delete_topic(about.topic) in about.cluster.zookeeper.nodes:
             return None
         leader = about.node if leads else next((each for each in brokers if each != about.node), 90)
-        state = requests.LeaderAndIsrPartitionState(
+        state = LeaderAndIsrPartitionState(
             *(about.partition, about.controller[1], leader, about.leader_epoch + 1, brokers, -2, brokers)
         )
         # This leader may be offline. If it is, the broker that receives the request creates the partition's log, and
         # does nothing else (broker.md 1.4).
-        live = requests.LiveLeader(leader, host_of(leader), PORT)
-        return requests.LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
+        live = LiveLeader(leader, host_of(leader), PORT)
+        return LeaderAndIsrRequest(4, *about.controller, about.broker_epoch, (state,), (live,))
 
     return make
 
@@ -78,7 +81,7 @@ def _old_registration(about: RequestTarget) -> tuple[int, int]:
 
 
 def _shutdown(node: int | None, stale: bool) -> Make:
-    return lambda about: requests.ControlledShutdownRequest(
+    return lambda about: ControlledShutdownRequest(
         3, about.node if node is None else node, max(about.broker_epoch - 1, 0) if stale else about.broker_epoch
     )
 

@@ -12,8 +12,8 @@ from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.checker import Checker
 from actors.simulation.simulated_transactions import CommittedView, committed
 from messages import errors
+from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchPartition, FetchRequest, FetchResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import READ_COMMITTED, AbortedTransaction, FetchPartition, FetchRequest, FetchResponse
 from messages.vocabulary import Message
 from messages.wire.record_batch import whole_batches
 

@@ -23,15 +23,13 @@ from actors.simulation.response_codes import codes_of
 from actors.simulation.scripts import Script, run_script
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken, committed
-from messages import data_requests, errors, group_requests
+from messages import errors
+from messages.apis import fetch, find_coordinator, init_producer_id, offset_commit, offset_fetch, produce
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
-from messages.transaction_requests import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    EndTxnResponse,
-    TxnOffsetCommitRequest,
-)
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of, whole_batches
 
@@ -143,10 +141,10 @@ class Incarnation:
 
     def _initialise(self) -> Generator[Any, Any, bool]:
         """Get a producer id; return False if a newer incarnation has already fenced this one."""
-        request = data_requests.InitProducerIdRequest(3, self.id, TIMEOUT_MS)
+        request = init_producer_id.InitProducerIdRequest(3, self.id, TIMEOUT_MS)
         while self._producers.newest[self.id] == self.number:
             response = yield from self._coordinate(request)
-            if isinstance(response, data_requests.InitProducerIdResponse) and response.error_code == errors.NONE:
+            if isinstance(response, init_producer_id.InitProducerIdResponse) and response.error_code == errors.NONE:
                 self.producer_id, self.epoch = response.producer_id, response.producer_epoch
                 pair = self.producer_id, self.epoch
                 self._producers.fenced[self.id] = max(pair, self._producers.fenced.get(self.id, pair))
@@ -154,7 +152,9 @@ class Incarnation:
             yield BACKOFF
         return False
 
-    def _coordinate(self, request: Message, key_type: int = group_requests.TRANSACTION_KEY) -> Generator[Any, Any, Any]:
+    def _coordinate(
+        self, request: Message, key_type: int = find_coordinator.TRANSACTION_KEY
+    ) -> Generator[Any, Any, Any]:
         """Repeat a request to a coordinator until the response is definite, and return that response.
 
         The coordinator is that of the transactional id `self.id`, or of the group `self.id` if `key_type` is GROUP_KEY.
@@ -164,16 +164,16 @@ class Incarnation:
         while True:
             while key not in self._coordinators:
                 node = self._chance.choice(sorted(cluster.machines))
-                found = yield node, group_requests.FindCoordinatorRequest(2, *key)
-                if isinstance(found, group_requests.FindCoordinatorResponse) and found.error_code == errors.NONE:
+                found = yield node, find_coordinator.FindCoordinatorRequest(2, *key)
+                if isinstance(found, find_coordinator.FindCoordinatorResponse) and found.error_code == errors.NONE:
                     self._coordinators[key] = found.node_id
                 else:
                     yield BACKOFF
             newest = self._producers.fenced.get(self.id, (-1, -1))
             response = yield self._coordinators[key], request
             code = code_of(response)
-            is_late = newest > (self.producer_id, self.epoch) and key_type == group_requests.TRANSACTION_KEY
-            if code == errors.NONE and is_late and not isinstance(request, data_requests.InitProducerIdRequest):
+            is_late = newest > (self.producer_id, self.epoch) and key_type == find_coordinator.TRANSACTION_KEY
+            if code == errors.NONE and is_late and not isinstance(request, init_producer_id.InitProducerIdRequest):
                 text = f"{self.id}: {type(request).__name__} of epoch {self.epoch} succeeds after {newest} was given"
                 self._law.transaction_broke(TransactionBroken(text))
             if code in ELSEWHERE or code == NO_RESPONSE:
@@ -231,8 +231,8 @@ class Incarnation:
             [(b"key", value) for value in values],
             *(law.cluster.wall_ms(), self.producer_id, self.epoch, first, True),
         )
-        request = data_requests.ProduceRequest(
-            8, self.id, data_requests.ACKS_ALL, 3_000, (data_requests.ProducePartition(partition, batch),)
+        request = produce.ProduceRequest(
+            8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
         )
         for _ in range(MOST_TRIES):
             state = law.states.get(partition)
@@ -266,13 +266,13 @@ class Worker(Incarnation):
     def _transaction(self) -> Generator[Any, Any, bool]:
         if OUTPUT not in self._law.states:
             return True
-        topics = (group_requests.OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
+        topics = (offset_fetch.OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
         found = yield from self._coordinate(
-            group_requests.OffsetFetchRequest(7, WORKER, topics, True), group_requests.GROUP_KEY
+            offset_fetch.OffsetFetchRequest(7, WORKER, topics, True), find_coordinator.GROUP_KEY
         )
-        if not isinstance(found, group_requests.OffsetFetchResponse) or code_of(found) != errors.NONE:
+        if not isinstance(found, offset_fetch.OffsetFetchResponse) or code_of(found) != errors.NONE:
             return False
-        if self._is_superseded(self._coordinators[WORKER, group_requests.GROUP_KEY]):
+        if self._is_superseded(self._coordinators[WORKER, find_coordinator.GROUP_KEY]):
             return True
         position = max(found.partitions[0].committed_offset, 0)
         values, after = yield from self._read(position)
@@ -287,9 +287,9 @@ class Worker(Incarnation):
             return False
         written = yield from self._write(running, OUTPUT, len(values), values)
         if written:
-            offset = (group_requests.CommittedPartition(INPUT, after),)
+            offset = (offset_commit.CommittedPartition(INPUT, after),)
             request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch, offset)
-            written = code_of((yield from self._coordinate(request, group_requests.GROUP_KEY))) == errors.NONE
+            written = code_of((yield from self._coordinate(request, find_coordinator.GROUP_KEY))) == errors.NONE
         if written and self.epoch > 0 and self._chance.random() < LATE:
             yield from self._commit_late()
         if self._chance.random() < DIES:
@@ -309,9 +309,9 @@ class Worker(Incarnation):
 
     def _commit_late(self) -> Generator[Any, Any, None]:
         """Send a zombie's commit, with the previous epoch, while this incarnation's commit is pending (rule 5)."""
-        offset = (group_requests.CommittedPartition(INPUT, 0),)
+        offset = (offset_commit.CommittedPartition(INPUT, 0),)
         request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
-        if code_of((yield from self._coordinate(request, group_requests.GROUP_KEY))) == errors.NONE:
+        if code_of((yield from self._coordinate(request, find_coordinator.GROUP_KEY))) == errors.NONE:
             text = f"{self.id}: a TxnOffsetCommit of epoch {self.epoch - 1} succeeds after one of {self.epoch}"
             self._law.transaction_broke(TransactionBroken(text))
 
@@ -320,16 +320,12 @@ class Worker(Incarnation):
         state = self._law.states.get(INPUT)
         if state is None or state.leader not in self._law.cluster.machines:
             return [], position
-        part = data_requests.FetchPartition(INPUT, position, MOST_BYTES)
+        part = fetch.FetchPartition(INPUT, position, MOST_BYTES)
         response = yield (
             state.leader,
-            data_requests.FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, data_requests.READ_COMMITTED),
+            fetch.FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, fetch.READ_COMMITTED),
         )
-        if (
-            not isinstance(response, data_requests.FetchResponse)
-            or code_of(response) != errors.NONE
-            or not response.partitions
-        ):
+        if not isinstance(response, fetch.FetchResponse) or code_of(response) != errors.NONE or not response.partitions:
             return [], position
         result = response.partitions[0]
         data = bytes(result.body.data) if result.body.size else b""

@@ -12,12 +12,10 @@ from typing import Any
 
 from actors.simulation.checker import Checker
 from actors.simulation.schedule import Action
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.store import CHECK, DELETE, WriteOp, Written
 from messages.vocabulary import Message
 

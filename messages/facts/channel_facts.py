@@ -5,6 +5,9 @@ Rule: a channel has one request in flight, and sends its requests in the order i
 
 from __future__ import annotations
 
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaResponse
 from messages.channel import StartChannel
 from messages.cluster import TopicPartition
 from messages.errors import NONE
@@ -18,13 +21,6 @@ from messages.facts.declarations import (
 )
 from messages.network import ChannelPart, Received, Transmit, TransmitFailed
 from messages.parts import LeaderAndIsrPart, PartitionErrorsPart
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    StopReplicaResponse,
-)
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message
 

@@ -16,7 +16,15 @@ from typing import NamedTuple
 import attrs
 from thespian.actors import WakeupMessage
 
-from messages import admin_requests, errors
+from messages import errors
+from messages.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from messages.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from messages.ask import Answer, Ask, Failure
 from messages.broker import Forwarded
 from messages.cluster import Leadership, TopicPartition
@@ -25,7 +33,6 @@ from messages.facts import declarations
 from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
 from messages.network import ClientResponse
 from messages.node import StartController
-from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.store import OK
 from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions
 from messages.trace.codec import address_text
@@ -62,11 +69,11 @@ ENDS = {
 """Reasons for the end of a term, as text, by the name of the event or failure."""
 
 REFUSABLE = (
-    admin_requests.AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsRequest,
     ControlledShutdownRequest,
-    admin_requests.CreatePartitionsRequest,
-    admin_requests.CreateTopicsRequest,
-    admin_requests.DeleteTopicsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
 )
 """Requests whose rejected items are facts."""
 
@@ -367,7 +374,7 @@ def _refusals(
         case [ControlledShutdownRequest(), ControlledShutdownResponse(code, left)]:
             if code or left:
                 yield declarations.RequestRefused(place, api, request.broker_id, code, "", left)
-        case [_, admin_requests.AlterPartitionReassignmentsResponse()]:
+        case [_, AlterPartitionReassignmentsResponse()]:
             for topic in response.responses:
                 for one in topic.partitions:
                     if one.error_code != errors.NONE:
@@ -375,13 +382,13 @@ def _refusals(
                         yield declarations.RequestRefused(
                             place, api, partition, one.error_code, one.error_message or ""
                         )
-        case [_, admin_requests.CreateTopicsResponse() | admin_requests.CreatePartitionsResponse()]:
+        case [_, CreateTopicsResponse() | CreatePartitionsResponse()]:
             for created in response.topics:
                 if created.error_code != errors.NONE:
                     yield declarations.RequestRefused(
                         place, api, created.name, created.error_code, created.error_message or ""
                     )
-        case [_, admin_requests.DeleteTopicsResponse()]:
+        case [_, DeleteTopicsResponse()]:
             for deleted in response.topics:
                 if deleted.error_code != errors.NONE:
                     yield declarations.RequestRefused(place, api, deleted.name, deleted.error_code)

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from messages import errors, transaction_requests
+from messages import errors
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
+from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
+from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
     CoordinatorPartitionRead,
@@ -34,13 +37,8 @@ from messages.vocabulary import Message
 
 COORDINATOR, IDS, MARKERS = "TransactionCoordinatorActor", "TransactionsActor", "TransactionMarkersActor"
 
-_Request: TypeAlias = (
-    InitProducerIdRequest
-    | transaction_requests.AddPartitionsToTxnRequest
-    | transaction_requests.AddOffsetsToTxnRequest
-    | transaction_requests.EndTxnRequest
-)
-DECIDING = (transaction_requests.EndTxnRequest, InitProducerIdRequest)
+_Request: TypeAlias = InitProducerIdRequest | AddPartitionsToTxnRequest | AddOffsetsToTxnRequest | EndTxnRequest
+DECIDING = (EndTxnRequest, InitProducerIdRequest)
 """The requests that end a transaction."""
 
 
@@ -90,8 +88,8 @@ class CoordinatorFacts:
             given = response.producer_id, response.producer_epoch
         request = TransactionRequest(
             *(place, asked.transactional_id or "", type(asked).__name__.removesuffix("Request"), *given, code),
-            asked.partitions if isinstance(asked, transaction_requests.AddPartitionsToTxnRequest) else (),
-            asked.group_id if isinstance(asked, transaction_requests.AddOffsetsToTxnRequest) else "",
+            asked.partitions if isinstance(asked, AddPartitionsToTxnRequest) else (),
+            asked.group_id if isinstance(asked, AddOffsetsToTxnRequest) else "",
             client_id,
         )
         self._emit(request)
@@ -116,13 +114,9 @@ class CoordinatorFacts:
 def _error_code(response: Message) -> int:
     """Return the error code of a response, or the first error code of its partitions."""
     match response:
-        case (
-            InitProducerIdResponse()
-            | transaction_requests.AddOffsetsToTxnResponse()
-            | transaction_requests.EndTxnResponse()
-        ):
+        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
             return response.error_code
-        case transaction_requests.AddPartitionsToTxnResponse():
+        case AddPartitionsToTxnResponse():
             codes = response.error_code, *(each.error_code for each in response.partitions)
             return next((each for each in codes if each != errors.NONE), errors.NONE)
     return errors.NONE

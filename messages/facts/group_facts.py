@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from thespian.actors import WakeupMessage
 
+from messages.apis.join_group import JoinGroupRequest
+from messages.apis.leave_group import LeaveGroupRequest
 from messages.broker import Forwarded
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
-from messages.group_requests import JoinGroupRequest, LeaveGroupRequest
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message

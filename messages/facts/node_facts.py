@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import attrs
 
+from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed
 from messages.cluster import TopicPartition, partition_of_log
-from messages.data_requests import ProduceRequest
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 
+from messages.apis.produce import ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProduceRequest
 from messages.facts.declarations import ProducerBatch
 from messages.network import ClientRequest, ClientRequests
 from messages.records import NO_PRODUCER_ID

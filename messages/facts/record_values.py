@@ -12,6 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from messages import network, store
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded
 from messages.channel import StartChannel
@@ -20,19 +25,10 @@ from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
 from messages.node import NodeFaultInjected
 from messages.partition import AppendBatches, ChangeIsr, LogRead
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 from messages.topic_deletion import QueueDeletions
 from messages.trace.codec import decode_outer
 from messages.trace.forms import Boxed
 from messages.trace.schema import NO_PAYLOAD, Payload
-from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest
 from messages.transactions import AddToTransaction, PartitionsMarked, SendMarkers
 from messages.vocabulary import AnyMessage
 from messages.zookeeper.brokers import Brokers

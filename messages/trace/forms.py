@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, Protocol
 import attrs
 import msgspec
 
-from messages.data_requests import AbortedTransaction, RecordError
+from messages.apis.fetch import AbortedTransaction
+from messages.apis.produce import RecordError
 from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
 from messages.vocabulary import Message

@@ -1,4 +1,4 @@
-"""Kafka's wire format: convert between bytes and the messages in `messages.requests`.
+"""Kafka's wire format: convert between bytes and the messages of `messages.apis`.
 
     encode_request(request, correlation_id, client_id) -> bytes      with size, in request.version
     decode_request(frame) -> (RequestHeader, request)

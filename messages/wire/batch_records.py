@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from messages.data_requests import ProduceRequest, produce_partition, produce_request
+from messages.apis.produce import ProduceRequest, produce_partition, produce_request
 from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
 from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, InvalidRecordsReason, Records
 from messages.wire.compiler import LongSteps

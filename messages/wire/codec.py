@@ -20,14 +20,14 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from messages.apis import API_BY_KEY, API_BY_REQUEST, Api
-from messages.data_requests import ProduceRequest, ProduceResponse
+from messages.apis import API_BY_KEY, API_BY_REQUEST, BINDINGS
+from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.declaration import Api
+from messages.apis.produce import ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
 from messages.parts import MAX_ENTRIES, Part, joined
-from messages.requests import ApiVersionsRequest
 from messages.vocabulary import AnyMessage, Message
-from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
     READERS,

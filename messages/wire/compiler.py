@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import attrs
 
+from messages.apis.declaration import Binding
 from messages.cluster import TopicPartition
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
@@ -59,26 +60,6 @@ _FIXED["uuid"] = "16s"
 _TOPIC_NAMES = ("topic_name", "topic", "name", "topic_id")
 _PARTITION_NAMES = ("partition_index", "partition", "index")
 _ZERO_ID = bytes(16)
-
-
-class Binding(NamedTuple):
-    """How a message class maps to its protocol struct where the names of the fields differ or values are converted.
-
-    Attributes:
-        renamed: Attribute -> the fields that hold its value; each version has one of them.
-        gathered: Attribute -> the paths of the arrays that hold its elements; each version has at most one of them. A
-            path with one name, such as "partitions", means an array whose elements contain their topics. The path
-            "topics.partitions" means that each struct of `topics` has an array with the elements of one topic. Elements
-            that are plain int32 numbers are partition numbers.
-        written: Field -> function that computes its value from the message.
-        read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
-            gets this field's value, if the field is present. The parameter `version` gets the API version.
-    """
-
-    renamed: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
-    gathered: Mapping[str, tuple[str, ...]] = types.MappingProxyType({})
-    written: Mapping[str, Callable[[Any], object]] = types.MappingProxyType({})
-    read: Mapping[str, Callable[..., object]] = types.MappingProxyType({})
 
 
 Bindings = Mapping[type, Binding]

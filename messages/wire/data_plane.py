@@ -17,19 +17,9 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from messages.apis.fetch import AbortedTransaction, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse, produce_partition, produce_request
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.data_requests import (
-    AbortedTransaction,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ProducePartition,
-    ProduceRequest,
-    ProduceResponse,
-    produce_partition,
-    produce_request,
-)
 from messages.flow.conversation import SLICE
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region

@@ -7,9 +7,8 @@ from functools import cache
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
-from messages.apis import API_BY_REQUEST, APIS
+from messages.apis import API_BY_REQUEST, APIS, BINDINGS
 from messages.parts import KEEP_ROWS, Part
-from messages.wire.bindings import BINDINGS
 from messages.wire.codec import UNENCODABLE, UNREADABLE
 from messages.wire.compiler import EntryCodec, compile_rows
 from messages.wire.layout import Schema

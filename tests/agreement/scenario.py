@@ -23,24 +23,17 @@ from pathlib import Path
 import attrs
 
 from actors.simulation.actions import ACTIONS, WORK
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    ElectableTopic,
-    ElectLeadersRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
+from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse
+from messages.apis.metadata import MetadataRequest
+from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ProducePartition,
-    ProduceRequest,
-    ProduceResponse,
-)
 from messages.errors import NONE
-from messages.requests import MetadataRequest
 from messages.store import CREATE, DELETE, WriteOp
 from messages.wire.batch_records import records
 from messages.wire.record_batch import batch_of, whole_batches

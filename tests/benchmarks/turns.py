@@ -33,7 +33,7 @@ from kazoo.client import KazooClient
 
 from actors.node.process import run_node
 from actors.node.settings import load_settings
-from messages.requests import ApiVersionsRequest
+from messages.apis.api_versions import ApiVersionsRequest
 from messages.wire import encode_request
 from tests.benchmarks.report import report
 from tests.cluster.processes import Running, free_ports

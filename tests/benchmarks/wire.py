@@ -19,20 +19,16 @@ import attrs
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from messages.cluster import Endpoint, TopicPartition
-from messages.requests import (
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LiveLeader,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
 )
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
+from messages.cluster import Endpoint, TopicPartition
 from messages.wire import RequestHeader, decode_request, decode_response, encode_request, encode_response
 from tests.benchmarks.report import report
 from tests.wire.oracle import entity, kind_of, request_body, response_body

@@ -29,6 +29,15 @@ from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.metadata import MetadataRequest, MetadataResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges, ReplicasCounts
@@ -45,20 +54,6 @@ from messages.node import (
     StartRequestHandler,
 )
 from messages.parts import Part, cut, joined
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    MetadataRequest,
-    MetadataResponse,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import (

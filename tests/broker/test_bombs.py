@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP, LogManager
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
+from messages.apis.metadata import MetadataRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.data_requests import ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
 from messages.errors import MESSAGE_TOO_LARGE, NONE
-from messages.requests import LeaderAndIsrRequest, MetadataRequest, UpdateMetadataRequest
 from messages.wire.record_batch import body_of, read_records
 from tests.broker.harness import CONTROLLER, Broker, ServedBroker, alive, known, order
 from tests.storage import bad_batches

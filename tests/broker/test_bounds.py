@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.trace.recorder import Recorder
+from messages.apis.fetch import FetchPartition, FetchRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from messages.errors import NONE
-from messages.requests import LeaderAndIsrRequest, UpdateMetadataRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire import decode_response, encode_request
 from messages.wire.record_batch import read_records

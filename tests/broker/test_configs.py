@@ -14,32 +14,34 @@ from actors.core.config.broker_config import DYNAMIC
 from actors.core.config.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
 from actors.core.config.topic_config import CONFIGS, check_config
 from actors.core.refusal import Refused
-from messages.ask import Ask
-from messages.broker import Forwarded, MergeMetadata
-from messages.cluster import ConfigEntry
-from messages.config_requests import (
+from messages.apis.alter_configs import (
     APPEND,
-    BROKER,
-    DEFAULT_CONFIG,
     DELETE,
-    DYNAMIC_BROKER_CONFIG,
-    DYNAMIC_DEFAULT_BROKER_CONFIG,
-    DYNAMIC_TOPIC_CONFIG,
     SET,
-    STATIC_BROKER_CONFIG,
     SUBTRACT,
-    TOPIC,
     AlterConfigsRequest,
     ChangedResource,
     ConfigChange,
+)
+from messages.apis.describe_configs import (
+    BROKER,
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    DYNAMIC_TOPIC_CONFIG,
+    STATIC_BROKER_CONFIG,
+    TOPIC,
     ConfigSynonym,
     DescribeConfigsRequest,
     DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
 )
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.ask import Ask
+from messages.broker import Forwarded, MergeMetadata
+from messages.cluster import ConfigEntry
 from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse
-from messages.requests import UpdateMetadataRequest
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig
 from tests.controller.world import Node, World, settings
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from messages.apis.fetch import READ_COMMITTED, FetchPartition
+from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.data_requests import (
-    LATEST,
-    READ_COMMITTED,
-    EpochEnd,
-    EpochQuery,
-    FetchPartition,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    OffsetQuery,
-    ProducePartition,
-    ProduceRequest,
-)
 from messages.errors import (
     FENCED_LEADER_EPOCH,
     INVALID_TOPIC,

@@ -9,19 +9,13 @@ from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
 from actors.storage.directory_checkpoints import CLEAN_MARKER
+from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
+from messages.apis.fetch import FetchPartition
+from messages.apis.list_offsets import EARLIEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpochRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.broker import LogFailed
-from messages.data_requests import (
-    EARLIEST,
-    DeleteRecordsRequest,
-    EpochQuery,
-    FetchPartition,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    OffsetQuery,
-    ProducePartition,
-    ProduceRequest,
-    TrimmedPartition,
-)
 from messages.errors import (
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
@@ -29,7 +23,6 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.partition import ExpireLog
-from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records
 from tests.broker.harness import CONTROLLER, Broker, alive, known

@@ -10,7 +10,7 @@ import pytest
 
 from actors.core.broker.leader import Leader
 from actors.core.broker.replica_log import ReplicaLog
-from messages.data_requests import NO_REPLICA, FetchPartition
+from messages.apis.fetch import NO_REPLICA, FetchPartition
 from messages.errors import NONE
 from tests.broker.harness import Broker, alive, known, order
 from tests.broker.test_records import T0, answered, fetch, fetch_request, offsets_of, produce

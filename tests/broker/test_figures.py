@@ -5,14 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from actors.broker.replica_fetcher import ReplicaFetcherActor
+from messages.apis.fetch import FetchedPartition, FetchResponse
+from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from messages.cluster import ConfigEntry
-from messages.data_requests import (
-    EpochEnd,
-    FetchedPartition,
-    FetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
 from messages.network import Received
 from messages.partition import ThrottledTopic, ThrottleReplicas, ThrottleReplication
 from messages.vocabulary import Message

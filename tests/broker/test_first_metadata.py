@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from actors.broker.request_handler import MOST_HELD
-from messages.admin_requests import CreateTopicsRequest, DeleteTopicsRequest
+from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.create_topics import CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.metadata import MetadataRequest
 from messages.broker import Forwarded
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
-from messages.group_requests import FindCoordinatorRequest, HeartbeatRequest
 from messages.node import StartRequestHandler
-from messages.requests import ApiVersionsRequest, MetadataRequest
 from messages.vocabulary import Message
 from tests.broker.harness import Broker, alive, known
 

@@ -16,15 +16,9 @@ from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.partition import PartitionActor
 from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import Delivery
+from messages.apis.fetch import FetchedPartition, FetchRequest, FetchResponse
+from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    EpochEnd,
-    FetchedPartition,
-    FetchRequest,
-    FetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
 from messages.errors import FENCED_LEADER_EPOCH, NONE, STALE_CONTROLLER_EPOCH, UNKNOWN_TOPIC_OR_PARTITION
 from messages.flow.conversation import SLICE
 from messages.network import CloseConnection, Received, Transmit

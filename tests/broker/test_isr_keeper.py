@@ -15,12 +15,12 @@ from actors.broker.isr_keeper import LEADERS_AT_ONCE, IsrKeeperActor
 from actors.runtime import LocalBase, VirtualClock, local_system
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, Ask, Done, Failure, SessionLost
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
 from messages.node import StartIsrKeeper
 from messages.partition import ChangeIsr, DropIsrChanges
-from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.store import OK
 from messages.vocabulary import Message
 from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates, WriteResult, WriteResults

@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from messages.data_requests import (
-    EpochEnd,
-    FetchPartition,
-    FetchRequest,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-)
+from messages.apis.fetch import FetchPartition, FetchRequest
+from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
 from messages.wire.record_batch import whole_batches
 from messages.zookeeper import NotifyLogDirFailure

@@ -13,21 +13,15 @@ import pytest
 from actors.broker.log_dirs import PARTITIONS_AT_ONCE
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Delivery
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.metadata import MetadataRequest, MetadataResponse
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.ask import Ask
 from messages.broker import BecomeFollower, BecomeLeader
 from messages.errors import NONE, STALE_CONTROLLER_EPOCH
 from messages.flow.conversation import SLICE
 from messages.parts import PARTED, cut, entries_of, joined
-from messages.requests import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    MetadataRequest,
-    MetadataResponse,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from tests.broker.harness import CONTROLLER, Broker, ServedBroker, alive, codes, known, order
 from tests.wire_client import WireClient
 

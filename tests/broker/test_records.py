@@ -16,29 +16,13 @@ from actors.storage.directory_checkpoints import HIGH_WATERMARKS, LOG_STARTS, RE
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import recover
+from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
+from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
+from messages.apis.produce import ProducedPartition, ProducePartition, ProduceRequest, RecordError
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.data_requests import (
-    EARLIEST,
-    LATEST,
-    DeletedRecords,
-    DeleteRecordsRequest,
-    EpochEnd,
-    EpochQuery,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetQuery,
-    ProducedPartition,
-    ProducePartition,
-    ProduceRequest,
-    RecordError,
-    TrimmedPartition,
-)
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,

@@ -16,15 +16,10 @@ from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replayer import replay_directory
 from actors.storage.log_manager import SEARCH_SLICE, SEARCH_STEP
+from messages.apis.fetch import FetchPartition, FetchRequest
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.data_requests import (
-    FetchPartition,
-    FetchRequest,
-    ListOffsetsRequest,
-    OffsetQuery,
-    ProducePartition,
-    ProduceRequest,
-)
 from messages.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
 from messages.partition import ContinueSearch
 from messages.records import CODECS

@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from messages.apis.describe_log_dirs import DescribableLogDirTopic, DescribedLog, DescribeLogDirsRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaResponse
 from messages.broker import PartitionsDeleted
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
@@ -23,10 +26,8 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.log_dir_requests import DescribableLogDirTopic, DescribedLog, DescribeLogDirsRequest
 from messages.network import Transmit
 from messages.node import ReplicaManagerFailed, ReplicaManagerStarted, ShuttingDown
-from messages.requests import LeaderAndIsrRequest, StopReplicaResponse
 from messages.zookeeper import NotifyLogDirFailure
 from tests.broker.harness import (
     CONTROLLER,

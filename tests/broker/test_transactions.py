@@ -18,21 +18,14 @@ from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.declaration import PartitionError
+from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
+from messages.apis.describe_producers import DescribedProducer, DescribedProducers, DescribeProducersRequest
+from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerResult, WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    EARLIEST,
-    LATEST,
-    DeleteRecordsRequest,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListOffsetsRequest,
-    OffsetQuery,
-    ProducePartition,
-    ProduceRequest,
-    TrimmedPartition,
-)
 from messages.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TOPIC,
@@ -47,15 +40,6 @@ from messages.errors import (
 )
 from messages.groups import TransactionEnded
 from messages.network import CloseClient
-from messages.requests import PartitionError
-from messages.transaction_requests import (
-    DescribedProducer,
-    DescribedProducers,
-    DescribeProducersRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerResult,
-    WriteTxnMarkersRequest,
-)
 from messages.wire.record_batch import body_of, read_records
 from tests.broker.harness import IO_ERROR, Broker, alive, known, order, settings
 from tests.broker.test_following import reply, under_way

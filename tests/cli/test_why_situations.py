@@ -16,15 +16,13 @@ from actors.explain.fact_gathering import TraceFacts, gather
 from actors.public.simulated import SimulatedCluster
 from actors.simulation.disk import Disks
 from actors.simulation.simulated_cluster import Machine, host_of
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatableAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.store import CREATE, WriteOp

@@ -11,13 +11,15 @@ from actors.cli import why
 from actors.explain.fact_gathering import TraceFacts, gather
 from actors.explain.transaction_history import QUESTIONS, ends, state
 from actors.public.simulated import SimulatedCluster
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest
 from messages.errors import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
 from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked
-from messages.group_requests import FindCoordinatorRequest
 from messages.trace.files.runs import find_runs
-from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 from messages.vocabulary import Message
 from tests.cli.test_why_situations import create
 

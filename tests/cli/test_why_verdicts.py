@@ -15,16 +15,19 @@ from actors.explain.fact_gathering import TraceFacts
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.trace.explanation import TraceExplanation, explain
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatableAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
+from messages.apis.join_group import JoinGroupRequest, JoinProtocol
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest, ProducePartition, ProduceRequest
 from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
 from messages.facts.declarations import (
@@ -36,17 +39,9 @@ from messages.facts.declarations import (
     StateWrite,
     TracePosition,
 )
-from messages.group_requests import (
-    FindCoordinatorRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    MemberAssignment,
-    SyncGroupRequest,
-)
 from messages.store import WriteOp
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import find_runs
-from messages.transaction_requests import EndTxnRequest
 from messages.wire.record_batch import read_records
 from tests.cli.test_why_situations import cluster, create, delete, others
 from tests.storage.batches import batch

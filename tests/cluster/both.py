@@ -10,9 +10,10 @@ from typing import Any
 
 import attrs
 
-from messages.admin_requests import CreateTopicsResponse, ElectLeadersResponse
-from messages.config_requests import DescribeConfigsResponse
-from messages.requests import MetadataRequest
+from messages.apis.create_topics import CreateTopicsResponse
+from messages.apis.describe_configs import DescribeConfigsResponse
+from messages.apis.elect_leaders import ElectLeadersResponse
+from messages.apis.metadata import MetadataRequest
 from tests.cluster.apache_java import apache_java
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
 from tests.waiting import until

@@ -14,23 +14,25 @@ from typing import Any
 import attrs
 
 from actors.public import KafkaCluster
-from messages.admin_requests import (
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatableAssignment,
-    CreatableConfig,
-    CreatableTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
+from messages.apis.join_group import JoinGroupRequest, JoinProtocol
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.metadata import MetadataRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    InitProducerIdRequest,
-    ProducePartition,
-    ProduceRequest,
-)
 from messages.errors import (
     ILLEGAL_GENERATION,
     INVALID_PRODUCER_EPOCH,
@@ -39,20 +41,6 @@ from messages.errors import (
     NOT_ENOUGH_REPLICAS,
     OUT_OF_ORDER_SEQUENCE,
 )
-from messages.group_requests import (
-    CommittedPartition,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    MemberAssignment,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
-from messages.requests import MetadataRequest
-from messages.transaction_requests import AddPartitionsToTxnRequest, EndTxnRequest
 from messages.wire.record_batch import read_records
 from tests.storage.batches import batch
 from tests.waiting import until

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from kazoo.client import KazooClient
 
-from messages.requests import ControlledShutdownRequest, LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from messages.wire import decode_request, decode_response, encode_request
 from messages.wire.primitives import length, read_length
 

@@ -13,32 +13,21 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli.app import commands
-from messages.admin_requests import (
-    CreatableAssignment,
-    CreatableConfig,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    ElectableTopic,
-    ElectLeadersRequest,
-    GrowingTopic,
-    WantedReplicas,
-)
-from messages.config_requests import (
+from messages.apis.alter_configs import (
     APPEND,
-    BROKER,
     DELETE,
     SET,
     SUBTRACT,
-    TOPIC,
     AlterConfigsRequest,
     ChangedResource,
     ConfigChange,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    IncrementalAlterConfigsRequest,
 )
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
+from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_configs import BROKER, TOPIC, DescribeConfigsRequest, DescribeConfigsResource
+from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.cluster.both import Both, both_running
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient

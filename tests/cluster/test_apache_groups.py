@@ -13,11 +13,12 @@ import attrs
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from messages.admin_requests import CreatableTopic, CreateTopicsRequest
-from messages.data_requests import InitProducerIdRequest
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.find_coordinator import TRANSACTION_KEY, FindCoordinatorRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.errors import CONCURRENT_TRANSACTIONS, NONE
-from messages.group_requests import TRANSACTION_KEY, DescribeGroupsRequest, FindCoordinatorRequest
-from messages.transaction_requests import AddOffsetsToTxnRequest
 from tests.cluster.apache_java import apache_java
 from tests.cluster.mixed import APACHE, OURS, Mixed
 from tests.cluster.processes import ApacheBroker, free_ports

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from actors.storage.log_manager import OUT_OF_ORDER_SEQUENCE
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 from messages.wire.record_batch import read_records
 from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports

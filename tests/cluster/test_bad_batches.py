@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import LATEST, ListOffsetsRequest, OffsetQuery, ProducePartition, ProduceRequest
 from messages.errors import NONE
 from messages.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED as NO_TRANSACTIONAL_ID
 from messages.wire.record_batch import read_records

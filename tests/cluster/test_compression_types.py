@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.fetch import FetchPartition, FetchRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from messages.errors import MESSAGE_TOO_LARGE, NONE, UNSUPPORTED_COMPRESSION_TYPE
 from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
 from messages.wire.batch_records import Record, records

@@ -10,9 +10,10 @@ from typing import Any
 import attrs
 import pytest
 
-from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.fetch import FetchPartition, FetchRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchPartition, FetchRequest, ProducePartition, ProduceRequest
 from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from tests.cluster.both import Both, both_running

@@ -10,27 +10,19 @@ from typing import Any
 import attrs
 import pytest
 
-from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.join_group import JoinGroupRequest, JoinProtocol
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.list_groups import ListGroupsRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
+from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchTopic
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
-from messages.group_requests import (
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    FindCoordinatorRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    ListGroupsRequest,
-    MemberAssignment,
-    OffsetCommitRequest,
-    OffsetDeletePartition,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-    SyncGroupRequest,
-)
 from tests.cluster.both import SERVER, Both, both_running
 from tests.waiting import until
 from tests.wire_client import WireClient

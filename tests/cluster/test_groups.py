@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 
+from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.metadata import MetadataRequest
 from messages.errors import NONE
-from messages.group_requests import FindCoordinatorRequest
-from messages.requests import MetadataRequest
 from tests.cluster.apache_java import apache_java
 from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
 from tests.cluster.processes import run_ours

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from actors.cli.app import run
-from messages.admin_requests import CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.cluster.both import Both, both_running
 from tests.cluster.test_dump_log import assert_same_fields, dumped_by_kafka
 from tests.waiting import until

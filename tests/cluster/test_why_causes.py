@@ -20,7 +20,7 @@ from kazoo.exceptions import NoNodeError
 
 from actors.cli import why
 from actors.public import KafkaCluster
-from messages.requests import MetadataRequest
+from messages.apis.metadata import MetadataRequest
 from tests.cli.test_why import lines_of
 from tests.cluster import causes
 from tests.cluster.causes import Stage

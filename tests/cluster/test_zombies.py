@@ -15,15 +15,11 @@ import attrs
 import pytest
 from kazoo.exceptions import NoNodeError
 
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
 from tests.cluster.processes import OurNode, free_ports
 from tests.waiting import until
 from tests.wire_client import WireClient

@@ -10,6 +10,10 @@ from thespian.actors import ActorAddress, ActorExitRequest
 
 from actors.controller.channel import QUEUE_SIZE, QUEUE_TIME, BrokerChannelActor
 from actors.runtime import local_system
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import ControllerRequest, UpdateMetadataRequest, UpdateMetadataResponse
 from messages.channel import MoveChannel, StartChannel
 from messages.cluster import EPOCH_DURING_DELETE, Endpoint, TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, NONE, STALE_CONTROLLER_EPOCH
@@ -22,17 +26,6 @@ from messages.flow.conversation import SLICE, slices
 from messages.metrics import DropMetric, Gauges, Samples
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import NoErrorsPart, cut
-from messages.requests import (
-    ControllerRequest,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from tests.broker.harness import order
 from tests.frozen_time import FrozenTime, frozen
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
 from messages.errors import KAFKA_STORAGE_ERROR
-from messages.requests import LeaderAndIsrRequest, PartitionError, StopReplicaRequest, StopReplicaResponse
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import RequestedReassignment
 from tests.controller.test_topics import grow, holding

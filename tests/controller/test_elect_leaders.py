@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from messages.admin_requests import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
+from messages.apis.elect_leaders import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
 from messages.errors import (
     ELECTION_NOT_NEEDED,

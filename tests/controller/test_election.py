@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from messages.admin_requests import (
-    AlterPartitionReassignmentsRequest,
-    CreatableTopic,
-    CreateTopicsRequest,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-)
+from messages.apis.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.elect_leaders import ElectLeadersRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
 from messages.network import ClientRequest
-from messages.requests import ControlledShutdownRequest, LeaderAndIsrRequest, UpdateMetadataRequest
 from messages.store import CREATE_EPHEMERAL, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from tests.controller.world import World
 from zk_bridge import paths, znodes

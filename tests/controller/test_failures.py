@@ -10,11 +10,13 @@ from actors.core.controller import events, topic_changes
 from actors.core.controller.batch import announce
 from actors.core.controller.failures import CONSEQUENCES, Consequence, consequence, name_of
 from actors.core.controller.gauges import FAILED_EVENTS
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import FAILURES, AskFailed
 from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.events import BrokerModifications, LeaderAndIsrResponseReceived, PartitionModifications, TopicChange
 from messages.flow.conversation import Flow
-from messages.requests import ControlledShutdownRequest, LeaderAndIsrResponse, UpdateMetadataRequest
 from messages.store import DELETE, SET, WriteOp
 from tests.controller.world import World
 from zk_bridge import paths, znodes

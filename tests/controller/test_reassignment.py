@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from messages.apis.stop_replica import StopReplicaRequest
 from messages.broker import Forwarded
 from messages.cluster import ReplicaAssignment, TopicPartition
 from messages.errors import (
@@ -24,7 +28,6 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.network import ClientRequest
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import GetAssignments, RequestedReassignment
 from tests.controller.world import Node, World

@@ -13,19 +13,22 @@ import pytest
 
 from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.runtime import Delivery
-from messages.admin_requests import (
+from messages.apis import API_BY_REQUEST
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    ElectLeadersRequest,
-    GrowingTopic,
-    ListPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from messages.apis import API_BY_REQUEST
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic
+from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.declaration import PartitionError
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.elect_leaders import ElectLeadersRequest
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
+from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
+from messages.apis.update_features import UpdateFeaturesRequest
+from messages.apis.update_metadata import UpdateMetadataResponse
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.events import (
@@ -41,13 +44,6 @@ from messages.events import (
     UpdateMetadataResponseReceived,
 )
 from messages.network import ClientRequest
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    UpdateMetadataResponse,
-)
-from messages.security_requests import UpdateFeaturesRequest
 from messages.store import CREATE_SEQUENTIAL, DELETE, WriteOp
 from messages.zookeeper import EnsurePaths
 from tests.controller.world import World, good_answer

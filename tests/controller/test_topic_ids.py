@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatePartitionsRequest,
-    GrowingTopic,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic
 from messages.cluster import TopicPartition
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import GetAssignments, SetAssignments

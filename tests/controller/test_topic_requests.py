@@ -8,16 +8,12 @@ from typing import Any
 import pytest
 
 from actors.core.topic.replica_assignment import extend
-from messages.admin_requests import (
-    CreatableAssignment,
-    CreatableConfig,
-    CreatableTopic,
-    CreatePartitionsRequest,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    GrowingTopic,
-    WantedReplicas,
-)
+from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
+from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.metadata import MetadataRequest
+from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import TopicPartition
@@ -39,8 +35,6 @@ from messages.errors import (
 )
 from messages.flow.conversation import SLICE
 from messages.network import ClientRequest, ClientResponse
-from messages.requests import MetadataRequest, UpdateMetadataRequest
-from messages.security_requests import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.store import SET, WriteOp
 from messages.zookeeper import GetTopicConfigs
 from tests.controller.world import Node, World

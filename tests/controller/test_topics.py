@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from actors.core.controller.states import PartitionState
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import EPOCH_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
-from messages.requests import (
-    LeaderAndIsrRequest,
-    PartitionError,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-)
 from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from messages.zookeeper import DeleteTopics, SetAssignments, TopicAssignment
 from tests.controller.world import World, good_answer

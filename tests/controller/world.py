@@ -15,6 +15,11 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.validation import disagreements, inconsistencies
 from actors.node.node import NodeActor
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.broker import Forwarded
 from messages.cluster import (
     Broker,
@@ -39,16 +44,6 @@ from messages.network import (
 )
 from messages.node import NodeReady, NodeSettings, OpenStore, StartNode
 from messages.parts import cut, joined
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.zookeeper import (
     CreateTopic,
     GetAssignments,

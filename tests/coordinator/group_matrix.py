@@ -12,25 +12,18 @@ from typing import Any, Protocol
 
 import attrs
 
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.join_group import JoinGroupRequest, JoinProtocol
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
+from messages.apis.offset_fetch import OffsetFetchRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
 from messages.errors import MEMBER_ID_REQUIRED, NONE
-from messages.group_requests import (
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    MemberAssignment,
-    OffsetCommitRequest,
-    OffsetDeletePartition,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
-from messages.transaction_requests import TxnOffsetCommitRequest
 from tests.waiting import until
 
 RECORDED = Path(__file__).with_name("group_codes.txt")

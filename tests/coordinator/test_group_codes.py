@@ -10,9 +10,10 @@ from typing import Any
 
 import attrs
 
+from messages.apis.list_groups import ListGroupsRequest
+from messages.apis.offset_commit import CommittedPartition
 from messages.cluster import TopicPartition
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
-from messages.group_requests import CommittedPartition, ListGroupsRequest
 from tests.broker.harness import alive, known
 from tests.coordinator.group_matrix import ANOTHER, RECORDED, TOPIC, Group, table
 from tests.coordinator.world import World

@@ -12,6 +12,11 @@ from actors.coordinator.group import GroupActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.list_groups import ListGroupsRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
@@ -27,15 +32,6 @@ from messages.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
-)
-from messages.group_requests import (
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeletePartition,
-    OffsetDeleteRequest,
 )
 from messages.probes import collecting
 from messages.state import ActorState

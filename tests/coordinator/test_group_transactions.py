@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.list_groups import ListGroupsRequest
+from messages.apis.offset_commit import CommittedPartition
+from messages.apis.offset_fetch import OffsetFetchRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -18,9 +23,7 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
 )
-from messages.group_requests import CommittedPartition, DeleteGroupsRequest, ListGroupsRequest, OffsetFetchRequest
 from messages.groups import HandOver, TransactionEnded
-from messages.transaction_requests import TxnOffsetCommitRequest
 from tests.broker.harness import known
 from tests.coordinator.world import T0, World
 

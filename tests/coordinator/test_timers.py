@@ -14,14 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.errors import MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS, REQUEST_TIMED_OUT, UNKNOWN_MEMBER_ID
-from messages.group_requests import (
-    CommittedPartition,
-    DescribeGroupsRequest,
-    MemberAssignment,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
 from tests.broker.harness import order
 from tests.coordinator.world import T0, World
 from tests.frozen_time import FrozenTime, frozen

@@ -20,6 +20,8 @@ from actors.core.transaction.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from messages.apis.find_coordinator import TRANSACTION_KEY, FindCoordinatorRequest
+from messages.apis.list_transactions import ListTransactionsRequest
 from messages.ask import Failure
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import TopicPartition
@@ -42,9 +44,7 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.group_requests import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.probes import collecting
-from messages.transaction_requests import ListTransactionsRequest
 from tests.broker.harness import alive
 from tests.coordinator.transaction_world import A0, A1, B0, ID, TransactionWorld
 

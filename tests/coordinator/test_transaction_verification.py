@@ -11,8 +11,12 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.coordinator.verification_sender import FAILURES, TIME
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.describe_producers import DescribeProducersRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
@@ -28,14 +32,6 @@ from messages.errors import (
 )
 from messages.metrics import Count, Counts, Samples
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
-from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
-from messages.transaction_requests import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTransaction,
-    DescribeProducersRequest,
-    WritableTxnMarker,
-    WriteTxnMarkersRequest,
-)
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records

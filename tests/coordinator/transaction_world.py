@@ -14,9 +14,20 @@ from actors.coordinator.transaction_coordinator import TransactionCoordinatorAct
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.core.transaction.transaction import Transaction
 from actors.core.transaction.transaction_records import read_key, read_value
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.declaration import PartitionError
+from messages.apis.describe_transactions import DescribedTransaction, DescribeTransactionsRequest
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from messages.apis.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import LEADER_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.data_requests import InitProducerIdRequest, InitProducerIdResponse
 from messages.errors import NONE
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import (
@@ -26,18 +37,6 @@ from messages.node import (
     StartTransactionCoordinator,
 )
 from messages.placement import slot
-from messages.requests import PartitionError
-from messages.transaction_requests import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    DescribedTransaction,
-    DescribeTransactionsRequest,
-    EndTxnRequest,
-    WritableTxnMarker,
-    WritableTxnMarkerResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
 from messages.vocabulary import Message
 from messages.wire.batch_records import records
 from messages.wire.record_batch import whole_batches

@@ -10,21 +10,15 @@ from thespian.actors import ActorAddress
 from actors.coordinator.coordinator_finder import CoordinatorFinderActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.topic.topic_name import GROUP_METADATA
+from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.join_group import JoinGroupRequest, JoinProtocol
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_fetch import OffsetFetchRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.ask import Answer, Ask, Failure
 from messages.broker import CreateMissingTopics
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.group_requests import (
-    CommittedPartition,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinProtocol,
-    MemberAssignment,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 from messages.node import StartCoordinatorFinder, StartGroupCoordinator, StartRequestHandler
 from messages.placement import slot
 from messages.vocabulary import Message

@@ -21,9 +21,9 @@ MODULES = tuple(module.__name__ for module in (channel, topic_deletion, zookeepe
 HEAD = """\
 # Events, requests and messages of the controller
 
-`make docs` generates this page from `messages/events.py`, `messages/apis.py` and the message
-classes; a test checks that it is up to date. [Messages](messages.md) has the fields of all
-messages.
+`make docs` generates this page from `messages/events.py`, `messages/apis` and the message
+classes; a test checks that it is up to date. The requests are those of all APIs that a node
+serves. [Messages](messages.md) has the fields of all messages.
 """
 
 
@@ -46,13 +46,15 @@ def _events() -> Iterator[str]:
 
 def _apis() -> Iterator[str]:
     yield "## Requests\n"
-    yield "| key | API | versions | advertised | ControllerState | handled by |"
-    yield "| --- | --- | --- | --- | --- | --- |"
-    for api in sorted(APIS, key=lambda api: api.key):
+    yield "| key | API | versions | advertised | handled by | ControllerState | error codes |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    for api in APIS:
+        state, by = "", "no actor" if api.feature else api.answerer
         if api.request in REQUESTS:
-            state, flow = REQUESTS[api.request].state, REQUESTS[api.request].flow
-            versions, sources = f"{api.min_version}-{api.max_version}", "yes" if api.advertised else "no"
-            yield f"| {api.key} | {api.name} | {versions} | {sources} | {state.kafka_name} | {_function(flow)} |"
+            state, by = REQUESTS[api.request].state.kafka_name, _function(REQUESTS[api.request].flow)
+        versions, listed = f"{api.min_version}-{api.max_version}", "no" if api.control else "yes"
+        codes = ", ".join(dict.fromkeys(api.codes.split()))
+        yield f"| {api.key} | {api.name} | {versions} | {listed} | {by} | {state} | {codes} |"
     yield ""
 
 

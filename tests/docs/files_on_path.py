@@ -98,7 +98,7 @@ _PRODUCE_NOW: Files = {
         "directory_checkpoints disk_faults log/checkpoint log/epochs log/handles log/index log/log log/producers "
         "log/segment log/transaction_index log_directories log_manager"
     ),
-    "messages": "broker data_requests network records vocabulary wire/record_batch",
+    "messages": "apis/fetch broker network records vocabulary wire/record_batch",
 }
 
 DEATH = FilesOnPath(_DEATH_BEFORE, _DEATH_NOW, 8_917, 9_057)

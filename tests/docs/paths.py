@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.public.simulated import SimulatedCluster
+from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.wire.record_batch import batch_of

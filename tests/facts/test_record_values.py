@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from thespian.actors import ActorAddress
 
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.ask import Answer, Ask
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
@@ -20,7 +22,6 @@ from messages.network import ClientRequest, ClientRequests, ClientResponse, Tran
 from messages.trace.codec import encode
 from messages.trace.errors import BadPayload
 from messages.trace.schema import NO_PAYLOAD, Payload
-from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest
 from messages.transactions import AddToTransaction, Marker, PartitionsMarked, SendMarkers
 from messages.zookeeper.brokers import GetBrokers
 from messages.zookeeper.controller import Elected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.gateway.idle_polls import SILENCE, TRUSTED, IdleFetchSessions
 from actors.runtime import VirtualScheduler
-from messages.data_requests import FetchRequest, FetchResponse
+from messages.apis.fetch import FetchRequest, FetchResponse
 from messages.network import ClientRequest, ClientResponse, FetchSessionWoken
 from messages.vocabulary import Message
 

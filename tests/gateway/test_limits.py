@@ -27,30 +27,21 @@ from actors.gateway.limits import (
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import USUAL
 from actors.runtime import LocalBase
-from messages.apis import APIS, Api
+from messages.apis import APIS, BINDINGS
+from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.apis.declaration import Api, PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.metadata import MetadataRequest
+from messages.apis.produce import ProduceRequest, ProduceResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.cluster import Endpoint, TopicPartition
-from messages.data_requests import ProduceRequest, ProduceResponse
 from messages.errors import CLUSTER_AUTHORIZATION_FAILED
 from messages.flow.conversation import SLICE
 from messages.network import ClientResponse
 from messages.node import NodeSettings, ServeClients
-from messages.requests import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    MetadataRequest,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.wire import decode_response, encode_request
-from messages.wire.bindings import BINDINGS
 from messages.wire.compiler import compile_reader
 from messages.wire.layout import Schema
 from messages.wire.primitives import varint

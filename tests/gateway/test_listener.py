@@ -20,22 +20,18 @@ from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import FrameBuffer
 from actors.runtime import LocalBase, RealClock
 from messages.apis import ADVERTISED, API_BY_KEY
+from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.apis.fetch import FetchRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.metadata import MetadataRequest, MetadataResponse
+from messages.apis.produce import ProduceRequest, ProduceResponse
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import Endpoint
-from messages.data_requests import FetchRequest, ProduceRequest, ProduceResponse
 from messages.errors import INVALID_REQUEST, NONE, STALE_CONTROLLER_EPOCH, UNSUPPORTED_VERSION
 from messages.network import ClientGone, ClientRequest, ClientResponse, ClientResponses, CloseClient
 from messages.node import NodeSettings, ServeClients
-from messages.requests import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    MetadataRequest,
-    MetadataResponse,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
-)
 from messages.wire import encode_request
 from tests.broker.harness import CONTROLLER, ServedBroker, alive, codes, known, order
 from tests.gateway.gateways import eventually, run_with_gateway, turns

@@ -14,10 +14,10 @@ from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway
 from actors.gateway.metrics_server import CONNECTIONS
 from actors.gateway.request_metrics import RequestMetrics
 from actors.runtime import LocalBase
-from messages.data_requests import FetchRequest
+from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.fetch import FetchRequest
 from messages.metrics import Count, Counts, DropMetric, DropMetrics, Gauge, Gauges, Sample, Samples
 from messages.network import ClientRequest
-from messages.requests import ApiVersionsRequest
 
 HOST = "127.0.0.1"
 

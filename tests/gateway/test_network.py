@@ -17,19 +17,14 @@ import pytest
 
 from actors.gateway.network import MAX_RESPONSE_BYTES, NetworkGateway
 from actors.runtime import LocalBase
+from messages.apis.declaration import PartitionError
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
 from messages.flow.conversation import SLICE
 from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
 from messages.parts import cut
-from messages.requests import (
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.wire import decode_request, encode_response
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -13,9 +13,9 @@ from actors.gateway.connection_states import Hold
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
 from actors.storage.log_manager import LogManager
+from messages.apis.fetch import FetchedPartition, FetchRequest, FetchResponse
 from messages.broker import LogFileFailed
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchedPartition, FetchRequest, FetchResponse
 from messages.network import ClientResponse
 from messages.node import ServeClients
 from messages.records import Body, Region

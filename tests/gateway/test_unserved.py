@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST
-from messages.errors import NONE
-from messages.requests import ApiVersionsRequest
-from messages.security_requests import (
+from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.unserved import (
     AclCreation,
     AclCreationResult,
     ConsumerGroupDescribeRequest,
@@ -40,6 +39,7 @@ from messages.security_requests import (
     SaslHandshakeResponse,
     UndescribedGroup,
 )
+from messages.errors import NONE
 from tests.broker.harness import ServedBroker
 from tests.wire_client import WireClient
 

@@ -18,8 +18,10 @@ from random import Random
 
 import attrs
 
-from messages.data_requests import FetchRequest, ProduceRequest
-from messages.group_requests import JoinGroupRequest, SyncGroupRequest
+from messages.apis.fetch import FetchRequest
+from messages.apis.join_group import JoinGroupRequest
+from messages.apis.produce import ProduceRequest
+from messages.apis.sync_group import SyncGroupRequest
 from messages.wire import WireError, decode_request
 from tests.hostile.frames import Frames
 

@@ -18,6 +18,7 @@ from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -28,7 +29,6 @@ from messages.errors import (
 )
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
-from messages.requests import MetadataRequest, MetadataResponse
 from messages.vocabulary import Message
 from messages.zookeeper import CreateTopic, GetPartitionStates, GetTopicConfigs, TopicAssignment
 from tests.cluster.processes import free_ports

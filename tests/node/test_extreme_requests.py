@@ -10,32 +10,34 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from messages.apis import APIS, Api
+from messages.apis import APIS
+from messages.apis.create_topics import CreateTopicsRequest
+from messages.apis.declaration import Api, Target
+from messages.apis.fetch import FetchRequest
+from messages.apis.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest
+from messages.apis.join_group import JoinGroupRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.produce import ProduceRequest
+from messages.apis.sync_group import SyncGroupRequest
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.data_requests import FetchRequest, ProduceRequest
 from messages.errors import NONE
-from messages.group_requests import (
-    GROUP_KEY,
-    TRANSACTION_KEY,
-    CommittedPartition,
-    FindCoordinatorRequest,
-    JoinGroupRequest,
-    OffsetCommitRequest,
-    SyncGroupRequest,
-)
 from messages.network import Received, Transmit, TransmitFailed
 from messages.parts import cut
 from messages.vocabulary import Message
 from messages.wire import RequestHeader, WireError, decode_request, encode_response
+from messages.wire.layout import Schema
+from messages.wire.record_batch import read_records
 from messages.zookeeper import CreateTopic, TopicAssignment
-from tests.hostile.frames import DESTRUCTIVE, Frames, SingleExtremes
+from tests.hostile.frames import BATCHES, DESTRUCTIVE, Frames
 from tests.node.test_assembly import World, controller
+from tests.wire.samples import with_extremes
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore
 
@@ -159,21 +161,40 @@ ORDERS = [api for api in APIS if api.key in DESTRUCTIVE]
 ONE_BY_ONE = [*([api] for api in APIS if api not in ORDERS), ORDERS]
 
 
+def samples(api: Api) -> Iterator[Any]:
+    """Yield samples about a topic of the node, or about none if the API changes topics."""
+    topic, records = "x" if api.key in DESTRUCTIVE else "t", read_records(BATCHES[0])
+    request = api.sample(Target(TopicPartition(topic, 0), broker_epoch=-1, records=records))
+    match request:
+        case JoinGroupRequest():
+            yield attrs.evolve(request, member_id="")
+        case CreateTopicsRequest(topics=(assigned,)):
+            counted = attrs.evolve(assigned, num_partitions=1, replication_factor=1, assignments=())
+            yield from (attrs.evolve(request, topics=(each,), validate_only=False) for each in (assigned, counted))
+        case _:
+            yield request
+
+
+def own(request: Any, number: int) -> Any:
+    """Return a request about a group or new topic of its own: others with the same one would be rejected."""
+    if isinstance(request, CreateTopicsRequest):
+        return attrs.evolve(request, topics=tuple(attrs.evolve(each, name=f"new-{number}") for each in request.topics))
+    return attrs.evolve(request, group_id=f"g-{number}") if hasattr(request, "group_id") else request
+
+
 @pytest.mark.parametrize("apis", ONE_BY_ONE, ids=lambda apis: apis[0].name)
 def test_each_number_may_be_extreme(asked: Asked, apis: list[Api]) -> None:
     """One number at a time is extreme, in every version.
 
     Extreme controller epochs are sent last, because they make later controller requests stale.
     """
-    frames, named, sent = SingleExtremes(), [], {}
+    named: list[tuple[str, int, Any]] = []
     for api in apis:
         for version in range(api.min_version, api.max_version + 1):
-            named += [(name, api.key, version, frame) for name, frame in frames.requests(api.key, version)]
-    for name, key, version, frame in sorted(named, key=lambda each: each[0] == "controller_epoch"):
-        try:
-            header, request = decode_request(frame)
-        except WireError:
-            assert name, "the request of usual values is well-formed"
-            continue
-        sent[asked.send(request, header.client_id)] = key, version, request
+            fields = Schema(f"{api.name}Request").layout(version).fields
+            for usual in (attrs.evolve(each, version=version) for each in samples(api)):
+                named += [("", api.key, usual), *((name, api.key, each) for name, each in with_extremes(usual, fields))]
+    sent = {}
+    for _, key, request in sorted(named, key=lambda each: each[0] == "controller_epoch"):
+        sent[asked.send(own(request, asked.number))] = key, request.version, request
     assert_each_ends(asked, sent)

@@ -11,7 +11,7 @@ import pytest
 
 from actors.gateway.listener import Connection
 from actors.node import garbage
-from messages.requests import ApiVersionsRequest
+from messages.apis.api_versions import ApiVersionsRequest
 from tests.broker.harness import ServedBroker
 from tests.waiting import until
 from tests.wire_client import WireClient

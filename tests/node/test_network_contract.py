@@ -16,9 +16,12 @@ from actors.gateway.memory_network import MemoryNetwork
 from actors.gateway.network import NetworkGateway
 from actors.node.assembly import Listener, Network
 from actors.runtime import LocalBase, RealClock, VirtualScheduler
+from messages.apis.declaration import PartitionError
+from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
-from messages.data_requests import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.errors import KAFKA_STORAGE_ERROR, NONE
 from messages.flow.conversation import SLICE
 from messages.network import (
@@ -37,13 +40,6 @@ from messages.network import (
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import NoErrorsPart, cut
-from messages.requests import (
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    PartitionError,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.vocabulary import Message
 from tests.cluster.processes import free_ports
 

@@ -17,18 +17,14 @@ from actors.node.node import BROKER_STATE, NodeActor
 from actors.runtime import Delivery, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_manager import LogManager
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.update_metadata import UpdateMetadataResponse
 from messages.ask import Answer, Ask
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.metrics import Gauges
 from messages.network import Received, Transmit, TransmitFailed
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped, OpenStore, ServeClients, StartNode, StopNode
-from messages.requests import (
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    UpdateMetadataResponse,
-)
 from messages.zookeeper import SetBrokerConfig
 from tests.frozen_time import START, FrozenTime, frozen
 from zk_bridge.client import Client

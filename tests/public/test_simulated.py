@@ -11,8 +11,8 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.metadata import MetadataRequest
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
-from messages.requests import MetadataRequest
 
 
 def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:

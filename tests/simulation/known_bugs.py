@@ -190,7 +190,7 @@ def _deadlocked(patch: pytest.MonkeyPatch) -> None:
 def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
     """A broker applies each LeaderAndIsr request, whatever its controller epoch and leader epoch."""
     roles = "actors.core.broker.replica_role"
-    obeyed = "if isinstance(request, requests.LeaderAndIsrRequest):\n            return NONE\n        "
+    obeyed = "if isinstance(request, LeaderAndIsrRequest):\n            return NONE\n        "
     first = "if request.broker_epoch"
     apply(
         patch,

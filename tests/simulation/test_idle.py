@@ -7,8 +7,8 @@ from pathlib import Path
 from actors.node.node import NodeActor
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from tests.storage.batches import batch

@@ -10,8 +10,8 @@ import pytest
 from actors.node.node import NodeActor
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import NONE
 from messages.wire.record_batch import read_records
 from messages.zookeeper import SetBrokerConfig, SetTopicConfig

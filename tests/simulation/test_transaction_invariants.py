@@ -8,7 +8,7 @@ from actors.simulation.invariants import INVARIANTS
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from actors.simulation.simulated_transactions import committed
-from messages.data_requests import AbortedTransaction
+from messages.apis.fetch import AbortedTransaction
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
 from messages.wire.record_batch import HEADER, batch_of, with_records
 from tests.simulation.patches import Change

@@ -17,7 +17,7 @@ from typing import Any
 import attrs
 from kazoo.exceptions import NoNodeError
 
-from messages.requests import MetadataRequest, MetadataResponse
+from messages.apis.metadata import MetadataRequest, MetadataResponse
 from tests.wire_client import WireClient
 from tests.zookeeper_client import PatientZooKeeperClient
 

@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from messages.group_requests import FindCoordinatorRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
 from tests.cluster.java_member import JavaMember
 from tests.cluster.three import NODES, Three
 from tests.waiting import until

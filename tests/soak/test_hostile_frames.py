@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from messages.group_requests import FindCoordinatorRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.wire import encode_request
 from tests.cluster.processes import OurNode, free_ports
 from tests.conftest import LONG_SOAK

@@ -14,6 +14,10 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.kernel.delivery import AdapterCall, Delivery
 from actors.runtime.trace.recorder import Recorder
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest, UpdateMetadataResponse
 from messages.ask import Answer
 from messages.broker import Forwarded
 from messages.channel import StartChannel
@@ -27,17 +31,6 @@ from messages.events import (
     UpdateMetadataResponseReceived,
 )
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
-from messages.requests import (
-    ControlledShutdownRequest,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
 from messages.trace.codec import encode
 from messages.zookeeper import Brokers, Elected, NotElected
 from tests.trace.altering import kill

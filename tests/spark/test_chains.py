@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from thespian.actors import ActorAddress
 
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.cluster import Endpoint
 from messages.network import ClientRequest, ClientResponse, Received, Transmit
-from messages.requests import LeaderAndIsrRequest, LeaderAndIsrResponse
 from spark.results import Summary
 from spark.summary import summarise
 from tests.spark import working_day

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from actors.public.simulated import SimulatedCluster
 from actors.storage.disk_faults import FAILING
-from messages.admin_requests import ElectLeadersRequest
+from messages.apis.elect_leaders import ElectLeadersRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.wire.record_batch import read_records
 from spark.headline import headline
 from spark.incidents import find_incidents

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from thespian.actors import ActorAddress
 
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.produce import ProducePartition
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition
 from messages.network import ClientRequest
 from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches
 from messages.records import BatchHeader, Records, body
-from messages.transaction_requests import AddPartitionsToTxnRequest
 from messages.transactions import AddToTransaction, Marker, PartitionsMarked, SendMarkers
 from tests.spark.failover import Node
 

@@ -13,21 +13,17 @@ from pathlib import Path
 
 from thespian.actors import ActorAddress
 
+from messages.apis.fetch import FetchedPartition
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
+from messages.apis.metadata import MetadataRequest, MetadataResponse
+from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, Ask
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, PartitionReplica, TopicPartition
-from messages.data_requests import FetchedPartition, ProducePartition, ProduceRequest, ProduceResponse
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Sample, Samples
 from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses
 from messages.partition import AppendBatch, AppendBatches, ChangeIsr, LogRead, LogState
 from messages.records import BatchHeader, Records, body
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    MetadataRequest,
-    MetadataResponse,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-)
 from messages.store import StoreArm, StoreRead, StoreReply, StoreWrite, WriteOp
 from messages.topic_deletion import DeletingTopic, QueueDeletions
 from messages.zookeeper import PartitionStateRead, PartitionStates, UpdatePartitionStates, WriteResult, WriteResults

@@ -9,19 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from actors.public.simulated import SimulatedCluster
-from messages.admin_requests import (
+from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
-    CreatableAssignment,
-    CreatableConfig,
-    CreatableTopic,
-    CreateTopicsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import INVALID_REPLICATION_FACTOR, NONE, NOT_CONTROLLER
-from messages.requests import ControlledShutdownRequest
 from messages.store import CREATE, WriteOp
 from messages.wire.record_batch import read_records
 from messages.zookeeper import RequestedReassignment

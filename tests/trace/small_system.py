@@ -11,13 +11,13 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 
 from actors.runtime import Dispatcher, FlowActor, LocalBase, VirtualClock, local_system
 from actors.runtime.trace.recorder import Recorder
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import Broker, TopicPartition
 from messages.events import BrokerChange, BrokerModifications, TopicChange
 from messages.flow.conversation import for_each
 from messages.metrics import Gauge, Gauges
 from messages.node import NodeReady, StartBridge, StopNode
-from messages.requests import StopReplicaPartitionState, StopReplicaRequest
 from messages.zookeeper import Brokers, GetBrokers, GetTopics, TopicNames
 
 

@@ -20,14 +20,11 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, AnswerDeadline, Failure
 from messages.cluster import Endpoint, TopicPartition
 from messages.metrics import Gauge, Gauges, Sample, Samples
 from messages.network import Transmit
-from messages.requests import (
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-)
 from messages.trace.codec import MessageDecoder, decode, encode
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.names import vocabulary

@@ -14,10 +14,10 @@ from actors.runtime import Dispatcher, LocalBase, RealClock, VirtualClock, local
 from actors.runtime.trace.flight_recorder import ASKED, DUMP_SECONDS, FlightRecorder
 from actors.runtime.trace.replay_report import SAME_EARLY, RunReplay
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.events import BrokerChange
 from messages.metrics import Gauges
 from messages.node import StartBridge
-from messages.requests import UpdateMetadataRequest
 from messages.runtime import SENT
 from messages.trace.files.runs import Run, RunRecords, find_runs, snapshots
 from messages.trace.schema import DUMPED

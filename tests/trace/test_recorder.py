@@ -17,10 +17,10 @@ from actors.runtime import Dispatcher, LocalBase
 from actors.runtime.kernel.delivery import AdapterCall, Delivery
 from actors.runtime.trace import recorder as recorder_module
 from actors.runtime.trace.recorder import Recorder
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Failure
 from messages.cluster import TopicPartition
 from messages.node import NodeSettings
-from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace.codec import decode
 from messages.trace.endings import KILLED
 from messages.trace.files.runs import Run, RunRecords, find_runs, survey

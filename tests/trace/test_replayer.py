@@ -14,9 +14,9 @@ from actors.runtime import LocalBase, local_system
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replay_report import RunReplay
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.stop_replica import StopReplicaRequest
 from messages.events import BrokerModifications, TopicChange
 from messages.metrics import Gauge, Gauges
-from messages.requests import StopReplicaRequest
 from messages.trace.endings import DAMAGED
 from messages.trace.files.runs import RunRecords
 from messages.trace.schema import TraceRecord

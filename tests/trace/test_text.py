@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thespian.actors import ActorAddress
 
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Answer, Failure
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
 from messages.network import ChannelPart
 from messages.parts import UpdateMetadataPart
-from messages.requests import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.trace import text as text_module
 from messages.trace.codec import decode, encode
 from messages.trace.schema import created

@@ -1,265 +1,304 @@
-"""hypothesis strategies for the messages of every API, and the values that each version of a message can carry."""
+"""Random messages of every API, their fields by Kafka's names, and the messages that receivers decode.
+
+All follow from the message classes, the schemas, and the bindings in `messages.apis`. `tests.wire.oracle` encodes the
+fields with kio.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any
 
 import attrs
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
-from messages.apis import APIS
+from messages.apis import API_BY_KEY, APIS, BINDINGS
+from messages.apis.declaration import Binding
+from messages.apis.fetch import FetchedPartition, FetchRequest, FetchResponse
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.metadata import MetadataRequest
+from messages.apis.produce import ProducePartition
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import SECURITY_PROTOCOLS, UpdateMetadataBroker
 from messages.cluster import Endpoint, TopicPartition
-from messages.requests import (
-    ApiVersionRange,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    ControlledShutdownRequest,
-    ControlledShutdownResponse,
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    LiveLeader,
-    MetadataBroker,
-    MetadataPartition,
-    MetadataRequest,
-    MetadataResponse,
-    MetadataTopic,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
-from tests.wire import admin_samples, data_samples, group_samples, security_samples, transaction_samples
+from messages.records import Body, Records
+from messages.wire.layout import Field, Schema
+from messages.wire.record_batch import body_of, read_records
+from tests.storage.batches import batch
 
-METADATA, LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 4, 5, 6, 7, 18
+LEADER_AND_ISR, STOP_REPLICA, UPDATE_METADATA = 4, 5, 6
 
 EVERY_VERSION = [(api.key, version) for api in APIS for version in range(api.min_version, api.max_version + 1)]
 
-int16 = st.integers(-(2**15), 2**15 - 1)
+
+def _records(records: bytes) -> Records:
+    return read_records(records)
+
+
+def _body(records: bytes) -> Body:
+    return body_of(records)
+
+
+RECORDS: Mapping[type, Binding] = {
+    ProducePartition: Binding(written=BINDINGS[ProducePartition].written, read={"records": _records}),
+    FetchRequest: Binding(
+        gathered={"partitions": ("topics.partitions",), "forgotten": ("forgotten_topics_data.partitions",)}
+    ),
+    FetchResponse: Binding(gathered={"partitions": ("responses.partitions",)}),
+    FetchedPartition: Binding(written={"records": lambda part: bytes(part.body.data)}, read={"body": _body}),
+}
+"""Bindings of the messages with records, which have a codec of their own."""
+
+TOPICS, PARTITIONS = ("topic_name", "topic", "name"), ("partition_index", "partition", "index")
+"""Kafka's names of the two fields of a TopicPartition."""
+
+# ---------------------------------------------------------------------------------------------------- random messages
+
+WIDTHS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 int32 = st.integers(-(2**31), 2**31 - 1)
-int64 = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 topics = st.one_of(st.sampled_from(("a", "b", "t" * 249, "")), texts)
-ids = st.lists(int32, max_size=3).map(tuple)
 error_codes = st.sampled_from([code.value for code in ErrorCode if code is not ErrorCode.unsupported_version])
-partitions = st.builds(TopicPartition, topics, int32)
-protocols = st.sampled_from(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
-endpoints = st.builds(Endpoint, texts, texts, int32, protocols)
-
-
-def several(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
-    return st.lists(of, min_size=least, max_size=4).map(tuple)
-
-
-def leader_and_isr_requests(version: int) -> st.SearchStrategy[Any]:
-    state = st.builds(
-        LeaderAndIsrPartitionState,
-        partitions,
-        int32,
-        int32,
-        int32,
-        ids,
-        int32,
-        ids,
-        ids,
-        ids,
-        st.booleans(),
-        st.integers(-128, 127),
-    )
-    live = st.builds(LiveLeader, int32, texts, int32)
-    return st.builds(LeaderAndIsrRequest, st.just(version), int32, int32, int64, several(state), several(live))
-
-
-def stop_replica_requests(version: int) -> st.SearchStrategy[Any]:
-    def with_flags(flags: st.SearchStrategy[bool]) -> st.SearchStrategy[Any]:
-        state = st.builds(StopReplicaPartitionState, partitions, int32, flags)
-        return st.builds(StopReplicaRequest, st.just(version), int32, int32, int64, several(state))
-
-    if version < 3:
-        return st.booleans().flatmap(lambda flag: with_flags(st.just(flag)))
-    return with_flags(st.booleans())
-
-
-def update_metadata_requests(version: int) -> st.SearchStrategy[Any]:
-    state = st.builds(UpdateMetadataPartitionState, partitions, int32, int32, int32, ids, int32, ids, ids)
-    reachable = several(endpoints)
-    if version == 0:
-        plaintext = st.builds(Endpoint, texts, texts, int32)
-        reachable = st.tuples(several(endpoints), plaintext).map(lambda pair: (*pair[0], pair[1]))
-    broker = st.builds(UpdateMetadataBroker, int32, reachable, st.none() | texts)
-    return st.builds(UpdateMetadataRequest, st.just(version), int32, int32, int64, several(state), several(broker))
-
-
-def controlled_shutdown_requests(version: int) -> st.SearchStrategy[Any]:
-    return st.builds(ControlledShutdownRequest, st.just(version), int32, int64)
-
-
-def metadata_requests(version: int) -> st.SearchStrategy[Any]:
-    names = st.none() | several(topics, least=1 if version == 0 else 0)
-    return st.builds(MetadataRequest, st.just(version), names, st.booleans())
-
-
-def api_versions_requests(version: int) -> st.SearchStrategy[Any]:
-    return st.builds(ApiVersionsRequest, st.just(version), texts, texts)
-
-
-REQUESTS: dict[int, Callable[[int], st.SearchStrategy[Any]]] = {
-    METADATA: metadata_requests,
-    LEADER_AND_ISR: leader_and_isr_requests,
-    STOP_REPLICA: stop_replica_requests,
-    UPDATE_METADATA: update_metadata_requests,
-    CONTROLLED_SHUTDOWN: controlled_shutdown_requests,
-    API_VERSIONS: api_versions_requests,
-}
-
-partition_errors = several(st.builds(PartitionError, partitions, error_codes))
-
-RESPONSES: dict[int, st.SearchStrategy[Any]] = {
-    METADATA: st.builds(
-        MetadataResponse,
-        several(st.builds(MetadataBroker, int32, texts, int32, st.none() | texts)),
-        st.none() | texts,
-        int32,
-        several(
-            st.builds(
-                MetadataTopic,
-                error_codes,
-                topics,
-                st.booleans(),
-                several(st.builds(MetadataPartition, error_codes, int32, int32, int32, ids, ids, ids)),
-            )
-        ),
-    ),
-    LEADER_AND_ISR: st.builds(LeaderAndIsrResponse, error_codes, partition_errors),
-    STOP_REPLICA: st.builds(StopReplicaResponse, error_codes, partition_errors),
-    UPDATE_METADATA: st.builds(UpdateMetadataResponse, error_codes),
-    CONTROLLED_SHUTDOWN: st.builds(ControlledShutdownResponse, error_codes, several(partitions)),
-    API_VERSIONS: st.builds(ApiVersionsResponse, error_codes, several(st.builds(ApiVersionRange, int16, int16, int16))),
+batches = st.lists(st.binary(max_size=5), max_size=3)
+OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
+    TopicPartition: st.builds(TopicPartition, topics, int32),
+    Records: batches.map(lambda values: read_records(batch(*values))),
+    Body: batches.map(lambda values: body_of(batch(*values) if values else b"")),
+    bool: st.booleans(),
+    bytes: st.binary(max_size=6),
+    str: texts,
 }
 
 
-_data_requests, _data_responses = data_samples.samples(int16, int32, int64, texts, error_codes, partitions, several)
-REQUESTS |= _data_requests
-RESPONSES |= _data_responses
-
-_admin_requests, _admin_responses = admin_samples.samples(int16, int32, texts, ids, error_codes, several)
-REQUESTS |= _admin_requests
-RESPONSES |= _admin_responses
-
-_group_requests, _group_responses = group_samples.samples(int32, int64, texts, ids, error_codes, partitions, several)
-REQUESTS |= _group_requests
-RESPONSES |= _group_responses
-
-_security_requests, _security_responses = security_samples.samples(int32, texts, error_codes, several)
-REQUESTS |= _security_requests
-RESPONSES |= _security_responses
-
-_transaction_requests, _transaction_responses = transaction_samples.samples(
-    int32, int64, texts, error_codes, partitions, several
-)
-REQUESTS |= _transaction_requests
-RESPONSES |= _transaction_responses
+def _number(field: Field) -> st.SearchStrategy[Any]:
+    if field.name.endswith("error_code"):
+        return error_codes
+    if field.name.endswith("_ms"):
+        return st.integers(0, 2**31 - 1 if field.type == "int32" else 2**40)
+    return st.integers(-(2 ** WIDTHS[field.type]), 2 ** WIDTHS[field.type] - 1)
 
 
-def by_topic(states: Iterable[Any]) -> tuple[Any, ...]:
-    """Sort `states` by topic: topics in the order of their first state, the states of a topic in their order."""
-    first: dict[str, int] = {}
-    for state in states:
-        first.setdefault(state.partition.topic, len(first))
-    return tuple(sorted(states, key=lambda state: first[state.partition.topic]))
+def _messages(kind: type, fields: tuple[Field, ...], version: int) -> st.SearchStrategy[Any]:
+    """Return a strategy for messages of a class that this version can encode; the fields are those of all versions."""
+    if kind is Endpoint:
+        return st.builds(Endpoint, texts, texts, int32, st.sampled_from(SECURITY_PROTOCOLS))
+    values = {}
+    for attribute, hint in hints_of(kind).items():
+        found = [each for each, _ in _fields_of(kind, attribute, fields)]
+        if hint in (TopicPartition, Records, Body):
+            values[attribute] = OF_TYPES[hint]
+        elif attribute == "version":
+            values[attribute] = st.just(version)
+        elif found:
+            values[attribute] = _values(hint, found, version)
+    return st.builds(kind, **values).map(partial(_encodable, version))
 
 
-def request_as_read(request: Any) -> Any:
-    """Return `request` as its receiver decodes it: without the fields that its version lacks."""
-    version = request.version
-    match request:
-        case LeaderAndIsrRequest():
-            lost: dict[str, Any] = {}
-            if version < 1:
-                lost["is_new"] = False
-            if version < 3:
-                lost |= {"adding_replicas": (), "removing_replicas": ()}
-            if version < 6:
-                lost["leader_recovery_state"] = 0
-            states = tuple(attrs.evolve(state, **lost) for state in request.partition_states)
-            if version < 2:
-                return attrs.evolve(request, broker_epoch=-1, partition_states=states)
-            return attrs.evolve(request, partition_states=by_topic(states))
-        case StopReplicaRequest():
-            states = request.partition_states
-            if version < 3:
-                states = tuple(attrs.evolve(state, leader_epoch=-1) for state in states)
-            if version < 1:
-                return attrs.evolve(request, broker_epoch=-1, partition_states=states)
-            return attrs.evolve(request, partition_states=by_topic(states))
-        case UpdateMetadataRequest():
-            states = request.partition_states
-            if version < 4:
-                states = tuple(attrs.evolve(state, offline_replicas=()) for state in states)
-            brokers = tuple(_broker_as_read(broker, version) for broker in request.live_brokers)
-            if version < 5:
-                return attrs.evolve(request, broker_epoch=-1, partition_states=states, live_brokers=brokers)
-            return attrs.evolve(request, partition_states=by_topic(states), live_brokers=brokers)
-        case ControlledShutdownRequest() if version < 2:
-            return attrs.evolve(request, broker_epoch=-1)
-        case MetadataRequest() if version < 4:
-            return attrs.evolve(request, allow_auto_topic_creation=True)
-        case ApiVersionsRequest() if version < 3:
-            return ApiVersionsRequest(version)
-    return _of_other_files_as_read(request, version)
+def _values(hint: Any, fields: list[Field], version: int) -> st.SearchStrategy[Any]:
+    """Return a strategy for values of an attribute, which one of the fields holds in each version."""
+    element, choices = element_of(hint), typing.get_args(hint)
+    if element is None:
+        plain = next((each for each in choices if each is not type(None)), hint)
+        made = _number(fields[0]) if plain is int else OF_TYPES[plain]
+    else:
+        inner = {each.name: each for field in fields for each in field.fields}
+        if attrs.has(element):
+            one = _messages(element, tuple(inner.values()), version)
+        else:
+            one = _number(fields[0]._replace(name="")) if element is int else OF_TYPES[element]
+        made = st.lists(one, max_size=4).map(tuple)
+    return st.none() | made if type(None) in choices and fields[0].nullable else made
 
 
-def _of_other_files_as_read(message: Any, version: int) -> Any:
-    if admin_samples.is_mine(message):
-        return admin_samples.as_read(message, version)
-    if security_samples.is_mine(message):
-        return security_samples.as_read(message, version)
-    if transaction_samples.is_mine(message):
-        return transaction_samples.as_read(message, version)
-    if group_samples.is_mine(message):
-        return group_samples.as_read(message, version, by_topic)
-    return data_samples.as_read(message, version, by_topic)
+def _encodable(version: int, message: Any) -> Any:
+    """Return a message without values that old versions cannot encode."""
+    match message:
+        case StopReplicaRequest() if version < 3 and message.partition_states:
+            flag = message.partition_states[0].delete_partition
+            states = tuple(attrs.evolve(each, delete_partition=flag) for each in message.partition_states)
+            return attrs.evolve(message, partition_states=states)
+        case UpdateMetadataBroker() if version == 0:
+            return attrs.evolve(message, endpoints=(*message.endpoints, Endpoint("A", "host", 9092)))
+        case LeaveGroupRequest() if version < 3:
+            return attrs.evolve(message, members=(*message.members, LeavingMember("m"))[:1])
+        case MetadataRequest() if version == 0:
+            return attrs.evolve(message, topics=message.topics or None)
+    return message
 
 
-def _broker_as_read(broker: UpdateMetadataBroker, version: int) -> UpdateMetadataBroker:
-    if version == 0:
-        plain = next(endpoint for endpoint in broker.endpoints if endpoint.security_protocol == "PLAINTEXT")
-        return UpdateMetadataBroker(broker.id, (attrs.evolve(plain, listener="PLAINTEXT"),))
-    if version < 3:
-        named = tuple(attrs.evolve(endpoint, listener=endpoint.security_protocol) for endpoint in broker.endpoints)
-        return UpdateMetadataBroker(broker.id, named, None if version < 2 else broker.rack)
-    return broker
+def _of_api(key: int, of: str) -> Callable[[int], st.SearchStrategy[Any]]:
+    api = API_BY_KEY[key]
+    schema, kind = Schema(f"{api.name}{of}"), api.request if of == "Request" else api.response
+    return cache(lambda version: _messages(kind, schema.layout(version).fields, version))
 
 
-def response_as_read(response: Any, version: int) -> Any:
-    """Return `response` as its receiver decodes it in this version."""
-    match response:
-        case LeaderAndIsrResponse(code, errors) if version >= 5:
-            nameless = (PartitionError(TopicPartition("", e.partition.partition), e.error_code) for e in errors)
-            return LeaderAndIsrResponse(code, tuple(nameless))
-        case MetadataResponse(brokers, cluster_id, controller_id, topics):
-            lost: dict[str, Any] = {}
-            if version < 5:
-                lost["offline_replicas"] = ()
-            if version < 7:
-                lost["leader_epoch"] = -1
-            topics = tuple(
-                attrs.evolve(
-                    topic,
-                    is_internal=topic.is_internal and version >= 1,
-                    partitions=tuple(attrs.evolve(partition, **lost) for partition in topic.partitions),
-                )
-                for topic in topics
+REQUESTS: dict[int, Callable[[int], st.SearchStrategy[Any]]] = {api.key: _of_api(api.key, "Request") for api in APIS}
+RESPONSES: dict[int, Callable[[int], st.SearchStrategy[Any]]] = {api.key: _of_api(api.key, "Response") for api in APIS}
+
+# ---------------------------------------------------------------------------------------------------- names
+
+
+@cache
+def hints_of(kind: Any) -> dict[str, Any]:
+    hints = typing.get_type_hints(kind)
+    return {field.name: hints[field.name] for field in attrs.fields(kind)} if attrs.has(kind) else {}
+
+
+def element_of(hint: Any) -> Any:
+    """Return the type of a tuple's elements; None for other types."""
+    found = [each for each in (hint, *typing.get_args(hint)) if typing.get_origin(each) is tuple]
+    return typing.get_args(found[0])[0] if found else None
+
+
+def binding_of(kind: type) -> Binding:
+    return RECORDS.get(kind) or BINDINGS.get(kind) or Binding()
+
+
+def _names_of(kind: type, attribute: str) -> tuple[str, ...]:
+    """Return the names of the fields that hold an attribute, except arrays that are grouped by topic."""
+    flat = (path for path in binding_of(kind).gathered.get(attribute, ()) if "." not in path)
+    return (*binding_of(kind).renamed.get(attribute, (attribute,)), *flat)
+
+
+def _fields_of(kind: type, attribute: str, fields: tuple[Field, ...]) -> Iterator[tuple[Field, Field | None]]:
+    """Yield each field that holds an attribute, with the array of topics around it."""
+    paths = [path.partition(".") for path in binding_of(kind).gathered.get(attribute, ())]
+    for field in fields:
+        if field.name in _names_of(kind, attribute):
+            yield field, None
+        for outer, _, inner in paths:
+            if inner and outer == field.name:
+                yield next(each for each in field.fields if each.name == inner), field
+
+
+# ---------------------------------------------------------------------------------------------------- fields
+
+
+def fields_of(message: Any, fields: tuple[Field, ...]) -> dict[str, Any]:
+    """Return the fields of a message that the version has, by Kafka's names."""
+    kind, found = type(message), {field.name: field.default for field in fields if field.present}
+    place = _place(message)
+    if kind is str:
+        return {**found, "name": message}
+    for field in fields:
+        if place is not None and field.name in (*TOPICS, *PARTITIONS):
+            found[field.name] = place[field.name in PARTITIONS]
+    for attribute, hint in hints_of(kind).items():
+        value = getattr(message, attribute)
+        for field, outer in _fields_of(kind, attribute, fields) if hint is not TopicPartition else ():
+            if outer is not None:
+                found[outer.name] = _groups(value, outer, field)
+            else:
+                found[field.name] = [_item(each, field) for each in value] if isinstance(value, tuple) else value
+    for field in fields:
+        if field.present and field.name in binding_of(kind).written:
+            value = binding_of(kind).written[field.name](message)
+            found[field.name] = [_item(each, field) for each in value] if isinstance(value, tuple) else value
+    return {field.name: found[field.name] for field in fields if field.present}
+
+
+def _place(value: Any) -> TopicPartition | None:
+    place = value if isinstance(value, TopicPartition) else attrs.has(type(value)) and getattr(value, "partition", None)
+    return place if isinstance(place, TopicPartition) else None
+
+
+def _item(value: Any, field: Field) -> Any:
+    if field.type == "struct":
+        return fields_of(value, field.fields)
+    place = _place(value)
+    return value if place is None else place.partition
+
+
+def _groups(values: tuple[Any, ...], outer: Field, inner: Field) -> list[dict[str, Any]]:
+    """Return the values in an array of topics; without names of topics, all of them are in one group."""
+    defaults = {field.name: field.default for field in outer.fields if field.present}
+    topic = next((name for name in TOPICS if name in defaults), "")
+    groups: dict[str, list[Any]] = {}
+    for value in values:
+        place = _place(value)
+        groups.setdefault(place.topic if topic and place else "", []).append(_item(value, inner))
+    return [defaults | ({topic: name} if topic else {}) | {inner.name: items} for name, items in groups.items()]
+
+
+def with_extremes(message: Any, fields: tuple[Field, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield (field, message with the smallest or largest value of its type in this field) for each number."""
+    for attribute in hints_of(type(message)):
+        value = getattr(message, attribute)
+        found = [each for each, outer in _fields_of(type(message), attribute, fields) if (outer or each).present]
+        if found and type(value) is int:
+            width = WIDTHS[found[0].type]
+            for extreme in (-(2**width), 2**width - 1):
+                yield attribute, attrs.evolve(message, **{attribute: extreme})
+        elif found and type(value) is tuple:
+            for place, each in enumerate(value):
+                for name, other in with_extremes(each, found[0].fields):
+                    yield name, attrs.evolve(message, **{attribute: (*value[:place], other, *value[place + 1 :])})
+        elif isinstance(value, TopicPartition):
+            for extreme in (-(2**31), 2**31 - 1):
+                yield attribute, attrs.evolve(message, **{attribute: value._replace(partition=extreme)})
+
+
+# ---------------------------------------------------------------------------------------------------- as decoded
+
+
+def as_read(message: Any, version: int) -> Any:
+    """Return a message as its receiver decodes it: without the fields that the version lacks, partitions by topic."""
+    fields = Schema(type(message).__name__).layout(version).fields
+    return _read(type(message), fields_of(message, fields), fields, version, {})
+
+
+def _read(kind: Any, values: Any, fields: tuple[Field, ...], version: int, around: Mapping[str, Any]) -> Any:
+    """Return the message of a class; `around` are the values of the structs around it."""
+    if kind is TopicPartition and not isinstance(values, dict):
+        values = {"partition": values}
+    if kind is TopicPartition:
+        topic = next((each[name] for each in (values, around) for name in TOPICS if name in each), "")
+        return TopicPartition(topic, next(values[name] for name in PARTITIONS if name in values))
+    if kind is str and isinstance(values, dict):
+        return values["name"]
+    if not attrs.has(kind):
+        return values
+    if not isinstance(values, dict):
+        values = {"partition": values}
+    made = {}
+    for attribute in attrs.fields(kind):
+        read = binding_of(kind).read.get(attribute.name)
+        value = partial(_attribute, kind, values=values, fields=fields, version=version, around=around)
+        if read is None:
+            made[attribute.name] = version if attribute.name == "version" else value(attribute)
+            continue
+        own = attrs.fields_dict(kind)
+        arguments = {
+            name: version if name == "version" else value(own[name]) if name in own else values[name]
+            for name in inspect.signature(read).parameters
+            if name == "version" or name in values
+        }
+        made[attribute.name] = read(**arguments)
+    return kind(**made)
+
+
+def _attribute(
+    kind: type, attribute: Any, values: dict[str, Any], fields: tuple[Field, ...], version: int, around: Any
+) -> Any:
+    hint = hints_of(kind)[attribute.name]
+    if hint is TopicPartition:
+        return _read(hint, values, (), version, around)
+    lacks = attribute.default
+    for field, outer in _fields_of(kind, attribute.name, fields):
+        if lacks is attrs.NOTHING:
+            lacks = field.default
+        groups = [values] if outer is None else values.get(outer.name, ())
+        if field.name in values or (outer is not None and outer.name in values):
+            found = [group[field.name] for group in groups]
+            if not isinstance(found[0] if found else [], list):
+                return found[0]
+            return tuple(
+                _read(element_of(hint), each, field.fields, version, {**values, **group})
+                for group in groups
+                for each in group[field.name]
             )
-            if version < 1:
-                brokers = tuple(attrs.evolve(broker, rack=None) for broker in brokers)
-            return MetadataResponse(
-                brokers, cluster_id if version >= 2 else None, controller_id if version >= 1 else -1, topics
-            )
-    return _of_other_files_as_read(response, version)
+    return next((around[name] for name in _names_of(kind, attribute.name)[1:] if name in around), lacks)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaResponse
 from messages.cluster import TopicPartition
 from messages.errors import KAFKA_STORAGE_ERROR
 from messages.flow.conversation import SLICE, all_at_once
 from messages.parts import NoErrorsPart, cut, tersely
-from messages.requests import LeaderAndIsrResponse, PartitionError, StopReplicaResponse
 from messages.wire import MalformedFrame, WireError
 from messages.wire.codec import RequestHeader, decoding_response, encode_response
 from tests.wire.samples import LEADER_AND_ISR, STOP_REPLICA

@@ -11,8 +11,8 @@ import pytest
 import zstandard
 
 from actors.core.broker.produce import produce_verdict
+from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import ProducePartition, ProduceRequest
 from messages.errors import MESSAGE_TOO_LARGE, NONE
 from messages.flow.conversation import all_at_once
 from messages.partition import LogSettings

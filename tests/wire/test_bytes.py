@@ -9,26 +9,25 @@ from kafka.protocol.api_header import RequestHeader as ClientRequestHeader
 from kafka.protocol.metadata import ApiVersionsResponse as ClientApiVersionsResponse
 from kafka.protocol.metadata import MetadataResponse as ClientMetadataResponse
 
-from messages.apis import ADVERTISED, APIS
-from messages.cluster import Endpoint, TopicPartition
-from messages.requests import (
-    ApiVersionRange,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    ControlledShutdownRequest,
+from messages.apis import APIS
+from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
     LiveLeader,
-    MetadataRequest,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
+)
+from messages.apis.metadata import MetadataRequest
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataPartitionState,
     UpdateMetadataRequest,
     UpdateMetadataResponse,
 )
+from messages.cluster import Endpoint, TopicPartition
 from messages.wire import (
     RequestHeader,
     Unencodable,
@@ -235,67 +234,6 @@ def test_refusals_name_the_api_and_the_version() -> None:
         encode_request(MetadataRequest(10, None), 1, "")
     with pytest.raises(UnsupportedVersion):
         encode_response(RequestHeader(6, 9, 1, ""), UpdateMetadataResponse(0))
-
-
-def test_supported_and_advertised() -> None:
-    spans = {api.name: (api.key, api.min_version, api.max_version) for api in APIS}
-    assert spans == {
-        "Produce": (0, 3, 8),
-        "Fetch": (1, 4, 11),
-        "ListOffsets": (2, 1, 5),
-        "Metadata": (3, 0, 9),
-        "LeaderAndIsr": (4, 0, 7),
-        "StopReplica": (5, 0, 4),
-        "UpdateMetadata": (6, 0, 8),
-        "ControlledShutdown": (7, 0, 3),
-        "OffsetCommit": (8, 2, 8),
-        "OffsetFetch": (9, 1, 7),
-        "FindCoordinator": (10, 0, 3),
-        "JoinGroup": (11, 0, 7),
-        "Heartbeat": (12, 0, 4),
-        "LeaveGroup": (13, 0, 4),
-        "SyncGroup": (14, 0, 5),
-        "DescribeGroups": (15, 0, 5),
-        "ListGroups": (16, 0, 4),
-        "DeleteGroups": (42, 0, 2),
-        "OffsetDelete": (47, 0, 0),
-        "ApiVersions": (18, 0, 3),
-        "CreateTopics": (19, 0, 5),
-        "DeleteTopics": (20, 0, 4),
-        "DeleteRecords": (21, 0, 2),
-        "InitProducerId": (22, 0, 3),
-        "OffsetForLeaderEpoch": (23, 0, 3),
-        "DescribeConfigs": (32, 0, 3),
-        "AlterConfigs": (33, 0, 1),
-        "CreatePartitions": (37, 0, 2),
-        "IncrementalAlterConfigs": (44, 0, 1),
-        "ElectLeaders": (43, 0, 2),
-        "DescribeLogDirs": (35, 0, 2),
-        "AlterPartitionReassignments": (45, 0, 0),
-        "ListPartitionReassignments": (46, 0, 0),
-        "SaslHandshake": (17, 0, 1),
-        "SaslAuthenticate": (36, 0, 2),
-        "DescribeAcls": (29, 0, 2),
-        "CreateAcls": (30, 0, 2),
-        "DeleteAcls": (31, 0, 2),
-        "CreateDelegationToken": (38, 0, 2),
-        "RenewDelegationToken": (39, 0, 2),
-        "ExpireDelegationToken": (40, 0, 2),
-        "DescribeDelegationToken": (41, 0, 2),
-        "UpdateFeatures": (57, 0, 1),
-        "ConsumerGroupHeartbeat": (68, 0, 0),
-        "ConsumerGroupDescribe": (69, 0, 0),
-        "AddPartitionsToTxn": (24, 0, 4),
-        "AddOffsetsToTxn": (25, 0, 3),
-        "EndTxn": (26, 0, 3),
-        "WriteTxnMarkers": (27, 0, 1),
-        "TxnOffsetCommit": (28, 0, 3),
-        "DescribeProducers": (61, 0, 0),
-        "DescribeTransactions": (65, 0, 0),
-        "ListTransactions": (66, 0, 1),
-    }
-    control = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    assert {ApiVersionRange(*span) for name, span in spans.items() if name not in control} == set(ADVERTISED)
 
 
 def test_the_response_classes_of_kafka_python_stay_its_own() -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.cluster import Endpoint
-from messages.requests import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse, ControlledShutdownRequest
 from messages.wire import FrameReader, FrameTooLarge, MalformedFrame, decode_request, encode_response
 from tests.wire_client import WireClient
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from messages.requests import MetadataRequest
+from messages.apis.metadata import MetadataRequest
 from messages.wire import (
     MalformedFrame,
     RequestHeader,
@@ -40,7 +40,7 @@ def valid_requests(draw: st.DrawFn) -> bytes:
 @st.composite
 def valid_responses(draw: st.DrawFn) -> tuple[int, int, bytes]:
     key, version = draw(st.sampled_from(EVERY_VERSION))
-    return key, version, encode_response(RequestHeader(key, version, 1, ""), draw(RESPONSES[key]))[4:]
+    return key, version, encode_response(RequestHeader(key, version, 1, ""), draw(RESPONSES[key](version)))[4:]
 
 
 def damaged(frame: bytes, data: Any) -> bytes:

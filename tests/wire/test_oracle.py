@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from messages.wire import RequestHeader, decode_request, decode_response, encode_request, encode_response
 from tests.wire.oracle import request_frame, response_frame
-from tests.wire.samples import EVERY_VERSION, REQUESTS, RESPONSES, int32, request_as_read, response_as_read, texts
+from tests.wire.samples import EVERY_VERSION, REQUESTS, RESPONSES, as_read, int32, texts
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
@@ -22,7 +22,7 @@ def test_requests(key: int, version: int, data: Any, correlation_id: int, client
     frame = encode_request(request, correlation_id, client_id)
     assert frame == request_frame(header, request)
     nameless = (key, version) == (7, 0)  # ControlledShutdown v0 has no client id in its header
-    read = (header._replace(client_id="") if nameless else header, request_as_read(request))
+    read = (header._replace(client_id="") if nameless else header, as_read(request, version))
     assert decode_request(frame[4:]) == read
     assert decode_request(frame[4:] + b"more") == read, "trailing bytes are ignored"
 
@@ -31,10 +31,10 @@ def test_requests(key: int, version: int, data: Any, correlation_id: int, client
 @settings(max_examples=10)
 @given(data=st.data(), correlation_id=int32)
 def test_responses(key: int, version: int, data: Any, correlation_id: int) -> None:
-    response = data.draw(RESPONSES[key])
+    response = data.draw(RESPONSES[key](version))
     header = RequestHeader(key, version, correlation_id, "")
     frame = encode_response(header, response)
     assert frame == response_frame(header, response)
-    read = (correlation_id, response_as_read(response, version))
+    read = (correlation_id, as_read(response, version))
     assert decode_response(key, version, frame[4:]) == read
     assert decode_response(key, version, frame[4:] + b"more") == read, "trailing bytes are ignored"

@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.core.controller.batch import REQUEST_VERSIONS
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
+from messages.apis.stop_replica import StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE, all_at_once
 from messages.parts import KEEP_ROWS, PARTED, LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart, cut
-from messages.requests import LeaderAndIsrPartitionState, StopReplicaResponse, UpdateMetadataPartitionState
 from messages.wire.codec import (
     RequestHeader,
     decoding_request,

@@ -42,7 +42,7 @@ def test_a_schema_has_the_fields_of_each_version() -> None:
 def test_the_codec_needs_no_client_library() -> None:
     program = (
         "import sys; sys.modules['kafka'] = None\n"
-        "from messages.requests import MetadataRequest\n"
+        "from messages.apis.metadata import MetadataRequest\n"
         "from messages.wire import decode_request, encode_request\n"
         "print(decode_request(encode_request(MetadataRequest(9, ('t',)), 7, 'c')[4:])[1].topics)"
     )

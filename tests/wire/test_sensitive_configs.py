@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from messages.admin_requests import CreatableConfig, CreatableTopic, CreateTopicsRequest
-from messages.config_requests import (
-    AlterConfigsRequest,
-    ChangedResource,
-    ConfigChange,
-    IncrementalAlterConfigsRequest,
-)
+from messages.apis.alter_configs import AlterConfigsRequest, ChangedResource, ConfigChange
+from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.sensitive_configs import MASK
 from messages.wire import decode_request, encode_request
 

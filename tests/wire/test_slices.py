@@ -10,22 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.metadata import MetadataPartition, MetadataResponse, MetadataTopic
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
 from messages.parts import cut, entries_of, joined
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LeaderAndIsrResponse,
-    MetadataPartition,
-    MetadataResponse,
-    MetadataTopic,
-    PartitionError,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 from messages.trace import codec
 from messages.wire import (
     MalformedFrame,

@@ -16,8 +16,8 @@ from actors.core.broker.leader import Leader
 from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replica_log import ReplicaLog
 from messages import errors
+from messages.apis.delete_records import DeletedRecords
 from messages.cluster import TopicPartition
-from messages.data_requests import DeletedRecords
 from messages.partition import LogTrimmed, TrimLog
 
 HIGH_WATERMARK = -1

@@ -26,7 +26,16 @@ from __future__ import annotations
 
 import attrs
 
-from messages import data_requests, errors
+from messages import errors
+from messages.apis.fetch import (
+    CONSUMER,
+    NO_REPLICA,
+    READ_UNCOMMITTED,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    next_epoch,
+)
 from messages.cluster import TopicPartition
 
 NO_SESSION = 0
@@ -47,7 +56,7 @@ UNTOLD = -1
 class CachedPartition:
     """A partition of a fetch session: the fetch offset, and the offsets in the last response."""
 
-    part: data_requests.FetchPartition
+    part: FetchPartition
     turn: int
     """Partitions with a lower turn are read first (rule 6)."""
     high_watermark: int = UNTOLD
@@ -55,15 +64,11 @@ class CachedPartition:
     idle_until: float = NEVER
     """The time until which polls found the follower caught up; -1 if the partition has it."""
 
-    def must_include(self, fetched: data_requests.FetchedPartition) -> bool:
+    def must_include(self, fetched: FetchedPartition) -> bool:
         """Return whether a response must contain this partition (rule 4); store its offsets as sent."""
         last_sent = self.high_watermark, self.log_start_offset
         self.high_watermark, self.log_start_offset = fetched.high_watermark, fetched.log_start_offset
-        if (
-            fetched.body.size
-            or fetched.error_code != errors.NONE
-            or fetched.preferred_read_replica != data_requests.NO_REPLICA
-        ):
+        if fetched.body.size or fetched.error_code != errors.NONE or fetched.preferred_read_replica != NO_REPLICA:
             return True
         return last_sent != (self.high_watermark, self.log_start_offset)
 
@@ -73,7 +78,7 @@ class DelayedFetch:
     """A fetch request that waits for data."""
 
     number: int
-    request: data_requests.FetchRequest
+    request: FetchRequest
     max_bytes: int
     min_bytes: int
     deadline: float
@@ -81,7 +86,7 @@ class DelayedFetch:
     """Partitions to read, in order."""
     reading: dict[TopicPartition, None] = attrs.field(factory=dict)
     """Partitions whose reads have no result yet."""
-    results: dict[TopicPartition, data_requests.FetchedPartition] = attrs.field(factory=dict)
+    results: dict[TopicPartition, FetchedPartition] = attrs.field(factory=dict)
     found: int = 0
     """Size in bytes of the records in the results."""
     parked: bool = False
@@ -99,7 +104,7 @@ class Session:
     partitions: dict[TopicPartition, CachedPartition]
     turns: int
     """The next partition's turn."""
-    isolation_level: int = data_requests.READ_UNCOMMITTED
+    isolation_level: int = READ_UNCOMMITTED
     epoch: int = INITIAL_EPOCH + 1
     """The epoch of the next request."""
     used_at: float = 0.0
@@ -116,7 +121,7 @@ class Session:
     @property
     def is_follower(self) -> bool:
         """Whether the reader is a broker, not a consumer."""
-        return self.replica_id != data_requests.CONSUMER
+        return self.replica_id != CONSUMER
 
     @property
     def worth(self) -> tuple[bool, int, int]:
@@ -131,7 +136,7 @@ class Session:
         """Read this partition after all others (rule 6)."""
         place.turn, self.turns = self.turns, self.turns + 1
 
-    def update(self, request: data_requests.FetchRequest) -> None:
+    def update(self, request: FetchRequest) -> None:
         """Apply the changes of an incremental request."""
         if self.isolation_level != request.isolation_level:
             self.isolation_level = request.isolation_level
@@ -164,7 +169,7 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def find(self, request: data_requests.FetchRequest, number: int, now: float) -> Session | int:
+    def find(self, request: FetchRequest, number: int, now: float) -> Session | int:
         """Find or begin the session of a request (rules 1, 2).
 
         Args:
@@ -199,7 +204,7 @@ class FetchSessions:
         del self._sessions[found.id]
         if found.partitions:
             self._sessions[found.id] = found
-            found.epoch, found.used_at = data_requests.next_epoch(found.epoch), now
+            found.epoch, found.used_at = next_epoch(found.epoch), now
         else:
             found.id = NO_SESSION
         return found

@@ -34,22 +34,10 @@ import attrs
 from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from actors.core.broker.replication_quota import ThrottledReplicas
 from messages import errors
+from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse, is_idle_poll, next_epoch
+from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    EARLIEST,
-    LATEST,
-    EpochEnd,
-    EpochQuery,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListedOffset,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    OffsetQuery,
-    is_idle_poll,
-    next_epoch,
-)
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 
 FETCH_VERSION = 11

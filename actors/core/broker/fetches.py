@@ -42,7 +42,8 @@ import attrs
 from actors.core.broker import fetch_sessions
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
-from messages import data_requests, errors
+from messages import errors
+from messages.apis.fetch import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
 from messages.cluster import TopicPartition
 from messages.partition import LogState, ReadLog
 
@@ -60,7 +61,7 @@ class Respond:
     """An instruction to send the response to the request with this `number`."""
 
     number: int
-    response: data_requests.FetchResponse
+    response: FetchResponse
     rest: int = 0
     """The epoch of the next poll of a session that is idle from now on (rule 7); otherwise 0."""
 
@@ -125,7 +126,7 @@ class Fetches:
             if rack:
                 self._by_rack[rack] = (*self._by_rack.get(rack, ()), broker)
 
-    def begin(self, number: int, request: data_requests.FetchRequest, now: float) -> None:
+    def begin(self, number: int, request: FetchRequest, now: float) -> None:
         """Begin a fetch request."""
         session = self.sessions.find(request, number, now)
         for ended in self.sessions.take_ended():
@@ -133,7 +134,7 @@ class Fetches:
             if ended.fetch is None:
                 self._leave(ended, ended.partitions)
         if isinstance(session, int):
-            self._to_do.append(Respond(number, data_requests.FetchResponse((), session)))
+            self._to_do.append(Respond(number, FetchResponse((), session)))
             return
         if session.fetch is not None:
             self._answer(session, session.fetch, now)
@@ -156,7 +157,7 @@ class Fetches:
     def read(
         self,
         number: int,
-        result: data_requests.FetchedPartition,
+        result: FetchedPartition,
         state: LogState | None,
         now: float,
         in_sync: bool = True,
@@ -315,9 +316,9 @@ class Fetches:
             throttled,
         )
 
-    def _near(self, request: data_requests.FetchRequest) -> tuple[int, ...]:
+    def _near(self, request: FetchRequest) -> tuple[int, ...]:
         """Return the brokers in a consumer's rack (rule 6)."""
-        return self._by_rack.get(request.rack_id, ()) if request.replica_id == data_requests.CONSUMER else ()
+        return self._by_rack.get(request.rack_id, ()) if request.replica_id == CONSUMER else ()
 
     # ------------------------------------------------------------------------------------------------ waiting
 
@@ -403,20 +404,16 @@ class Fetches:
             size = sum(result.body.size for result in results if result.partition in self.quota.replicas)
             if size:
                 self.quota.count(size, now)
-        response = data_requests.FetchResponse(tuple(results), errors.NONE, session.id)
+        response = FetchResponse(tuple(results), errors.NONE, session.id)
         self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
 
-    def _offsets_of(
-        self, partition: TopicPartition, request: data_requests.FetchRequest
-    ) -> data_requests.FetchedPartition | None:
+    def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
         """Return the offsets of a partition that has no data to read."""
         known = self._logs.get(partition)
         if known is None:
             return None
-        state, aborted = known[1], () if request.isolation_level == data_requests.READ_COMMITTED else None
-        return data_requests.FetchedPartition(
-            partition, errors.NONE, state.high_watermark, state.stable, state.start, aborted
-        )
+        state, aborted = known[1], () if request.isolation_level == READ_COMMITTED else None
+        return FetchedPartition(partition, errors.NONE, state.high_watermark, state.stable, state.start, aborted)
 
 
 def _limit(session: fetch_sessions.Session, state: LogState) -> int:
@@ -427,7 +424,7 @@ def _limit(session: fetch_sessions.Session, state: LogState) -> int:
     """
     if session.is_follower:
         return state.end
-    return state.stable if session.isolation_level == data_requests.READ_COMMITTED else state.high_watermark
+    return state.stable if session.isolation_level == READ_COMMITTED else state.high_watermark
 
 
 def _offsets_only(state: LogState) -> tuple[int, int, int]:
@@ -440,6 +437,6 @@ def _is_satisfied(session: fetch_sessions.Session, fetch: fetch_sessions.Delayed
     if fetch.found >= fetch.min_bytes or not session.partitions:
         return True
     return any(
-        result.error_code != errors.NONE or result.preferred_read_replica != data_requests.NO_REPLICA
+        result.error_code != errors.NONE or result.preferred_read_replica != NO_REPLICA
         for result in fetch.results.values()
     )

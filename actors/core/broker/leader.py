@@ -38,7 +38,8 @@ import attrs
 
 from actors.core.broker.replica_log import ReplicaLog
 from messages import errors
-from messages.data_requests import ACKS_ALL, NO_REPLICA, ProducedPartition
+from messages.apis.fetch import NO_REPLICA
+from messages.apis.produce import ACKS_ALL, ProducedPartition
 from messages.partition import LaggingFollower
 from messages.probes import probe
 

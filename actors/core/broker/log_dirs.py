@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from messages import errors, log_dir_requests
+from messages import errors
+from messages.apis import describe_log_dirs
 from messages.cluster import TopicPartition
 
 
@@ -27,7 +28,7 @@ class FoundLog(NamedTuple):
     is_future: bool
 
 
-def wanted_logs(request: log_dir_requests.DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
+def wanted_logs(request: describe_log_dirs.DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
     """Return the partitions that a client requests; None for all."""
     if request.topics is None:
         return None
@@ -36,21 +37,21 @@ def wanted_logs(request: log_dir_requests.DescribeLogDirsRequest) -> frozenset[t
 
 def described(
     directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
-) -> log_dir_requests.DescribeLogDirsResponse:
+) -> describe_log_dirs.DescribeLogDirsResponse:
     """Return the response for these directories and the logs found in them (rules 1 and 2)."""
-    found: dict[str, dict[str, list[log_dir_requests.DescribedLog]]] = {directory: {} for directory in directories}
+    found: dict[str, dict[str, list[describe_log_dirs.DescribedLog]]] = {directory: {} for directory in directories}
     for directory, (topic, number), size, hosted, is_future in logs:
         if size >= 0:
-            lag = 0 if hosted and not is_future else log_dir_requests.NO_LAG
-            found[directory].setdefault(topic, []).append(log_dir_requests.DescribedLog(number, size, lag, is_future))
-    return log_dir_requests.DescribeLogDirsResponse(
+            lag = 0 if hosted and not is_future else describe_log_dirs.NO_LAG
+            found[directory].setdefault(topic, []).append(describe_log_dirs.DescribedLog(number, size, lag, is_future))
+    return describe_log_dirs.DescribeLogDirsResponse(
         tuple(
-            log_dir_requests.DescribedLogDir(errors.KAFKA_STORAGE_ERROR, directory)
+            describe_log_dirs.DescribedLogDir(errors.KAFKA_STORAGE_ERROR, directory)
             if directory in offline
-            else log_dir_requests.DescribedLogDir(
+            else describe_log_dirs.DescribedLogDir(
                 *(errors.NONE, directory),
                 tuple(
-                    log_dir_requests.DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())
+                    describe_log_dirs.DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())
                 ),
             )
             for directory, topics in found.items()

@@ -20,8 +20,10 @@ from types import MappingProxyType
 import attrs
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
-from messages import errors, requests
-from messages.admin_requests import ElectedPartition, ElectedTopic, ElectLeadersResponse
+from messages import errors
+from messages.apis.elect_leaders import ElectedPartition, ElectedTopic, ElectLeadersResponse
+from messages.apis.metadata import MetadataBroker, MetadataPartition, MetadataRequest, MetadataResponse, MetadataTopic
+from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.broker import ExpectedTopicState
 from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
 from messages.flow.conversation import SLICE
@@ -38,14 +40,14 @@ class ClusterView:
     def __init__(
         self,
         controller_id: int = NO_CONTROLLER,
-        brokers: Mapping[int, requests.UpdateMetadataBroker] = MappingProxyType({}),
-        topics: Mapping[str, Mapping[int, requests.UpdateMetadataPartitionState]] = MappingProxyType({}),
+        brokers: Mapping[int, UpdateMetadataBroker] = MappingProxyType({}),
+        topics: Mapping[str, Mapping[int, UpdateMetadataPartitionState]] = MappingProxyType({}),
     ) -> None:
         self.controller_id = controller_id
         self.brokers = brokers
         self.topics = topics
 
-    def names(self, request: requests.MetadataRequest) -> Iterable[str]:
+    def names(self, request: MetadataRequest) -> Iterable[str]:
         """Return the requested topics in the order of the request, or all topics sorted by name."""
         return sorted(self.topics) if requests_all_topics(request) else dict.fromkeys(request.topics or ())
 
@@ -62,13 +64,13 @@ class ClusterView:
         if part:
             yield tuple(part)
 
-    def missing(self, request: requests.MetadataRequest) -> tuple[str, ...]:
+    def missing(self, request: MetadataRequest) -> tuple[str, ...]:
         """Return the requested topics that do not exist."""
         return tuple(name for name in dict.fromkeys(request.topics or ()) if name not in self.topics)
 
     def describe(
         self, names: Iterable[str], listener: str, version: int, absent: Mapping[str, int] = MappingProxyType({})
-    ) -> tuple[requests.MetadataTopic, ...]:
+    ) -> tuple[MetadataTopic, ...]:
         """Return these topics for a client on `listener`.
 
         Args:
@@ -80,14 +82,12 @@ class ClusterView:
         endpoints = self.endpoints(listener)
         return tuple([self._topic(name, endpoints, version, absent) for name in names])
 
-    def answer(
-        self, topics: tuple[requests.MetadataTopic, ...], cluster_id: str, listener: str
-    ) -> requests.MetadataResponse:
+    def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
         """Return the Metadata response, which contains these topics and the cluster's brokers on `listener`."""
         brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
-        return requests.MetadataResponse(brokers, cluster_id, self.controller_id, topics)
+        return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
 
-    def leader(self, partition: TopicPartition, listener: str) -> requests.MetadataBroker | None:
+    def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
         """Return a partition's leader, if it is alive and has this listener; otherwise None."""
         state = self.topics.get(partition.topic, {}).get(partition.partition)
         endpoint = None if state is None else self.endpoints(listener).get(state.leader)
@@ -103,9 +103,9 @@ class ClusterView:
             return PartitionLeader(False, NO_LEADER, None)
         return PartitionLeader(True, state.leader, endpoints.get(state.leader))
 
-    def _metadata_broker(self, id: int, endpoint: Endpoint) -> requests.MetadataBroker:
+    def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
         """Return a broker as it appears in Metadata responses."""
-        return requests.MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
+        return MetadataBroker(id, endpoint.host, endpoint.port, self.brokers[id].rack)
 
     def endpoints(self, listener: str) -> dict[int, Endpoint]:
         """Return the live brokers that have this listener, by id."""
@@ -118,16 +118,16 @@ class ClusterView:
 
     def _topic(
         self, name: str, endpoints: dict[int, Endpoint], version: int, absent: Mapping[str, int]
-    ) -> requests.MetadataTopic:
+    ) -> MetadataTopic:
         partitions = self.topics.get(name)
         if partitions is None:
-            return requests.MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
+            return MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
         described = tuple(self._partition(partitions[number], endpoints, version) for number in sorted(partitions))
-        return requests.MetadataTopic(errors.NONE, name, name in INTERNAL_TOPICS, described)
+        return MetadataTopic(errors.NONE, name, name in INTERNAL_TOPICS, described)
 
     def _partition(
-        self, state: requests.UpdateMetadataPartitionState, endpoints: dict[int, Endpoint], version: int
-    ) -> requests.MetadataPartition:
+        self, state: UpdateMetadataPartitionState, endpoints: dict[int, Endpoint], version: int
+    ) -> MetadataPartition:
         replicas, isr = state.replicas, state.isr
         if version == 0:
             replicas = tuple(id for id in replicas if id in endpoints)
@@ -143,7 +143,7 @@ class ClusterView:
             leader = NO_LEADER
         elif (len(replicas), len(isr)) < (len(state.replicas), len(state.isr)):
             error_code = errors.REPLICA_NOT_AVAILABLE
-        return requests.MetadataPartition(
+        return MetadataPartition(
             error_code,
             state.partition.partition,
             leader,
@@ -196,14 +196,14 @@ class MetadataCache:
 
     def __init__(self) -> None:
         self.view = ClusterView()
-        self._draft: dict[str, dict[int, requests.UpdateMetadataPartitionState]] = {}
+        self._draft: dict[str, dict[int, UpdateMetadataPartitionState]] = {}
         """Topics that the next view changes; a topic without partitions is deleted."""
         self._deleted: list[TopicPartition] = []
         """The partitions that the draft deletes."""
-        self._old: list[Mapping[int, requests.UpdateMetadataPartitionState]] = []
+        self._old: list[Mapping[int, UpdateMetadataPartitionState]] = []
         """Topics of an older view: freeing 100,000 partitions at once takes 10 ms."""
 
-    def stage(self, states: Iterable[requests.UpdateMetadataPartitionState], begins: bool) -> None:
+    def stage(self, states: Iterable[UpdateMetadataPartitionState], begins: bool) -> None:
         """Add states of an UpdateMetadata to the draft of the next view (rule 2).
 
         Start a new draft if `begins` is true.
@@ -228,7 +228,7 @@ class MetadataCache:
                 partitions.pop(number, None)
                 self._deleted.append(state.partition)
 
-    def merge(self, request: requests.UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
+    def merge(self, request: UpdateMetadataRequest, begins: bool = True) -> tuple[TopicPartition, ...]:
         """Create the newest view from the staged parts of an UpdateMetadata and its last part, `request`.
 
         Rules 1, 2 and 5 apply.
@@ -257,7 +257,7 @@ class MetadataCache:
         return len(self._old)
 
 
-def requests_all_topics(request: requests.MetadataRequest) -> bool:
+def requests_all_topics(request: MetadataRequest) -> bool:
     """Return whether a client requests all topics (rule 4)."""
     return request.topics is None or (request.version == 0 and not request.topics)
 

@@ -37,9 +37,9 @@ from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.state_changes import changed_isr
 from actors.core.config.log_settings import log_config
 from messages import errors, partition
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
 from messages.probes import probe
-from messages.requests import LeaderAndIsrPartitionState
 from messages.transactions import TransactionVerified
 from messages.vocabulary import AnyMessage
 

@@ -17,7 +17,7 @@ from actors.core.broker.partition_effects import Address, Effects, Send, Storage
 from actors.core.broker.produce import acks_verdict, batch_verdict
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
 from messages import errors
-from messages.data_requests import ACKS_ALL, ProducedPartition, produced_partition
+from messages.apis.produce import ACKS_ALL, ProducedPartition, produced_partition
 from messages.partition import (
     FROM_CLIENT,
     AppendBatch,

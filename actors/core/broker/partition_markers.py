@@ -14,15 +14,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from messages.cluster import TopicPartition
-from messages.data_requests import ProducedPartition
-from messages.requests import PartitionError
-from messages.transaction_requests import (
+from messages.apis.declaration import PartitionError
+from messages.apis.produce import ProducedPartition
+from messages.apis.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from messages.cluster import TopicPartition
 
 
 class PartitionMarker(NamedTuple):

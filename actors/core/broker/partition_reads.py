@@ -20,7 +20,11 @@ from actors.core.broker.leader import Leader
 from actors.core.broker.produce import epoch_verdict
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.replica_role import FOLLOWER, STOPPED, ReplicaRole
-from messages import data_requests, errors
+from messages import errors
+from messages.apis import fetch
+from messages.apis.describe_producers import DescribedProducer, DescribedProducers
+from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset
+from messages.apis.offset_for_leader_epoch import EpochEnd
 from messages.partition import (
     ContinueSearch,
     EpochEndFound,
@@ -34,7 +38,6 @@ from messages.partition import (
     log_read,
 )
 from messages.records import Body
-from messages.transaction_requests import DescribedProducer, DescribedProducers
 from messages.vocabulary import changed
 
 FOLLOWERS_SERVE_SINCE = 11
@@ -47,7 +50,7 @@ NOT_AVAILABLE_SINCE = 5
 
 def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, settings: LogSettings) -> int:
     """Return NONE, or the error code of a fetch, as determined by its leader epoch, replica id and version (rule 2)."""
-    is_follower = message.replica_id not in (data_requests.CONSUMER, role.broker_id)
+    is_follower = message.replica_id not in (fetch.CONSUMER, role.broker_id)
     error_code = epoch_verdict(message.part.current_leader_epoch, role.leader_epoch)
     if error_code == errors.NONE and leader is None:
         follows = role.name in (FOLLOWER, STOPPED)
@@ -62,85 +65,83 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
 
 def read_limit(log: ReplicaLog, replica_id: int, committed: bool) -> int:
     """Return the offset up to which a reader may read (rule 1)."""
-    if replica_id != data_requests.CONSUMER:
+    if replica_id != fetch.CONSUMER:
         return log.end
     return log.last_stable_offset if committed else log.high_watermark
 
 
 def without_records(
     message: ReadLog, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, limit: int
-) -> data_requests.FetchedPartition | None:
+) -> fetch.FetchedPartition | None:
     """Return the result of a fetch that needs no read of the log; None if the log must be read (up to `limit`)."""
-    part, offset, nearer = message.part, message.part.fetch_offset, data_requests.NO_REPLICA
+    part, offset, nearer = message.part, message.part.fetch_offset, fetch.NO_REPLICA
     if message.near and leader is not None and role.broker_id not in message.near:
         nearer = leader.preferred_read_replica(message.near, offset)
-    if nearer == data_requests.NO_REPLICA:
+    if nearer == fetch.NO_REPLICA:
         if not log.start <= offset <= log.end:
-            return data_requests.FetchedPartition(part.partition, errors.OFFSET_OUT_OF_RANGE)
+            return fetch.FetchedPartition(part.partition, errors.OFFSET_OUT_OF_RANGE)
         held_back = message.throttled and leader is not None and message.replica_id not in leader.isr
         if offset < limit and part.partition_max_bytes < 0:
-            return data_requests.FetchedPartition(
+            return fetch.FetchedPartition(
                 part.partition, errors.UNKNOWN_SERVER_ERROR
             )  # as Kafka; pread would fail as a disk does
         if offset < limit and not held_back and (message.max_bytes or message.at_least_one):
             return None
-    aborted = () if message.isolation_level == data_requests.READ_COMMITTED else None
+    aborted = () if message.isolation_level == fetch.READ_COMMITTED else None
     offsets = log.high_watermark, log.last_stable_offset, log.start
-    return data_requests.fetched_partition(
-        part.partition, errors.NONE, *offsets, aborted, preferred_read_replica=nearer
-    )
+    return fetch.fetched_partition(part.partition, errors.NONE, *offsets, aborted, preferred_read_replica=nearer)
 
 
 def listed_offset(
     message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog
-) -> data_requests.ListedOffset | None:
+) -> ListedOffset | None:
     """Return the first or last offset, or an error code (rule 3); None for a search by time."""
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, role.leader_epoch)
     if error_code == errors.NONE and leader is None:
         error_code = errors.NOT_LEADER_OR_FOLLOWER
     if error_code != errors.NONE or leader is None:
-        return data_requests.ListedOffset(query.partition, error_code)
-    if query.timestamp == data_requests.EARLIEST:
-        return data_requests.ListedOffset(query.partition, errors.NONE, -1, log.start, role.leader_epoch)
-    if query.timestamp == data_requests.LATEST:
-        limit = read_limit(log, message.replica_id, message.isolation_level == data_requests.READ_COMMITTED)
-        return not_available(message, leader) or data_requests.ListedOffset(
+        return ListedOffset(query.partition, error_code)
+    if query.timestamp == EARLIEST:
+        return ListedOffset(query.partition, errors.NONE, -1, log.start, role.leader_epoch)
+    if query.timestamp == LATEST:
+        limit = read_limit(log, message.replica_id, message.isolation_level == fetch.READ_COMMITTED)
+        return not_available(message, leader) or ListedOffset(
             query.partition, errors.NONE, -1, limit, role.leader_epoch
         )
     return None
 
 
-def not_available(message: FindOffset, leader: Leader) -> data_requests.ListedOffset | None:
+def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
     """Return the error for a consumer that must not receive the last offset yet (rule 3); None if it may."""
-    if message.replica_id != data_requests.CONSUMER or leader.log.high_watermark >= leader.epoch_start:
+    if message.replica_id != fetch.CONSUMER or leader.log.high_watermark >= leader.epoch_start:
         return None
     error_code = errors.OFFSET_NOT_AVAILABLE if message.version >= NOT_AVAILABLE_SINCE else errors.LEADER_NOT_AVAILABLE
-    return data_requests.ListedOffset(message.query.partition, error_code)
+    return ListedOffset(message.query.partition, error_code)
 
 
 def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) -> partition_effects.CallAdapter:
     """Return the effect that reads the log for a fetch, up to `limit`."""
     part = message.part
     wanted = part.fetch_offset, min(part.partition_max_bytes, message.max_bytes), limit, message.at_least_one
-    if message.isolation_level == data_requests.READ_COMMITTED:
+    if message.isolation_level == fetch.READ_COMMITTED:
         return log.call("read_committed", *wanted)
     return log.call("read", *wanted, message.replica_id != role.broker_id)
 
 
 def with_records(
     message: ReadLog, log: ReplicaLog, error_code: int, body: Body, found: Iterable[tuple[int, int]] = ()
-) -> data_requests.FetchedPartition:
+) -> fetch.FetchedPartition:
     """Return the result of a fetch whose log was read.
 
     The last three arguments are what the effect of `read_call` returned.
     """
     if error_code != errors.NONE:
-        return data_requests.FetchedPartition(message.part.partition, error_code)
-    committed = message.isolation_level == data_requests.READ_COMMITTED
-    aborted = tuple([data_requests.AbortedTransaction(*each) for each in found]) if committed else None
+        return fetch.FetchedPartition(message.part.partition, error_code)
+    committed = message.isolation_level == fetch.READ_COMMITTED
+    aborted = tuple([fetch.AbortedTransaction(*each) for each in found]) if committed else None
     offsets = log.high_watermark, log.last_stable_offset, log.start
-    return data_requests.fetched_partition(message.part.partition, errors.NONE, *offsets, aborted, body=body)
+    return fetch.fetched_partition(message.part.partition, errors.NONE, *offsets, aborted, body=body)
 
 
 def read(
@@ -155,22 +156,20 @@ def read(
         partition.reader = None  # the response to this fetch shows the changes, so the reader needs no notification
     error_code = partition.refusal(fetch_verdict(message, role, leader, partition.settings))
     if error_code == errors.NONE:
-        limit = read_limit(log, replica_id, message.isolation_level == data_requests.READ_COMMITTED)
+        limit = read_limit(log, replica_id, message.isolation_level == fetch.READ_COMMITTED)
         result = without_records(message, role, leader, log, limit)
         if result is None:
             try:
                 result = with_records(message, log, *(yield read_call(message, role, log, limit)))
             except partition_effects.StorageError as error:
-                result = data_requests.FetchedPartition(
-                    message.part.partition, (yield from partition.log_failed(error))
-                )
+                result = fetch.FetchedPartition(message.part.partition, (yield from partition.log_failed(error)))
     else:
-        result = data_requests.FetchedPartition(message.part.partition, error_code)
+        result = fetch.FetchedPartition(message.part.partition, error_code)
     if replica_id == role.broker_id:
         yield partition_effects.send((sender, log_read(message.request, result, partition.log_state())))
         return
     in_sync, adding = True, False
-    if leader is not None and replica_id != data_requests.CONSUMER:
+    if leader is not None and replica_id != fetch.CONSUMER:
         if result.error_code == errors.NONE:
             yield from _fetched(partition, message, leader, now)
         in_sync, adding = leader.is_settled(replica_id), replica_id in role.adding_replicas
@@ -214,21 +213,19 @@ def _search(
         if search:
             yield partition_effects.CallAdapter("logs", "end_search", (search,))
     else:
-        limit = read_limit(log, message.replica_id, message.isolation_level == data_requests.READ_COMMITTED)
+        limit = read_limit(log, message.replica_id, message.isolation_level == fetch.READ_COMMITTED)
         try:
             search, *at = yield log.call("find_time", query.timestamp, limit, search)
         except partition_effects.StorageError as error:
-            found = data_requests.ListedOffset(query.partition, (yield from partition.log_failed(error)))
+            found = ListedOffset(query.partition, (yield from partition.log_failed(error)))
         else:
             if search:
                 yield partition_effects.Send(partition.address, ContinueSearch(message, asker, search))
                 return
-            found = (not_available(message, leader) if at[1] < 0 else None) or data_requests.ListedOffset(
+            found = (not_available(message, leader) if at[1] < 0 else None) or ListedOffset(
                 query.partition, errors.NONE, *at
             )
-    yield partition_effects.Send(
-        asker, OffsetFound(message.request, message.index, cast("data_requests.ListedOffset", found))
-    )
+    yield partition_effects.Send(asker, OffsetFound(message.request, message.index, cast("ListedOffset", found)))
 
 
 def find_epoch_end(
@@ -239,15 +236,13 @@ def find_epoch_end(
     error_code = epoch_verdict(query.current_leader_epoch, partition.role.leader_epoch)
     if error_code == errors.NONE and partition.leader is None:
         error_code = partition.refusal(errors.NOT_LEADER_OR_FOLLOWER)
-    result = data_requests.EpochEnd(query.partition, error_code)
+    result = EpochEnd(query.partition, error_code)
     if error_code == errors.NONE:
         try:
             yield from partition.log.begin_epoch(partition.role.leader_epoch)
-            result = data_requests.EpochEnd(
-                query.partition, errors.NONE, *(yield from partition.log.epoch_end(query.leader_epoch))
-            )
+            result = EpochEnd(query.partition, errors.NONE, *(yield from partition.log.epoch_end(query.leader_epoch)))
         except partition_effects.StorageError as error:
-            result = data_requests.EpochEnd(query.partition, (yield from partition.log_failed(error)))
+            result = EpochEnd(query.partition, (yield from partition.log_failed(error)))
     yield partition_effects.Send(sender, EpochEndFound(message.request, message.index, result))
 
 

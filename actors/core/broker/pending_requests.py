@@ -14,12 +14,18 @@ from collections.abc import Callable, Collection, Iterator
 import attrs
 
 from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
-from messages import data_requests, errors
+from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest
+from messages.apis.describe_producers import DescribedProducers, DescribeProducersRequest
+from messages.apis.fetch import FetchedPartition, FetchRequest
+from messages.apis.list_offsets import ListedOffset, ListOffsetsRequest
+from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest
+from messages.apis.produce import ProducedPartition, ProduceRequest, ProduceResponse
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.network import ClientResponse, CloseClient, client_response
-from messages.transaction_requests import DescribedProducers, DescribeProducersRequest, WriteTxnMarkersRequest
 from messages.vocabulary import AnyMessage, Message, maker
 
 Unanswered = list[tuple[int, TopicPartition]]
@@ -74,7 +80,7 @@ class PendingRequest:
         response: AnyMessage = None
         if self.markers:
             response = markers_response(request, results)
-        elif not isinstance(request, data_requests.ProduceRequest) or request.acks != 0:
+        elif not isinstance(request, ProduceRequest) or request.acks != 0:
             response = _RESPONSES[type(request)](results)
         elif (failed := next((result for result in results if result.error_code != errors.NONE), None)) is not None:
             reason = f"a produce with acks=0 to {failed.partition} failed with error {failed.error_code}"
@@ -128,17 +134,17 @@ class PendingRequests:
 
 
 _REFUSALS: dict[type, Callable[[TopicPartition, int], AnyMessage]] = {
-    data_requests.ProduceRequest: data_requests.ProducedPartition,
-    data_requests.FetchRequest: data_requests.FetchedPartition,
-    data_requests.ListOffsetsRequest: data_requests.ListedOffset,
-    data_requests.OffsetForLeaderEpochRequest: data_requests.EpochEnd,
-    data_requests.DeleteRecordsRequest: data_requests.DeletedRecords,
-    WriteTxnMarkersRequest: data_requests.ProducedPartition,
+    ProduceRequest: ProducedPartition,
+    FetchRequest: FetchedPartition,
+    ListOffsetsRequest: ListedOffset,
+    OffsetForLeaderEpochRequest: EpochEnd,
+    DeleteRecordsRequest: DeletedRecords,
+    WriteTxnMarkersRequest: ProducedPartition,
     DescribeProducersRequest: DescribedProducers,
 }
 """For each request class, a function that builds the result of a refused partition with an error code."""
 
 _RESPONSES: dict[type, Callable[[tuple[AnyMessage, ...]], Message]] = {
     **{request: API_BY_REQUEST[request].response for request in _REFUSALS},
-    data_requests.ProduceRequest: maker(data_requests.ProduceResponse),
+    ProduceRequest: maker(ProduceResponse),
 }

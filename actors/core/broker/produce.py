@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from messages.apis.produce import ProducedPartition, ProduceRequest, RecordError
 from messages.cluster import NO_EPOCH
-from messages.data_requests import ProducedPartition, ProduceRequest, RecordError
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,

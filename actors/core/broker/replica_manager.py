@@ -23,12 +23,15 @@ import attrs
 
 from actors.core.broker.replica_role import TROUBLES
 from actors.core.topic.topic_name import InvalidTopic, check_name
-from messages import requests
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import ControllerRequest, UpdateMetadataResponse
 from messages.cluster import MAX_LOG_NAME, UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.errors import INVALID_TOPIC, NONE, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.metrics import Gauge
 
-ControllerResponse = requests.LeaderAndIsrResponse | requests.StopReplicaResponse | requests.UpdateMetadataResponse
+ControllerResponse = LeaderAndIsrResponse | StopReplicaResponse | UpdateMetadataResponse
 
 INITIAL_CONTROLLER_EPOCH = 0
 
@@ -40,7 +43,7 @@ class Epochs:
     broker: int = UNKNOWN_BROKER_EPOCH
     controller: int = INITIAL_CONTROLLER_EPOCH
 
-    def verdict(self, request: requests.ControllerRequest) -> int:
+    def verdict(self, request: ControllerRequest) -> int:
         """Return NONE, or the code that refuses the whole request (rules 1 and 2, in this order)."""
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and request.broker_epoch < self.broker:
             return STALE_BROKER_EPOCH
@@ -56,7 +59,7 @@ class Epochs:
         """Return the epochs after a new registration."""
         return attrs.evolve(self, broker=broker_epoch)
 
-    def obeying(self, request: requests.ControllerRequest) -> Epochs:
+    def obeying(self, request: ControllerRequest) -> Epochs:
         """Return the epochs after an accepted request."""
         return attrs.evolve(self, controller=request.controller_epoch)
 
@@ -71,21 +74,19 @@ def name_verdict(partition: TopicPartition) -> int:
     return NONE if number >= 0 and len(f"{topic}-{number}") <= MAX_LOG_NAME else INVALID_TOPIC
 
 
-def answer(
-    request: requests.ControllerRequest, error_code: int, errors: Iterable[requests.PartitionError] = ()
-) -> ControllerResponse:
+def answer(request: ControllerRequest, error_code: int, errors: Iterable[PartitionError] = ()) -> ControllerResponse:
     """Return the response to a request."""
     match request:
-        case requests.LeaderAndIsrRequest():
-            return requests.LeaderAndIsrResponse(error_code, tuple(errors))
-        case requests.StopReplicaRequest():
-            return requests.StopReplicaResponse(error_code, tuple(errors))
-    return requests.UpdateMetadataResponse(error_code)
+        case LeaderAndIsrRequest():
+            return LeaderAndIsrResponse(error_code, tuple(errors))
+        case StopReplicaRequest():
+            return StopReplicaResponse(error_code, tuple(errors))
+    return UpdateMetadataResponse(error_code)
 
 
-def refused(orders: Iterable[requests.LeaderAndIsrPartitionState], error_code: int) -> list[requests.PartitionError]:
+def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
     """Return an error for each of these partitions of a refused LeaderAndIsr (rule 4)."""
-    return [requests.PartitionError(order.partition, error_code) for order in orders]
+    return [PartitionError(order.partition, error_code) for order in orders]
 
 
 @attrs.define
@@ -96,15 +97,15 @@ class PartitionsByRole:
     """
 
     broker_id: int
-    leading: dict[TopicPartition, requests.LeaderAndIsrPartitionState] = attrs.field(factory=dict)
-    following: dict[TopicPartition, requests.LeaderAndIsrPartitionState] = attrs.field(factory=dict)
+    leading: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
+    following: dict[TopicPartition, LeaderAndIsrPartitionState] = attrs.field(factory=dict)
 
     def clear(self) -> None:
         """Remove all partitions."""
         self.leading.clear()
         self.following.clear()
 
-    def take(self, orders: Iterable[requests.LeaderAndIsrPartitionState]) -> None:
+    def take(self, orders: Iterable[LeaderAndIsrPartitionState]) -> None:
         """Add the next partition states of the request."""
         leading, following, broker_id = self.leading, self.following, self.broker_id
         for order in orders:

@@ -18,9 +18,9 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from messages import errors
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH, NO_LEADER, TopicPartition
 from messages.probes import probe
-from messages.requests import LeaderAndIsrPartitionState
 
 NO_ROLE = "none"
 LEADER = "leader"

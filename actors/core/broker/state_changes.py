@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from actors.core.broker.leader import NEVER, Leader
 from messages import errors
+from messages.apis.update_metadata import ControllerRequest
 from messages.cluster import TopicPartition
-from messages.requests import ControllerRequest
 
 
 class Origin(NamedTuple):

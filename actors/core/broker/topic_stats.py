@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from messages import errors
-from messages.data_requests import CONSUMER, FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
+from messages.apis.fetch import CONSUMER, FetchedPartition, FetchRequest
+from messages.apis.produce import ProducedPartition, ProducePartition
 from messages.metrics import Count, DropMetrics
 
 FIGURES, FIGURES_SECONDS = "figures", 1.0

@@ -19,7 +19,7 @@ from actors.core.config.broker_config import DYNAMIC, check_broker_config
 from actors.core.config.log_settings import log_settings
 from actors.core.config.topic_config import CONFIGS, UNSAID, InvalidConfig, check_config
 from actors.core.refusal import Refused
-from messages import config_requests
+from messages.apis import alter_configs, describe_configs
 from messages.cluster import ConfigEntry
 from messages.node_settings import FIELDS, NodeSettings, field_of, text_of
 from messages.zookeeper import ALL_BROKERS
@@ -40,7 +40,7 @@ def describe_topic(
     synonyms: bool = False,
     of_broker: Iterable[ConfigEntry] = (),
     of_all: Iterable[ConfigEntry] = (),
-) -> tuple[config_requests.DescribedConfig, ...]:
+) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return all settings of a topic, sorted by name (rule 1).
 
     Args:
@@ -55,20 +55,20 @@ def describe_topic(
     for name, config in CONFIGS.items():
         server, default, places = config.name, config.default, []
         if name in own:
-            places.append(config_requests.ConfigSynonym(name, own[name], config_requests.DYNAMIC_TOPIC_CONFIG))
+            places.append(describe_configs.ConfigSynonym(name, own[name], describe_configs.DYNAMIC_TOPIC_CONFIG))
         dynamic_values = dynamic.get(server, [])
         places += dynamic_values
         configured = _node_value(node, name, server)
         if configured is not None and configured != default:
-            places.append(config_requests.ConfigSynonym(server, configured, config_requests.STATIC_BROKER_CONFIG))
+            places.append(describe_configs.ConfigSynonym(server, configured, describe_configs.STATIC_BROKER_CONFIG))
         if dynamic_values and server in INSTEAD:
             places += broker_default(INSTEAD[server])
         if server and name not in UNSAID:
-            places.append(config_requests.ConfigSynonym(server, default, config_requests.DEFAULT_CONFIG))
-        first = places[0] if places else config_requests.ConfigSynonym(name, default, config_requests.DEFAULT_CONFIG)
+            places.append(describe_configs.ConfigSynonym(server, default, describe_configs.DEFAULT_CONFIG))
+        first = places[0] if places else describe_configs.ConfigSynonym(name, default, describe_configs.DEFAULT_CONFIG)
         kind = TYPES[config.type.name]
         described.append(
-            config_requests.DescribedConfig(
+            describe_configs.DescribedConfig(
                 *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
             )
         )
@@ -85,24 +85,24 @@ def _node_value(node: NodeSettings, name: str, server: str) -> str | None:
 
 def describe_broker(
     node: NodeSettings, own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry], synonyms: bool = False
-) -> tuple[config_requests.DescribedConfig, ...]:
+) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return this node's settings, with its own overrides and the cluster-wide overrides (rule 3)."""
     places = _of_broker(own, of_all)
     for name in places.keys() & INSTEAD.keys():
         places[name] += broker_default(INSTEAD[name])
     places["broker.id"] = [
-        config_requests.ConfigSynonym("broker.id", str(node.node_id), config_requests.STATIC_BROKER_CONFIG)
+        describe_configs.ConfigSynonym("broker.id", str(node.node_id), describe_configs.STATIC_BROKER_CONFIG)
     ]
     for field in attrs.fields(NodeSettings):
         if field.name not in NOT_KAFKAS and not field.name.startswith("trace_"):
             name, value = field.name.replace("_", "."), _value_of(node, field.name)
             source = (
-                config_requests.DEFAULT_CONFIG
+                describe_configs.DEFAULT_CONFIG
                 if value in (field.default, None)
-                else config_requests.STATIC_BROKER_CONFIG
+                else describe_configs.STATIC_BROKER_CONFIG
             )
-            configured = [config_requests.ConfigSynonym(name, text_of(value), source)]
-            if source == config_requests.STATIC_BROKER_CONFIG:
+            configured = [describe_configs.ConfigSynonym(name, text_of(value), source)]
+            if source == describe_configs.STATIC_BROKER_CONFIG:
                 configured += broker_default(name)
             known = places.setdefault(name, [])
             known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
@@ -111,27 +111,29 @@ def describe_broker(
 
 def _of_broker(
     own: Iterable[ConfigEntry], of_all: Iterable[ConfigEntry]
-) -> dict[str, list[config_requests.ConfigSynonym]]:
+) -> dict[str, list[describe_configs.ConfigSynonym]]:
     """Return the overrides of broker settings by name, the broker's own first."""
-    places = _dynamic(own, config_requests.DYNAMIC_BROKER_CONFIG)
-    for name, configured in _dynamic(of_all, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG).items():
+    places = _dynamic(own, describe_configs.DYNAMIC_BROKER_CONFIG)
+    for name, configured in _dynamic(of_all, describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG).items():
         places.setdefault(name, []).extend(configured)
     return places
 
 
-def _dynamic_part(places: Sequence[config_requests.ConfigSynonym]) -> int:
+def _dynamic_part(places: Sequence[describe_configs.ConfigSynonym]) -> int:
     """Return the number of overrides among these sources."""
     return sum(
-        each.source in (config_requests.DYNAMIC_BROKER_CONFIG, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG)
+        each.source in (describe_configs.DYNAMIC_BROKER_CONFIG, describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG)
         for each in places
     )
 
 
-def broker_default(setting: str) -> list[config_requests.ConfigSynonym]:
+def broker_default(setting: str) -> list[describe_configs.ConfigSynonym]:
     """Return Kafka's default of a broker setting; an empty list if it has no default, or no field in NodeSettings."""
     field = FIELDS.get(field_of(setting))
     default = None if field is None or field.default is attrs.NOTHING else text_of(field.default)
-    return [] if default is None else [config_requests.ConfigSynonym(setting, default, config_requests.DEFAULT_CONFIG)]
+    return (
+        [] if default is None else [describe_configs.ConfigSynonym(setting, default, describe_configs.DEFAULT_CONFIG)]
+    )
 
 
 def _value_of(node: NodeSettings, field: str) -> object:
@@ -145,24 +147,24 @@ def _value_of(node: NodeSettings, field: str) -> object:
 
 def describe_all_brokers(
     entries: Iterable[ConfigEntry], synonyms: bool = False
-) -> tuple[config_requests.DescribedConfig, ...]:
+) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return the dynamic settings that apply to all brokers (Kafka's cluster-wide defaults)."""
-    return _described(_dynamic(entries, config_requests.DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
+    return _described(_dynamic(entries, describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 
-def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[config_requests.ConfigSynonym]]:
-    return {name: [config_requests.ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
+def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[describe_configs.ConfigSynonym]]:
+    return {name: [describe_configs.ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
 
 
 def _described(
-    places: Mapping[str, list[config_requests.ConfigSynonym]], synonyms: bool
-) -> tuple[config_requests.DescribedConfig, ...]:
+    places: Mapping[str, list[describe_configs.ConfigSynonym]], synonyms: bool
+) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return the settings sorted by name, each with the value of its first source.
 
     Throttle rates are described as read-only, as in Kafka 3.9.1, although they can be changed.
     """
     return tuple(
-        config_requests.DescribedConfig(
+        describe_configs.DescribedConfig(
             name,
             configured[0].value,
             name not in DYNAMIC or name.endswith("throttled.rate"),
@@ -178,26 +180,24 @@ def _described(
 # -------------------------------------------------------------------------------------------------------- changes
 
 
-def replaced(changes: Sequence[config_requests.ConfigChange]) -> tuple[ConfigEntry, ...]:
+def replaced(changes: Sequence[alter_configs.ConfigChange]) -> tuple[ConfigEntry, ...]:
     """Return the overrides after AlterConfigs, which replaces all of them."""
     _check_changes(changes)
     return _sorted({change.name: change.value or "" for change in changes})
 
 
-def altered(
-    overrides: Iterable[ConfigEntry], changes: Sequence[config_requests.ConfigChange]
-) -> tuple[ConfigEntry, ...]:
+def altered(overrides: Iterable[ConfigEntry], changes: Sequence[alter_configs.ConfigChange]) -> tuple[ConfigEntry, ...]:
     """Return the overrides after IncrementalAlterConfigs."""
     _check_changes(changes)
     entries = {entry.name: entry.value for entry in overrides}
     for change in changes:
         name, value = change.name, change.value or ""
         match change.config_operation:
-            case config_requests.SET:
+            case alter_configs.SET:
                 entries[name] = value
-            case config_requests.DELETE:
+            case alter_configs.DELETE:
                 entries.pop(name, None)
-            case config_requests.APPEND | config_requests.SUBTRACT as operation:
+            case alter_configs.APPEND | alter_configs.SUBTRACT as operation:
                 entries[name] = _as_list(entries, name, value, operation)
             case unknown:
                 raise Refused(f"Unknown config operation type {unknown}")
@@ -207,20 +207,20 @@ def altered(
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
     """Return the new value of a list setting, with the items of `value` appended or removed."""
     if name not in CONFIGS or CONFIGS[name].type.name != "LIST":
-        word = {config_requests.APPEND: "append", config_requests.SUBTRACT: "subtract"}[operation]
+        word = {alter_configs.APPEND: "append", alter_configs.SUBTRACT: "subtract"}[operation]
         raise InvalidConfig(f"Config value {word} is not allowed for config key: {name}")
     old = [item for item in entries.get(name, CONFIGS[name].default or "").split(",") if item]
     items = value.split(",")
-    if operation == config_requests.APPEND:
+    if operation == alter_configs.APPEND:
         return ",".join([*old, *(item for item in items if item not in old)])
     return ",".join(item for item in old if item not in items)
 
 
-def _check_changes(changes: Sequence[config_requests.ConfigChange]) -> None:
+def _check_changes(changes: Sequence[alter_configs.ConfigChange]) -> None:
     if len({change.name for change in changes}) < len(changes):
         raise Refused("Error due to duplicate config keys")
     without = [
-        change.name for change in changes if change.value is None and change.config_operation != config_requests.DELETE
+        change.name for change in changes if change.value is None and change.config_operation != alter_configs.DELETE
     ]
     if without:
         raise Refused(f"Null value not supported for : {','.join(without)}")

@@ -30,20 +30,13 @@ from actors.core.controller import log_text
 from actors.core.controller.context import BrokerEndpointNotAvailable, ControllerContext, LastSent
 from actors.core.controller.instructions import SendRequest
 from messages import cluster
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LiveLeader
+from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.flow.conversation import Flow, cut
 from messages.parts import LeaderAndIsrPart, StopReplicaPart
 from messages.probes import probe
 from messages.protocol_version import at_least
-from messages.requests import (
-    LeaderAndIsrPartitionState,
-    LeaderAndIsrRequest,
-    LiveLeader,
-    StopReplicaPartitionState,
-    StopReplicaRequest,
-    UpdateMetadataBroker,
-    UpdateMetadataPartitionState,
-    UpdateMetadataRequest,
-)
 from messages.vocabulary import maker
 
 log = logging.getLogger("state.change.logger")

@@ -26,11 +26,12 @@ from typing import Any, TypeAlias
 
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages import cluster
+from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
+from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
-from messages.requests import LeaderAndIsrPartitionState, UpdateMetadataPartitionState
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import TopicAssignment

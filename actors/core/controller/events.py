@@ -25,11 +25,19 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.instructions import DelayedResponse
-from messages import admin_requests, errors
+from messages import errors
+from messages.apis import (
+    alter_partition_reassignments,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    elect_leaders,
+    list_partition_reassignments,
+)
+from messages.apis.controlled_shutdown import ControlledShutdownRequest
+from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
-from messages.requests import ControlledShutdownRequest
-from messages.security_requests import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.vocabulary import AnyMessage
 
 HANDLERS: dict[type, Handler] = {
@@ -63,18 +71,18 @@ def update_features(context: ControllerContext, request: UpdateFeaturesRequest) 
 
 REQUESTS: dict[type, ClientRequestHandler] = {
     ControlledShutdownRequest: ClientRequestHandler(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
-    admin_requests.AlterPartitionReassignmentsRequest: ClientRequestHandler(
+    alter_partition_reassignments.AlterPartitionReassignmentsRequest: ClientRequestHandler(
         ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter
     ),
-    admin_requests.ListPartitionReassignmentsRequest: ClientRequestHandler(
+    list_partition_reassignments.ListPartitionReassignmentsRequest: ClientRequestHandler(
         ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed
     ),
-    admin_requests.ElectLeadersRequest: ClientRequestHandler(
+    elect_leaders.ElectLeadersRequest: ClientRequestHandler(
         ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders
     ),
-    admin_requests.CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
-    admin_requests.DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
-    admin_requests.CreatePartitionsRequest: ClientRequestHandler(
+    create_topics.CreateTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.create_topics),
+    delete_topics.DeleteTopicsRequest: ClientRequestHandler(ControllerState.IDLE, topic_requests.delete_topics),
+    create_partitions.CreatePartitionsRequest: ClientRequestHandler(
         ControllerState.IDLE, topic_requests.create_partitions
     ),
     UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, update_features),

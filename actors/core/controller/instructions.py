@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import attrs
 
+from messages.apis.update_metadata import ControllerRequest
 from messages.broker import ExpectedTopicState
 from messages.cluster import Endpoint
 from messages.events import Event, StateChangesRefused
 from messages.flow.conversation import Instruction
 from messages.parts import Part
-from messages.requests import ControllerRequest
 from messages.vocabulary import Message
 
 

@@ -31,8 +31,16 @@ from actors.core.controller.leadership import record_refusals
 from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.states import PartitionState
 from actors.core.refusal import Refused
-from messages import admin_requests, errors
+from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.elect_leaders import (
+    PREFERRED,
+    UNCLEAN,
+    ElectedPartition,
+    ElectedTopic,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
 from messages.broker import ExpectedTopicState
 from messages.cluster import TopicPartition
 from messages.events import AutoPreferredReplicaLeaderElection, PreferredReplicaLeaderElection
@@ -55,8 +63,8 @@ class ElectionType(NamedTuple):
 
 
 ELECTION_TYPES = {
-    admin_requests.PREFERRED: ElectionType(elections.preferred, False, errors.PREFERRED_LEADER_NOT_AVAILABLE),
-    admin_requests.UNCLEAN: ElectionType(elections.offline, True, errors.ELIGIBLE_LEADERS_NOT_AVAILABLE),
+    PREFERRED: ElectionType(elections.preferred, False, errors.PREFERRED_LEADER_NOT_AVAILABLE),
+    UNCLEAN: ElectionType(elections.offline, True, errors.ELIGIBLE_LEADERS_NOT_AVAILABLE),
 }
 
 
@@ -77,9 +85,7 @@ def requested(context: ControllerContext, event: PreferredReplicaLeaderElection)
     yield Enqueue(PreferredReplicaLeaderElection())
 
 
-def elect_leaders(
-    context: ControllerContext, request: admin_requests.ElectLeadersRequest
-) -> Flow[Message | DelayedResponse]:
+def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Flow[Message | DelayedResponse]:
     """Handle ElectLeaders for the given partitions or for all.
 
     If all partitions are requested, the response leaves out partitions that need no election.
@@ -108,18 +114,16 @@ def elect_leaders(
         for partition in part:
             topic, number = partition
             if partition in failures:
-                results[partition] = admin_requests.ElectedPartition(number, wanted.no_leader_code, failures[partition])
+                results[partition] = ElectedPartition(number, wanted.no_leader_code, failures[partition])
             else:
-                results[partition] = admin_requests.ElectedPartition(number, errors.NONE)
+                results[partition] = ElectedPartition(number, errors.NONE)
                 expected.setdefault((topic, context.leadership[partition].leader), []).append(number)
 
     yield from for_each(electable, collect)
-    by_topic: dict[str, list[admin_requests.ElectedPartition]] = {}
+    by_topic: dict[str, list[ElectedPartition]] = {}
     for partition, result in results.items():
         by_topic.setdefault(partition.topic, []).append(result)
-    response = admin_requests.ElectLeadersResponse(
-        tuple(admin_requests.ElectedTopic(name, tuple(each)) for name, each in by_topic.items())
-    )
+    response = ElectLeadersResponse(tuple(ElectedTopic(name, tuple(each)) for name, each in by_topic.items()))
     if not expected:
         return response
     leaders = tuple(ExpectedTopicState(topic, tuple(numbers), leader) for (topic, leader), numbers in expected.items())
@@ -128,10 +132,10 @@ def elect_leaders(
 
 def _checked(
     context: ControllerContext, partitions: Iterable[TopicPartition], wanted: ElectionType
-) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, admin_requests.ElectedPartition]]]:
+) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, ElectedPartition]]]:
     """Return the partitions that need an election, and the results of the others."""
     electable: list[TopicPartition] = []
-    refusals: dict[TopicPartition, admin_requests.ElectedPartition] = {}
+    refusals: dict[TopicPartition, ElectedPartition] = {}
 
     def check_all(part: Sequence[TopicPartition]) -> None:
         for partition in part:
@@ -139,7 +143,7 @@ def _checked(
                 _check(context, partition, wanted)
                 electable.append(partition)
             except Refused as refused:
-                refusals[partition] = admin_requests.ElectedPartition(partition.partition, refused.code, str(refused))
+                refusals[partition] = ElectedPartition(partition.partition, refused.code, str(refused))
 
     yield from for_each(partitions, check_all)
     return electable, refusals
@@ -199,7 +203,7 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
             *(context.tag, log_text.joined(partitions[: log_text.MOST]), trigger),
         )
-    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[admin_requests.PREFERRED])
+    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[PREFERRED])
     unfit = [tp for tp, refused in refusals.items() if refused.error_code != errors.ELECTION_NOT_NEEDED]
     if unfit:
         log.error(

@@ -44,7 +44,19 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.refusal import Refused
-from messages import admin_requests, errors, zookeeper
+from messages import errors, zookeeper
+from messages.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from messages.apis.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
 from messages.ask import AskFailed
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
@@ -159,7 +171,7 @@ def isr_changed(context: ControllerContext, event: PartitionReassignmentIsrChang
     yield from _finish(context, complete)
 
 
-def alter(context: ControllerContext, request: admin_requests.AlterPartitionReassignmentsRequest) -> Flow[Message]:
+def alter(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle AlterPartitionReassignments: start or cancel reassignments.
 
     If the request's entry for a partition is valid, the partition's entry in /admin/reassign_partitions is removed.
@@ -181,16 +193,16 @@ def alter(context: ControllerContext, request: admin_requests.AlterPartitionReas
     failures = yield from _reassign(context, wanted)
     refusals.update((tp, Refused(why, errors.UNKNOWN_SERVER_ERROR)) for tp, why in failures.items())
 
-    def result(partition: TopicPartition) -> admin_requests.ReassignablePartitionResponse:
+    def result(partition: TopicPartition) -> ReassignablePartitionResponse:
         refused = refusals.get(partition)
         if refused is None:
-            return admin_requests.ReassignablePartitionResponse(partition.partition, errors.NONE)
-        return admin_requests.ReassignablePartitionResponse(partition.partition, refused.code, str(refused))
+            return ReassignablePartitionResponse(partition.partition, errors.NONE)
+        return ReassignablePartitionResponse(partition.partition, refused.code, str(refused))
 
-    return admin_requests.AlterPartitionReassignmentsResponse(
+    return AlterPartitionReassignmentsResponse(
         errors.NONE,
         responses=tuple(
-            admin_requests.ReassignableTopicResponse(
+            ReassignableTopicResponse(
                 topic.name,
                 tuple(result(TopicPartition(topic.name, each.partition_index)) for each in topic.partitions),
             )
@@ -199,22 +211,22 @@ def alter(context: ControllerContext, request: admin_requests.AlterPartitionReas
     )
 
 
-def listed(context: ControllerContext, request: admin_requests.ListPartitionReassignmentsRequest) -> Flow[Message]:
+def listed(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle ListPartitionReassignments."""
     partitions: Iterable[TopicPartition] = context.reassigning
     if request.topics is not None:
         asked = dict.fromkeys(TopicPartition(each.name, n) for each in request.topics for n in each.partition_indexes)
         partitions = (tp for tp in asked if tp in context.reassigning)
-    by_topic: dict[str, list[admin_requests.OngoingPartitionReassignment]] = {}
+    by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
     for partition in partitions:
         each = context.assignments[partition]
         by_topic.setdefault(partition.topic, []).append(
-            admin_requests.OngoingPartitionReassignment(partition.partition, each.replicas, each.adding, each.removing)
+            OngoingPartitionReassignment(partition.partition, each.replicas, each.adding, each.removing)
         )
     yield from ()
-    return admin_requests.ListPartitionReassignmentsResponse(
+    return ListPartitionReassignmentsResponse(
         errors.NONE,
-        topics=tuple(admin_requests.OngoingTopicReassignment(name, tuple(found)) for name, found in by_topic.items()),
+        topics=tuple(OngoingTopicReassignment(name, tuple(found)) for name, found in by_topic.items()),
     )
 
 

@@ -15,10 +15,10 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages import errors
+from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.flow.conversation import Flow, for_each
 from messages.probes import probe
-from messages.requests import ControlledShutdownRequest, ControlledShutdownResponse
 
 log = logging.getLogger("kafka.controller")
 

@@ -25,7 +25,17 @@ from actors.core.controller.instructions import DelayedResponse
 from actors.core.refusal import Refused
 from actors.core.topic import topic_admin
 from actors.core.topic.replica_assignment import assign, extend
-from messages import admin_requests, errors, zookeeper
+from messages import errors, zookeeper
+from messages.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, GrowingTopic, GrownTopic
+from messages.apis.create_topics import (
+    BY_DEFAULT,
+    CreatableTopic,
+    CreatedConfig,
+    CreatedTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from messages.apis.delete_topics import DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
 from messages.ask import AskFailed
 from messages.broker import ExpectedTopicState
 from messages.cluster import ConfigEntry
@@ -38,13 +48,11 @@ DELETION_DISABLED_SINCE = 3
 """First DeleteTopics version with a separate error code for disabled topic deletion."""
 
 
-def create_topics(
-    context: ControllerContext, request: admin_requests.CreateTopicsRequest
-) -> Flow[Message | DelayedResponse]:
+def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Flow[Message | DelayedResponse]:
     """Handle CreateTopics: create topics, or only validate the request."""
     made: dict[str, int] = {}
 
-    def create(topic: admin_requests.CreatableTopic) -> Flow[admin_requests.CreatedTopic]:
+    def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
         replicas, configs = yield from _planned(context, topic, made)
         if not request.validate_only:
             assignment = zookeeper.TopicAssignment(topic.name, topic_admin.numbered(replicas))
@@ -52,7 +60,7 @@ def create_topics(
             if isinstance(answer, zookeeper.TopicExists):
                 raise _exists(topic.name)
             made[topic.name] = len(replicas)
-        return admin_requests.CreatedTopic(
+        return CreatedTopic(
             topic.name, errors.NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs)
         )
 
@@ -60,19 +68,15 @@ def create_topics(
     results = []
     for topic in request.topics:
         if topic.name in twice:
-            results.append(
-                admin_requests.CreatedTopic(
-                    topic.name, errors.INVALID_REQUEST, "Found multiple entries for this topic."
-                )
-            )
+            results.append(CreatedTopic(topic.name, errors.INVALID_REQUEST, "Found multiple entries for this topic."))
         else:
-            results.append((yield from _result(context, admin_requests.CreatedTopic, topic.name, create(topic))))
+            results.append((yield from _result(context, CreatedTopic, topic.name, create(topic))))
     expected = tuple(ExpectedTopicState(name, tuple(range(count))) for name, count in made.items())
-    return _awaited(admin_requests.CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
+    return _awaited(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
 
 
 def _planned(
-    context: ControllerContext, topic: admin_requests.CreatableTopic, made: dict[str, int]
+    context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
 ) -> Flow[tuple[tuple[topic_admin.Replicas, ...], tuple[ConfigEntry, ...]]]:
     """Return the replicas of each partition of a new topic, and the topic's config overrides.
 
@@ -88,8 +92,8 @@ def _planned(
     if without:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(without)}")
     if topic.assignments and (topic.num_partitions, topic.replication_factor) != (
-        admin_requests.BY_DEFAULT,
-        admin_requests.BY_DEFAULT,
+        BY_DEFAULT,
+        BY_DEFAULT,
     ):
         raise Refused(
             "Both numPartitions or replicationFactor and replicasAssignments were set. Both cannot be used at the same"
@@ -107,31 +111,23 @@ def _planned(
     return replicas, tuple(configs.values())
 
 
-def _created_configs(
-    context: ControllerContext, configs: tuple[ConfigEntry, ...]
-) -> tuple[admin_requests.CreatedConfig, ...]:
+def _created_configs(context: ControllerContext, configs: tuple[ConfigEntry, ...]) -> tuple[CreatedConfig, ...]:
     """Return all settings of a new topic, as in DescribeConfigs."""
     return tuple(
-        admin_requests.CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
+        CreatedConfig(each.name, each.value, each.read_only, each.config_source, each.is_sensitive)
         for each in describe_topic(context.settings, configs)
     )
 
 
-def _spread(
-    context: ControllerContext, topic: admin_requests.CreatableTopic, made: int
-) -> Flow[tuple[topic_admin.Replicas, ...]]:
+def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flow[tuple[topic_admin.Replicas, ...]]:
     """Return the replicas of a new topic's partitions, assigned from the start broker of rule 3.
 
     At most SLICE partitions are assigned in one turn. Defaults for the partition count and the replication factor come
     from the settings. `made` is the number of partitions that this request has created so far.
     """
     settings = context.settings
-    partitions = settings.num_partitions if topic.num_partitions == admin_requests.BY_DEFAULT else topic.num_partitions
-    factor = (
-        settings.default_replication_factor
-        if topic.replication_factor == admin_requests.BY_DEFAULT
-        else topic.replication_factor
-    )
+    partitions = settings.num_partitions if topic.num_partitions == BY_DEFAULT else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == BY_DEFAULT else topic.replication_factor
     start = (len(context.assignments) + made) % max(1, len(context.brokers))
     racks = context.racks()
     planned = topic_admin.new_replicas(racks, min(partitions, SLICE), factor, start, start)
@@ -160,9 +156,7 @@ def _extended(
     return tuple(replicas)
 
 
-def delete_topics(
-    context: ControllerContext, request: admin_requests.DeleteTopicsRequest
-) -> Flow[Message | DelayedResponse]:
+def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
     """Handle DeleteTopics.
 
     The error code for a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
@@ -171,33 +165,29 @@ def delete_topics(
     """
     if not context.settings.delete_topic_enable:
         code = errors.TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else errors.INVALID_REQUEST
-        return admin_requests.DeleteTopicsResponse(
-            tuple(admin_requests.DeletedTopic(name, code) for name in request.topics)
-        )
+        return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
 
-    def delete(name: str) -> Flow[admin_requests.DeletedTopic]:
+    def delete(name: str) -> Flow[DeletedTopic]:
         if name not in context.topics or name in context.queued:
             # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the broker's metadata cache,
             # and UpdateMetadata with leader -2 has removed it from this cache.
-            return admin_requests.DeletedTopic(name, errors.UNKNOWN_TOPIC_OR_PARTITION)
+            return DeletedTopic(name, errors.UNKNOWN_TOPIC_OR_PARTITION)
         yield from ask(zookeeper.RequestTopicDeletion(name, context.epoch_zk_version))
-        return admin_requests.DeletedTopic(name, errors.NONE)
+        return DeletedTopic(name, errors.NONE)
 
-    results: dict[str, admin_requests.DeletedTopic] = {}
+    results: dict[str, DeletedTopic] = {}
     for name in dict.fromkeys(request.topics):
-        results[name] = yield from _result(context, admin_requests.DeletedTopic, name, delete(name))
+        results[name] = yield from _result(context, DeletedTopic, name, delete(name))
     expected = tuple(ExpectedTopicState(name) for name, result in results.items() if result.error_code == errors.NONE)
-    response = admin_requests.DeleteTopicsResponse(tuple(results[name] for name in request.topics))
+    response = DeleteTopicsResponse(tuple(results[name] for name in request.topics))
     return _awaited(response, expected, request.timeout_ms)
 
 
-def create_partitions(
-    context: ControllerContext, request: admin_requests.CreatePartitionsRequest
-) -> Flow[Message | DelayedResponse]:
+def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:
     """Handle CreatePartitions: add partitions to topics, or only validate the request."""
     expected: list[ExpectedTopicState] = []
 
-    def grow(topic: admin_requests.GrowingTopic) -> Flow[admin_requests.GrownTopic]:
+    def grow(topic: GrowingTopic) -> Flow[GrownTopic]:
         if topic.name in context.queued:
             raise Refused("The topic is queued for deletion.", errors.INVALID_TOPIC)
         found = yield from ask(zookeeper.GetAssignments((topic.name,), watch=False))
@@ -210,18 +200,18 @@ def create_partitions(
             whole = zookeeper.TopicAssignment(topic.name, described.partitions + added, described.topic_id or known)
             yield from ask(zookeeper.SetAssignments((whole,), context.epoch_zk_version))
             expected.append(ExpectedTopicState(topic.name, tuple(number for number, _ in added)))
-        return admin_requests.GrownTopic(topic.name, errors.NONE)
+        return GrownTopic(topic.name, errors.NONE)
 
     twice = _named_twice([topic.name for topic in request.topics])
-    results = [admin_requests.GrownTopic(name, errors.INVALID_REQUEST, "Duplicate topic in request.") for name in twice]
+    results = [GrownTopic(name, errors.INVALID_REQUEST, "Duplicate topic in request.") for name in twice]
     for topic in request.topics:
         if topic.name not in twice:
-            results.append((yield from _result(context, admin_requests.GrownTopic, topic.name, grow(topic))))
-    return _awaited(admin_requests.CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
+            results.append((yield from _result(context, GrownTopic, topic.name, grow(topic))))
+    return _awaited(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
 
 
 def _growth(
-    context: ControllerContext, described: zookeeper.TopicAssignment, topic: admin_requests.GrowingTopic
+    context: ControllerContext, described: zookeeper.TopicAssignment, topic: GrowingTopic
 ) -> Flow[Sequence[topic_admin.Replicas]]:
     """Return the replicas of the added partitions: those that the client chose, or new ones planned in slices."""
     racks, existing = context.racks(), len(described.partitions)
@@ -248,7 +238,7 @@ def _result(context: ControllerContext, kind: AnyMessage, name: str, work: Flow[
         return (yield from work)
     except Refused as refused:
         log.info("%s Rejecting a request for topic %s: %s", context.tag, name, refused)
-        fields = {} if kind is admin_requests.DeletedTopic else {"error_message": str(refused)}
+        fields = {} if kind is DeletedTopic else {"error_message": str(refused)}
         return kind(name, refused.code, **fields)
     except AskFailed as error:
         log.error("%s Failed to handle a client's request about topic %s: %s", context.tag, name, passing(error))

@@ -8,7 +8,8 @@ import attrs
 
 from actors.core.coordinator.request_checks import NOBODYS_ENTRY, REFUSED_ENTRY
 from messages.apis import API_BY_REQUEST
-from messages.group_requests import DeleteGroupsRequest, DescribeGroupsRequest
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
 from messages.groups import DeleteGroup, DescribeGroup
 from messages.vocabulary import AnyMessage, Message
 

@@ -19,14 +19,19 @@ from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import AppendTombstones, Member, Membership, Producer
 from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
-from messages import errors, group_requests, groups
+from messages import errors, groups
 from messages.apis import API_BY_REQUEST
+from messages.apis.declaration import PartitionError
+from messages.apis.describe_groups import DescribedGroup, DescribedMember
+from messages.apis.join_group import NO_MEMBER, JoinProtocol
+from messages.apis.offset_commit import OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from messages.apis.offset_fetch import OffsetFetchRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.data_requests import NO_OFFSET
 from messages.probes import probe
-from messages.requests import PartitionError
-from messages.transaction_requests import TxnOffsetCommitRequest
+from messages.records import NO_OFFSET
 from messages.vocabulary import AnyMessage
 
 COMMIT_CODES = {
@@ -66,7 +71,7 @@ class Group(Membership):
         group.protocol, group.generation = record.protocol, record.generation
         group.leader, group.since_ms = record.leader, record.since_ms
         for each in record.members:
-            protocols = (group_requests.JoinProtocol(record.protocol or "", each.subscription),)
+            protocols = (JoinProtocol(record.protocol or "", each.subscription),)
             member = group.members[each.member_id] = Member(
                 *(each.member_id, each.instance_id, each.client_id, each.client_host),
                 *(each.rebalance_timeout_ms, each.session_timeout_ms, protocols, each.assignment),
@@ -86,7 +91,7 @@ class Group(Membership):
             unknown: Requested partitions that do not exist.
             wall_ms: Wall time in milliseconds.
         """
-        request: group_requests.OffsetCommitRequest | TxnOffsetCommitRequest = forwarded.request.request
+        request: OffsetCommitRequest | TxnOffsetCommitRequest = forwarded.request.request
         retention_ms, producer = groups.NO_TIME, None
         if isinstance(request, TxnOffsetCommitRequest):
             producer = Producer(request.producer_id, request.producer_epoch, request.transactional_id)
@@ -119,9 +124,9 @@ class Group(Membership):
         number = self._store(Committing(forwarded, tuple(codes)), *records, producer=producer)
         self.offsets.begin(number, NO_TRANSACTION if producer is None else producer.id, entries)
 
-    def _commit_verdict(self, request: group_requests.OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
+    def _commit_verdict(self, request: OffsetCommitRequest | TxnOffsetCommitRequest) -> int:
         in_transaction = isinstance(request, TxnOffsetCommitRequest)
-        names_member = request.member_id != group_requests.NO_MEMBER or request.group_instance_id is not None
+        names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
         if self.state is group_states.DEAD or (self.state is group_states.EMPTY and request.generation_id < 0):
             pass  # an empty group stores offsets for any client, whatever member id or instance id it sends
         elif request.generation_id >= 0 or names_member:
@@ -146,17 +151,17 @@ class Group(Membership):
 
     def fetch(self, forwarded: Forwarded) -> None:
         """Handle an OffsetFetch."""
-        request: group_requests.OffsetFetchRequest = forwarded.request.request
+        request: OffsetFetchRequest = forwarded.request.request
         self._reply(forwarded, fetched(request, Offsets() if self.state is group_states.DEAD else self.offsets))
 
     def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
         """Handle an OffsetDelete; the `unknown` partitions do not exist."""
-        request: group_requests.OffsetDeleteRequest = forwarded.request.request
+        request: OffsetDeleteRequest = forwarded.request.request
         cell = group_states.DELETE_OFFSETS[self.state]
         if cell is group_states.GroupAction.UNSUBSCRIBED and self.protocol_type != CONSUMERS:
             cell = errors.NON_EMPTY_GROUP
         if isinstance(cell, int):
-            self._reply(forwarded, group_requests.OffsetDeleteResponse(cell))
+            self._reply(forwarded, OffsetDeleteResponse(cell))
             return
         kept = (lambda topic: False) if cell is group_states.GroupAction.FORGET else self._is_subscribed
         codes = [
@@ -171,7 +176,7 @@ class Group(Membership):
             for tp in (each.partition for each in request.partitions)
         ]
         self.forget([each.partition for each in codes if each.error_code == errors.NONE], wall_ms)
-        self._reply(forwarded, group_requests.OffsetDeleteResponse(errors.NONE, tuple(codes)))
+        self._reply(forwarded, OffsetDeleteResponse(errors.NONE, tuple(codes)))
 
     def _is_subscribed(self, topic: str) -> bool:
         return self.subscribed is None or topic in self.subscribed
@@ -195,18 +200,18 @@ class Group(Membership):
 
     # ------------------------------------------------------------------------------------------------ admin
 
-    def describe(self) -> group_requests.DescribedGroup:
+    def describe(self) -> DescribedGroup:
         """Return the group's description for DescribeGroups."""
         stable = self.state is group_states.STABLE
         members = [
-            group_requests.DescribedMember(
+            DescribedMember(
                 *(each.id, each.client_id, each.client_host, each.instance_id),
                 *((each.metadata(self.protocol), each.assignment) if stable else ()),
             )
             for each in self.members.values()
         ]
         protocol = self.protocol or "" if stable else ""
-        return group_requests.DescribedGroup(
+        return DescribedGroup(
             errors.NONE, self.name, self.state.value, self.protocol_type or "", protocol, tuple(members)
         )
 

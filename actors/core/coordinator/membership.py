@@ -43,8 +43,18 @@ from actors.core.coordinator.group_metadata_records import Record, subscribed_to
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.offsets import CONSUMERS
 from actors.core.illegal_transition import enter
-from messages import errors, group_requests, groups
-from messages.apis import PROTOCOL_NAME_SINCE
+from messages import errors, groups
+from messages.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
+from messages.apis.join_group import (
+    NO_MEMBER,
+    PROTOCOL_NAME_SINCE,
+    JoinedMember,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    JoinProtocol,
+)
+from messages.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember, LeftMember
+from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from messages.broker import Forwarded
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message
@@ -138,7 +148,7 @@ class Member:
     client_host: str
     rebalance_timeout_ms: int
     session_timeout_ms: int
-    protocols: tuple[group_requests.JoinProtocol, ...]
+    protocols: tuple[JoinProtocol, ...]
     assignment: bytes = b""
     joining: Forwarded | None = None
     syncing: Forwarded | None = None
@@ -212,7 +222,7 @@ class Membership:
 
     def join(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
         """Handle a JoinGroup; `fresh_id` is the member id to assign if the request has none."""
-        request: group_requests.JoinGroupRequest = forwarded.request.request
+        request: JoinGroupRequest = forwarded.request.request
         code = self._join_verdict(request)
         if code == errors.GROUP_MAX_SIZE_REACHED:
             if request.member_id in self.members:
@@ -220,7 +230,7 @@ class Membership:
             self._refuse_join(forwarded, code)
         elif code != errors.NONE:
             self._refuse_join(forwarded, code, request.member_id)
-        elif request.member_id == group_requests.NO_MEMBER:
+        elif request.member_id == NO_MEMBER:
             self._join_first(forwarded, fresh_id, wall_ms)
         elif request.member_id in self.pending:
             self._add(forwarded, request.member_id, wall_ms)
@@ -228,7 +238,7 @@ class Membership:
             self._join_again(forwarded, wall_ms)
         self._complete_if_all_joined(wall_ms)
 
-    def _join_verdict(self, request: group_requests.JoinGroupRequest) -> int:
+    def _join_verdict(self, request: JoinGroupRequest) -> int:
         known = self.members.get(request.member_id)
         if (
             self.state in (group_states.COMPLETING, group_states.STABLE)
@@ -244,13 +254,13 @@ class Membership:
             return errors.COORDINATOR_NOT_AVAILABLE
         if not self._supports(request):
             return errors.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id == group_requests.NO_MEMBER:
+        if request.member_id == NO_MEMBER:
             return errors.NONE
         if request.member_id in self.pending:  # only a member without an instance id receives its member id first
             return errors.NONE if request.group_instance_id is None else errors.UNKNOWN_SERVER_ERROR
         return self._member_verdict(request.member_id, request.group_instance_id)
 
-    def _supports(self, request: group_requests.JoinGroupRequest) -> bool:
+    def _supports(self, request: JoinGroupRequest) -> bool:
         """Return whether the request has the group's protocol type and a protocol that all members support."""
         if self.state is group_states.EMPTY:
             return bool(request.protocol_type and request.protocols)
@@ -268,7 +278,7 @@ class Membership:
         return errors.NONE if member_id in self.members else errors.UNKNOWN_MEMBER_ID
 
     def _join_first(self, forwarded: Forwarded, fresh_id: str, wall_ms: int) -> None:
-        request: group_requests.JoinGroupRequest = forwarded.request.request
+        request: JoinGroupRequest = forwarded.request.request
         instance = request.group_instance_id
         if instance is not None and instance in self.static:
             self._replace(forwarded, self.static[instance], fresh_id, wall_ms)
@@ -282,7 +292,7 @@ class Membership:
             self._add(forwarded, fresh_id, wall_ms)
 
     def _join_again(self, forwarded: Forwarded, wall_ms: int) -> None:
-        request: group_requests.JoinGroupRequest = forwarded.request.request
+        request: JoinGroupRequest = forwarded.request.request
         member, cell = self.members[request.member_id], group_states.JOIN_AGAIN[self.state]
         if isinstance(cell, int):
             self._refuse_join(forwarded, cell, member.id)
@@ -297,7 +307,7 @@ class Membership:
             self._rebalance(wall_ms)
 
     def _add(self, forwarded: Forwarded, member_id: str, wall_ms: int) -> None:
-        request: group_requests.JoinGroupRequest = forwarded.request.request
+        request: JoinGroupRequest = forwarded.request.request
         member = Member(
             *(member_id, request.group_instance_id, forwarded.request.client_id, forwarded.request.client_host),
             *(_rebalance_timeout(request), request.session_timeout_ms, request.protocols),
@@ -319,7 +329,7 @@ class Membership:
 
     def _update(self, member: Member, forwarded: Forwarded) -> None:
         """Update the member from its newest JoinGroup."""
-        wanted: group_requests.JoinGroupRequest = forwarded.request.request
+        wanted: JoinGroupRequest = forwarded.request.request
         member.protocols = wanted.protocols
         member.rebalance_timeout_ms, member.session_timeout_ms = _rebalance_timeout(wanted), wanted.session_timeout_ms
         member.joining = forwarded
@@ -442,7 +452,7 @@ class Membership:
 
     def _leader_has_joined(self) -> bool:
         """If the leader has not joined, choose another leader (rule 4); return False if no member has joined."""
-        leader = self.members.get(self.leader or group_requests.NO_MEMBER)
+        leader = self.members.get(self.leader or NO_MEMBER)
         if leader is None or leader.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
             if joined is None:
@@ -465,34 +475,27 @@ class Membership:
         names = [frozenset(each.name for each in member.protocols) for member in self.members.values()]
         return frozenset.intersection(*names) if names else frozenset()
 
-    def _generation_for(
-        self, member: Member, version: int, leader: str | None = None
-    ) -> group_requests.JoinGroupResponse:
+    def _generation_for(self, member: Member, version: int, leader: str | None = None) -> JoinGroupResponse:
         """The JoinGroup response for the current generation; the leader receives all members."""
         leads = member.id == self.leader and leader is None
         members = self.members.values() if leads else ()
-        return group_requests.JoinGroupResponse(
+        return JoinGroupResponse(
             *(errors.NONE, self.generation, self.protocol_type),
             self.protocol if version >= PROTOCOL_NAME_SINCE else self.protocol or "",
-            self.leader or group_requests.NO_MEMBER if leader is None else leader,
+            self.leader or NO_MEMBER if leader is None else leader,
             member.id,
-            tuple(
-                [
-                    group_requests.JoinedMember(each.id, each.metadata(self.protocol), each.instance_id)
-                    for each in members
-                ]
-            ),
+            tuple([JoinedMember(each.id, each.metadata(self.protocol), each.instance_id) for each in members]),
         )
 
     # ----------------------------------------------------------------------------------------------- assignment
 
     def sync(self, forwarded: Forwarded) -> None:
         """Handle a SyncGroup."""
-        request: group_requests.SyncGroupRequest = forwarded.request.request
+        request: SyncGroupRequest = forwarded.request.request
         code = self._sync_verdict(request)
         cell: int | group_states.GroupAction = group_states.SYNC[self.state] if code == errors.NONE else code
         if isinstance(cell, int):
-            self._reply(forwarded, group_requests.SyncGroupResponse(cell))
+            self._reply(forwarded, SyncGroupResponse(cell))
             return
         member = self.members[request.member_id]
         self.unsynced.pop(member.id, None)
@@ -508,7 +511,7 @@ class Membership:
             assignments = {id: given.get(id, b"") for id in self.members}
             self._store(Assigning(self.generation, assignments), self._record(assignments))
 
-    def _sync_verdict(self, request: group_requests.SyncGroupRequest) -> int:
+    def _sync_verdict(self, request: SyncGroupRequest) -> int:
         if self.state is group_states.DEAD:
             return errors.COORDINATOR_NOT_AVAILABLE
         code = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
@@ -540,8 +543,8 @@ class Membership:
             if self._answer_sync(member, error_code):
                 self._expect(member)
 
-    def _part_of(self, member: Member) -> group_requests.SyncGroupResponse:
-        return group_requests.SyncGroupResponse(errors.NONE, member.assignment, self.protocol_type, self.protocol)
+    def _part_of(self, member: Member) -> SyncGroupResponse:
+        return SyncGroupResponse(errors.NONE, member.assignment, self.protocol_type, self.protocol)
 
     def sync_due(self, generation: int, wall_ms: int) -> None:
         """Remove the members without a SyncGroup in this generation (rule 5)."""
@@ -560,7 +563,7 @@ class Membership:
 
     def heartbeat(self, forwarded: Forwarded) -> None:
         """Handle a Heartbeat."""
-        request: group_requests.HeartbeatRequest = forwarded.request.request
+        request: HeartbeatRequest = forwarded.request.request
         code = group_states.HEARTBEAT[self.state]
         if self.state is not group_states.DEAD:
             verdict = self._verdict_in_generation(request.member_id, request.group_instance_id, request.generation_id)
@@ -568,27 +571,26 @@ class Membership:
                 self._expect(self.members[request.member_id])
             code = verdict or code
         assert isinstance(code, int)
-        self._reply(forwarded, group_requests.HeartbeatResponse(code))
+        self._reply(forwarded, HeartbeatResponse(code))
 
     def leave(self, forwarded: Forwarded, wall_ms: int) -> None:
         """Handle a LeaveGroup."""
-        request: group_requests.LeaveGroupRequest = forwarded.request.request
+        request: LeaveGroupRequest = forwarded.request.request
         if self.state is group_states.DEAD:
-            self._reply(forwarded, group_requests.LeaveGroupResponse(errors.COORDINATOR_NOT_AVAILABLE))
+            self._reply(forwarded, LeaveGroupResponse(errors.COORDINATOR_NOT_AVAILABLE))
             return
         left = [
-            group_requests.LeftMember(each.member_id, each.group_instance_id, self._leave(each, wall_ms))
-            for each in request.members
+            LeftMember(each.member_id, each.group_instance_id, self._leave(each, wall_ms)) for each in request.members
         ]
         self._reply(forwarded, leave_response(request, left))
 
-    def _leave(self, who: group_requests.LeavingMember, wall_ms: int) -> int:
+    def _leave(self, who: LeavingMember, wall_ms: int) -> int:
         member_id = who.member_id
         if member_id in self.pending:
             self._forget_pending(member_id, wall_ms)
             return errors.NONE
-        if member_id == group_requests.NO_MEMBER:
-            member_id = self.static.get(who.group_instance_id or "", group_requests.NO_MEMBER)
+        if member_id == NO_MEMBER:
+            member_id = self.static.get(who.group_instance_id or "", NO_MEMBER)
         code = self._member_verdict(member_id, who.group_instance_id)
         if code == errors.NONE and isinstance(cell := group_states.LEAVE[self.state], int):
             code = cell
@@ -696,10 +698,10 @@ class Membership:
     def _reply(self, forwarded: Forwarded, response: Message) -> None:
         self._to_do.append(Reply(forwarded, response))
 
-    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = group_requests.NO_MEMBER) -> None:
+    def _refuse_join(self, forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> None:
         self._reply(forwarded, _refusal(forwarded, code, member_id))
 
-    def _end_join(self, member: Member, code: int, member_id: str = group_requests.NO_MEMBER) -> None:
+    def _end_join(self, member: Member, code: int, member_id: str = NO_MEMBER) -> None:
         """Refuse the member's waiting JoinGroup, if it has one."""
         waiting, member.joining = member.joining, None
         if waiting is not None:
@@ -711,32 +713,28 @@ class Membership:
         if waiting is not None:
             self._reply(
                 waiting,
-                self._part_of(member) if error_code == errors.NONE else group_requests.SyncGroupResponse(error_code),
+                self._part_of(member) if error_code == errors.NONE else SyncGroupResponse(error_code),
             )
         return waiting is not None
 
 
-def leave_response(
-    request: group_requests.LeaveGroupRequest, left: Sequence[group_requests.LeftMember]
-) -> group_requests.LeaveGroupResponse:
+def leave_response(request: LeaveGroupRequest, left: Sequence[LeftMember]) -> LeaveGroupResponse:
     """Return the response to a LeaveGroup: one error code per member, or a single code in versions before 3."""
     if request.version >= EACH_MEMBER_SINCE:
-        return group_requests.LeaveGroupResponse(errors.NONE, tuple(left))
-    return group_requests.LeaveGroupResponse(left[0].error_code)
+        return LeaveGroupResponse(errors.NONE, tuple(left))
+    return LeaveGroupResponse(left[0].error_code)
 
 
-def _refusal(
-    forwarded: Forwarded, code: int, member_id: str = group_requests.NO_MEMBER
-) -> group_requests.JoinGroupResponse:
+def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> JoinGroupResponse:
     """Return the response to a refused JoinGroup.
 
     The response names no protocol: the name is null, or empty in versions in which it cannot be null.
     """
     name = None if forwarded.request.request.version >= PROTOCOL_NAME_SINCE else ""
-    return group_requests.JoinGroupResponse(code, protocol_name=name, member_id=member_id)
+    return JoinGroupResponse(code, protocol_name=name, member_id=member_id)
 
 
-def _rebalance_timeout(request: group_requests.JoinGroupRequest) -> int:
+def _rebalance_timeout(request: JoinGroupRequest) -> int:
     """Return the rebalance timeout in ms; version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
 

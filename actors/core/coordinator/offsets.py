@@ -28,17 +28,13 @@ import attrs
 
 from actors.core.coordinator.group_states import GroupState
 from messages import errors
+from messages.apis.declaration import PartitionError
+from messages.apis.offset_commit import CommittedPartition
+from messages.apis.offset_fetch import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import NO_OFFSET
-from messages.group_requests import (
-    CommittedPartition,
-    FetchedOffset,
-    OffsetFetchRequest,
-    OffsetFetchResponse,
-)
 from messages.groups import NO_TIME, CommittedOffset, OffsetEntry, PendingOffset, TransactionEnded
 from messages.probes import probe
-from messages.requests import PartitionError
+from messages.records import NO_OFFSET
 
 LAST_TIME = 2**63 - 1
 """Largest expiry time, in milliseconds. In Kafka the sum overflows, and the offset expires at once."""

@@ -16,26 +16,37 @@ import attrs
 
 from actors.core.coordinator.membership import leave_response
 from actors.core.coordinator.offsets import Offsets, fetched
-from messages import errors, group_requests
-from messages.apis import API_BY_REQUEST
+from messages import errors
+from messages.apis import (
+    API_BY_REQUEST,
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from messages.apis.declaration import PartitionError
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
 from messages.groups import GroupSettings
 from messages.placement import slot
-from messages.requests import PartitionError
-from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import AnyMessage, Message
 
 MAY_BE_NAMELESS = frozenset(
     {
-        group_requests.OffsetCommitRequest,
-        group_requests.OffsetFetchRequest,
-        group_requests.DescribeGroupsRequest,
-        group_requests.DeleteGroupsRequest,
+        offset_commit.OffsetCommitRequest,
+        offset_fetch.OffsetFetchRequest,
+        describe_groups.DescribeGroupsRequest,
+        delete_groups.DeleteGroupsRequest,
     }
 )
 WHILE_LOADING: Mapping[type, int] = {
-    group_requests.SyncGroupRequest: errors.REBALANCE_IN_PROGRESS,
-    group_requests.HeartbeatRequest: errors.NONE,
+    sync_group.SyncGroupRequest: errors.REBALANCE_IN_PROGRESS,
+    heartbeat.HeartbeatRequest: errors.NONE,
 }
 """Request class -> error code while its group is being loaded (rule 2)."""
 
@@ -62,7 +73,7 @@ PROTOCOL_NAMED_SINCE = 5
 
 def is_nameless_sync(request: Message) -> bool:
     """Return whether this is a SyncGroup of version 5 or later that lacks the protocol type or the protocol name."""
-    if not isinstance(request, group_requests.SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
+    if not isinstance(request, sync_group.SyncGroupRequest) or request.version < PROTOCOL_NAMED_SINCE:
         return False
     return request.protocol_type is None or request.protocol_name is None
 
@@ -79,7 +90,7 @@ def verdict(kind: type, group: str, places: LedPartitions) -> int | None:
 
 def session_verdict(request: Message, settings: GroupSettings) -> int | None:
     """Return the error code for a session timeout outside the limits; None if it is accepted."""
-    if not isinstance(request, group_requests.JoinGroupRequest):
+    if not isinstance(request, join_group.JoinGroupRequest):
         return None
     allowed = settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms
     return None if allowed else errors.INVALID_SESSION_TIMEOUT
@@ -88,9 +99,9 @@ def session_verdict(request: Message, settings: GroupSettings) -> int | None:
 def makes_group(request: Message) -> bool:
     """Return whether this request creates its group if the group does not exist."""
     match request:
-        case group_requests.JoinGroupRequest():
-            return request.member_id == group_requests.NO_MEMBER
-        case group_requests.OffsetCommitRequest():
+        case join_group.JoinGroupRequest():
+            return request.member_id == join_group.NO_MEMBER
+        case offset_commit.OffsetCommitRequest():
             return request.generation_id < 0
     return isinstance(request, TxnOffsetCommitRequest)
 
@@ -111,9 +122,9 @@ def with_unknown(refusal: AnyMessage, unknown: Sequence[TopicPartition]) -> AnyM
     )
 
 
-def _leave_not_possible(request: group_requests.LeaveGroupRequest) -> group_requests.LeaveGroupResponse:
+def _leave_not_possible(request: leave_group.LeaveGroupRequest) -> leave_group.LeaveGroupResponse:
     members = [
-        group_requests.LeftMember(each.member_id, each.group_instance_id, errors.UNKNOWN_MEMBER_ID)
+        leave_group.LeftMember(each.member_id, each.group_instance_id, errors.UNKNOWN_MEMBER_ID)
         for each in request.members
     ]
     return leave_response(request, members)
@@ -124,24 +135,24 @@ def _refused(code: int) -> Callable[[AnyMessage], AnyMessage]:
 
 
 NOBODYS: Mapping[type, Callable[[AnyMessage], AnyMessage]] = {
-    group_requests.JoinGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
-    group_requests.SyncGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
-    group_requests.HeartbeatRequest: _refused(errors.UNKNOWN_MEMBER_ID),
-    group_requests.LeaveGroupRequest: _leave_not_possible,
-    group_requests.OffsetCommitRequest: _refused(errors.ILLEGAL_GENERATION),
-    group_requests.OffsetFetchRequest: lambda request: fetched(request, Offsets()),
-    group_requests.OffsetDeleteRequest: _refused(errors.GROUP_ID_NOT_FOUND),
+    join_group.JoinGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    sync_group.SyncGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    heartbeat.HeartbeatRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    leave_group.LeaveGroupRequest: _leave_not_possible,
+    offset_commit.OffsetCommitRequest: _refused(errors.ILLEGAL_GENERATION),
+    offset_fetch.OffsetFetchRequest: lambda request: fetched(request, Offsets()),
+    offset_delete.OffsetDeleteRequest: _refused(errors.GROUP_ID_NOT_FOUND),
 }
 """Request class -> response if the group does not exist."""
 
 NOBODYS_ENTRY: Mapping[type, Callable[[str], AnyMessage]] = {
-    group_requests.DescribeGroupsRequest: lambda group: group_requests.DescribedGroup(errors.NONE, group, "Dead"),
-    group_requests.DeleteGroupsRequest: lambda group: group_requests.DeletedGroup(group, errors.GROUP_ID_NOT_FOUND),
+    describe_groups.DescribeGroupsRequest: lambda group: describe_groups.DescribedGroup(errors.NONE, group, "Dead"),
+    delete_groups.DeleteGroupsRequest: lambda group: delete_groups.DeletedGroup(group, errors.GROUP_ID_NOT_FOUND),
 }
 """Request class -> entry of its response for a group that does not exist."""
 
 REFUSED_ENTRY: Mapping[type, Callable[[str, int], AnyMessage]] = {
-    group_requests.DescribeGroupsRequest: lambda group, code: group_requests.DescribedGroup(code, group),
-    group_requests.DeleteGroupsRequest: group_requests.DeletedGroup,
+    describe_groups.DescribeGroupsRequest: lambda group, code: describe_groups.DescribedGroup(code, group),
+    delete_groups.DeleteGroupsRequest: delete_groups.DeletedGroup,
 }
 """Request class -> entry of its response for a group that is refused with an error code."""

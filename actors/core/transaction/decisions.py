@@ -22,10 +22,12 @@ from collections.abc import Collection, Mapping
 
 from actors.core.transaction import transaction, transaction_states
 from messages import errors
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest
 from messages.probes import probe
-from messages.transaction_requests import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
 from messages.vocabulary import AnyMessage
 
 Verdict = int | transaction.Transaction

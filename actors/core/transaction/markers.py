@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from actors.core.transaction.request_queue import take_fitting
 from messages import errors
+from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from messages.cluster import TopicPartition
-from messages.transaction_requests import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from messages.transactions import Marker
 
 REQUEST_VERSION = 0

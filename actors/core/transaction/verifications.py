@@ -14,13 +14,13 @@ from collections.abc import Iterable
 
 from actors.core.transaction.request_queue import take_fitting
 from messages.apis import API_BY_REQUEST
-from messages.cluster import TopicPartition
-from messages.requests import ApiVersionsResponse
-from messages.transaction_requests import (
+from messages.apis.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
 )
+from messages.apis.api_versions import ApiVersionsResponse
+from messages.cluster import TopicPartition
 from messages.transactions import VerificationRequest
 
 VERSION = 4

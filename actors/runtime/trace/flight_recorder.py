@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, get_args
 from actors.runtime.trace.forked_work import ForkedWork
 from actors.runtime.trace.recorder import FRAME_BYTES, DeliveryKeeper, header_of
 from actors.runtime.trace.snapshots import read_out, system_pieces
-from messages.requests import ControllerRequest
+from messages.apis.update_metadata import ControllerRequest
 from messages.trace import schema
 from messages.trace.codec import address_text
 from messages.trace.files.snapshots import Piece

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions, Session
+from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest, next_epoch
 from messages.cluster import TopicPartition
-from messages.data_requests import CONSUMER, FetchPartition, FetchRequest, next_epoch
 from messages.errors import FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
 
 FOLLOWER = 1

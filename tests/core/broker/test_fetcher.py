@@ -5,21 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
+from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    EARLIEST,
-    LATEST,
-    EpochEnd,
-    EpochQuery,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    ListedOffset,
-    ListOffsetsRequest,
-    OffsetForLeaderEpochRequest,
-    OffsetQuery,
-)
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,

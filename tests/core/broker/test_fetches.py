@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
+from messages.apis.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.cluster import TopicPartition
-from messages.data_requests import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.partition import LogState
 from messages.records import Body
 

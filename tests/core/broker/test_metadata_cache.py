@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
+from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.errors import (
     INVALID_TOPIC,
@@ -19,7 +21,6 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from messages.flow.conversation import SLICE
-from messages.requests import MetadataRequest, MetadataResponse, MetadataTopic, UpdateMetadataRequest
 from tests.broker.harness import CLUSTER_ID, alive, known
 
 BOTH = (alive(0, 1000), alive(9, 1009, rack="r9"))

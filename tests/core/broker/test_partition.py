@@ -14,6 +14,10 @@ from actors.core.broker.partition import Partition
 from actors.core.broker.partition_effects import CallAdapter, RenameDeletedLog, Send, StorageError, WakeAt
 from actors.core.broker.replica_log import ReplicaLog, truncation
 from actors.runtime import Answerer
+from messages.apis.fetch import CONSUMER, READ_COMMITTED, READ_UNCOMMITTED, FetchPartition
+from messages.apis.list_offsets import EARLIEST, LATEST, OffsetQuery
+from messages.apis.offset_for_leader_epoch import EpochQuery
+from messages.apis.produce import ACKS_ALL, ProducePartition
 from messages.broker import (
     BecomeFollower,
     BecomeLeader,
@@ -26,18 +30,6 @@ from messages.broker import (
     StopPartition,
 )
 from messages.cluster import TopicPartition
-from messages.data_requests import (
-    ACKS_ALL,
-    CONSUMER,
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    EpochQuery,
-    FetchPartition,
-    OffsetQuery,
-    ProducePartition,
-)
 from messages.errors import (
     CORRUPT_MESSAGE,
     FENCED_LEADER_EPOCH,

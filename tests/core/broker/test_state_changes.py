@@ -7,6 +7,7 @@ import pytest
 from actors.core.broker.leader import Leader
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.state_changes import Origin, changed_isr, changing_isr, ignored, refused, stopped_fetchers
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import TopicPartition
 from messages.errors import (
     FENCED_LEADER_EPOCH,
@@ -15,7 +16,6 @@ from messages.errors import (
     STALE_CONTROLLER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.requests import LeaderAndIsrRequest
 
 T0 = TopicPartition("t", 0)
 REQUEST = LeaderAndIsrRequest(4, 7, 3, 100, (), ())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.topic_stats import OF_LEADERS, PREFIX, TopicStats, metric, outdated
+from messages.apis.fetch import FetchedPartition, FetchRequest
+from messages.apis.produce import ProducedPartition, ProducePartition
 from messages.cluster import TopicPartition
-from messages.data_requests import FetchedPartition, FetchRequest, ProducedPartition, ProducePartition
 from messages.errors import (
     INVALID_TIMESTAMP,
     MESSAGE_TOO_LARGE,

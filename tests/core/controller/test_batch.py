@@ -8,18 +8,14 @@ import pytest
 
 from actors.core.controller import responses
 from actors.core.controller.batch import RequestBatch, request_versions
+from messages.apis.declaration import PartitionError
+from messages.apis.leader_and_isr import LeaderAndIsrRequest, LiveLeader
+from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
 from messages.events import TopicDeletionStopReplicaResponseReceived
 from messages.flow.conversation import SLICE
 from messages.parts import joined
-from messages.requests import (
-    LeaderAndIsrRequest,
-    LiveLeader,
-    PartitionError,
-    StopReplicaRequest,
-    StopReplicaResponse,
-    UpdateMetadataRequest,
-)
 from messages.topic_deletion import DeletionSets
 from tests.core.controller.driver import EPOCH, Scene, leadership
 

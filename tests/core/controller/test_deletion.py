@@ -12,10 +12,11 @@ from actors.core.controller.replica_state_machine import grouped, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import inconsistencies
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ZooKeeperRefused
 from messages.cluster import Broker, PartitionReplica, TopicPartition
 from messages.flow.conversation import SLICE, Worked
-from messages.requests import StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import (
     AnnounceDeletion,
     ChangePartitionStates,

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from actors.core.controller import broker_changes, elections, partition_state_machine, replica_state_machine
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LeaderIsrAndControllerEpoch
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import GetPartitionStates
 from tests.core.controller import driver
 from tests.core.controller.driver import EPOCH, Scene

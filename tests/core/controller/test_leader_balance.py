@@ -9,13 +9,13 @@ import pytest
 from actors.core.controller import leader_balance, unclean_election
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
 from messages.events import (
     AutoPreferredReplicaLeaderElection,
     ConfigChangeNotification,
     PreferredReplicaLeaderElection,
 )
-from messages.requests import LeaderAndIsrRequest
 from messages.zookeeper import UpdatePartitionStates
 from tests.core.controller.driver import Scene
 

@@ -10,9 +10,11 @@ from actors.core.controller import deletion_steps, elections, partition_state_ma
 from actors.core.controller.leadership import MOVES
 from actors.core.controller.states import PartitionState, Transition
 from actors.core.controller.validation import inconsistencies
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import QueueDeletions
 from messages.zookeeper import (
     CreatePartitionStates,

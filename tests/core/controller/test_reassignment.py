@@ -10,10 +10,12 @@ from actors.core.controller import deletion_steps, partition_state_machine, reas
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ConnectionLoss, ZooKeeperRefused
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.zookeeper import (
     RemoveReassignments,
     RequestedReassignment,

@@ -6,9 +6,11 @@ import pytest
 
 from actors.core.controller import replica_state_machine
 from actors.core.controller.states import ReplicaState, Transition
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ControllerMoved
 from messages.cluster import EPOCH_DURING_DELETE, ReplicaAssignment, TopicPartition
-from messages.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from messages.topic_deletion import DeletionSets
 from messages.zookeeper import GetPartitionStates, UpdatePartitionStates
 from tests.core.controller import driver

@@ -14,26 +14,18 @@ from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPAR
 from actors.core.coordinator.loading import Loading, Row
 from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, Reply
 from actors.core.coordinator.offsets import NO_TRANSACTION
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.join_group import JoinGroupRequest, JoinGroupResponse, JoinProtocol
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
+from messages.apis.offset_fetch import OffsetFetchRequest
+from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.group_requests import (
-    CommittedPartition,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinProtocol,
-    LeaveGroupRequest,
-    LeavingMember,
-    MemberAssignment,
-    OffsetCommitRequest,
-    OffsetDeletePartition,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    SyncGroupRequest,
-)
 from messages.groups import GroupSettings, LoadedGroup, MemberExpired, RebalanceDue, SyncDue, TransactionEnded
 from messages.network import ClientRequest
-from messages.transaction_requests import TxnOffsetCommitRequest
 from messages.vocabulary import Message
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

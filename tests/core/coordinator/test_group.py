@@ -16,6 +16,8 @@ from actors.core.coordinator.group_states import (
     GroupState,
 )
 from actors.core.illegal_transition import IllegalTransition
+from messages.apis.join_group import JoinProtocol
+from messages.apis.offset_commit import CommittedPartition
 from messages.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
@@ -39,7 +41,6 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from messages.group_requests import CommittedPartition, JoinProtocol
 from messages.groups import GroupRecord, GroupSettings, LoadedGroup, OffsetEntry, OffsetRecord
 from tests.core.coordinator.life import RANGE, REBALANCE_MS, SESSION_MS, START_MS, T0, T1, Life
 

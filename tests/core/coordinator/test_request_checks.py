@@ -15,7 +15,19 @@ from actors.core.coordinator.request_checks import (
     session_verdict,
     verdict,
 )
-from messages.apis import APIS, GROUPS
+from messages.apis import APIS
+from messages.apis.declaration import GROUPS
+from messages.apis.delete_groups import DeleteGroupsRequest
+from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.heartbeat import HeartbeatRequest
+from messages.apis.join_group import JoinGroupRequest
+from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
+from messages.apis.list_groups import ListGroupsRequest
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
+from messages.apis.offset_delete import OffsetDeleteRequest
+from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchTopic
+from messages.apis.sync_group import SyncGroupRequest
+from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -28,24 +40,8 @@ from messages.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
-from messages.group_requests import (
-    CommittedPartition,
-    DeleteGroupsRequest,
-    DescribeGroupsRequest,
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    LeavingMember,
-    ListGroupsRequest,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchRequest,
-    OffsetFetchTopic,
-    SyncGroupRequest,
-)
 from messages.groups import GroupSettings
 from messages.placement import slot
-from messages.transaction_requests import TxnOffsetCommitRequest
 
 TP = TopicPartition("t", 0)
 ABOUT_ONE = (

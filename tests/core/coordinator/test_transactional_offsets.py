@@ -8,6 +8,7 @@ import pytest
 
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from actors.core.coordinator.membership import Producer
+from messages.apis.offset_commit import CommittedPartition
 from messages.cluster import TopicPartition
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -26,7 +27,6 @@ from messages.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSTABLE_OFFSET_COMMIT,
 )
-from messages.group_requests import CommittedPartition
 from messages.groups import OffsetRecord, TransactionEnded
 from tests.core.coordinator.life import T0, T1, Life
 

@@ -28,9 +28,13 @@ from actors.core.transaction.transaction_states import (
     TransactionState,
 )
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.declaration import PartitionError
+from messages.apis.end_txn import EndTxnRequest
+from messages.apis.init_producer_id import InitProducerIdRequest
+from messages.apis.write_txn_markers import WritableTxnMarkerResult, WriteTxnMarkersResponse
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.data_requests import InitProducerIdRequest
 from messages.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_NOT_AVAILABLE,
@@ -48,13 +52,6 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from messages.network import ClientRequest
-from messages.requests import PartitionError
-from messages.transaction_requests import (
-    AddPartitionsToTxnRequest,
-    EndTxnRequest,
-    WritableTxnMarkerResult,
-    WriteTxnMarkersResponse,
-)
 from messages.transactions import Marker, ProducerIdTaken
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -1,7 +1,8 @@
-"""The DescribeLogDirs request and its response: the logs in each log directory with their sizes (API key 35)."""
+"""DescribeLogDirs: the logs in each log directory, with their sizes."""
 
 from __future__ import annotations
 
+from messages.apis.declaration import REPLICA_MANAGER, Api
 from messages.vocabulary import Message, message
 
 NO_LAG = -1
@@ -61,3 +62,17 @@ class DescribeLogDirsResponse(Message):
 
     results: tuple[DescribedLogDir, ...]
     throttle_time_ms: int = 0
+
+
+API = Api(
+    key=35,
+    versions=(0, 2),
+    request=DescribeLogDirsRequest,
+    response=DescribeLogDirsResponse,
+    answerer=REPLICA_MANAGER,
+    codes="NONE KAFKA_STORAGE_ERROR",
+    sample=lambda about: DescribeLogDirsRequest(
+        2, (DescribableLogDirTopic(about.partition.topic, (about.partition.partition,)),)
+    ),
+    refuse=lambda request, code: DescribeLogDirsResponse(()),
+)

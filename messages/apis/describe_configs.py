@@ -1,25 +1,19 @@
-"""The requests that describe and alter configs: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs (broker.md 6.2).
-
-As in `messages.requests`, one class covers all versions.
-"""
+"""DescribeConfigs: the configs of topics and brokers, with their sources (broker.md 6.4)."""
 
 from __future__ import annotations
 
+from messages.apis.declaration import CONFIGS, Api, Binding, each_resource
 from messages.vocabulary import Message, message
 
 TOPIC = 2
 BROKER = 4
 """Resource types."""
-
 DYNAMIC_TOPIC_CONFIG = 1
 DYNAMIC_BROKER_CONFIG = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG = 3
 STATIC_BROKER_CONFIG = 4
 DEFAULT_CONFIG = 5
 """Sources of a config value: topic, broker, default of all brokers, server.properties, Kafka's default."""
-
-SET, DELETE, APPEND, SUBTRACT = range(4)
-"""Operations on one config override."""
 
 
 @message
@@ -83,55 +77,21 @@ class DescribeConfigsResponse(Message):
     throttle_time_ms: int = 0
 
 
-@message
-class ConfigChange(Message):
-    """A change of one config: the operation and the value; AlterConfigs only uses the operation SET."""
-
-    name: str
-    value: str | None
-    config_operation: int = SET
+def _is_default(config: DescribedConfig) -> bool:
+    return config.config_source == DEFAULT_CONFIG
 
 
-@message
-class ChangedResource(Message):
-    """The config changes that a client requests for one resource."""
-
-    resource_type: int
-    resource_name: str
-    configs: tuple[ConfigChange, ...]
-
-
-@message
-class AlterConfigsRequest(Message):
-    """A client's request to replace all config overrides of resources (API key 33)."""
-
-    version: int
-    resources: tuple[ChangedResource, ...]
-    validate_only: bool = False
-
-
-@message
-class IncrementalAlterConfigsRequest(Message):
-    """A client's request to change some config overrides of resources (API key 44)."""
-
-    version: int
-    resources: tuple[ChangedResource, ...]
-    validate_only: bool = False
-
-
-@message
-class AlteredResource(Message):
-    """The result of changing the configs of one resource."""
-
-    error_code: int
-    error_message: str | None
-    resource_type: int
-    resource_name: str
-
-
-@message
-class AlterConfigsResponse(Message):
-    """The response to AlterConfigs and IncrementalAlterConfigs."""
-
-    responses: tuple[AlteredResource, ...]
-    throttle_time_ms: int = 0
+API = Api(
+    key=32,
+    versions=(0, 3),
+    request=DescribeConfigsRequest,
+    response=DescribeConfigsResponse,
+    answerer=CONFIGS,
+    codes="NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST INVALID_TOPIC",
+    sample=lambda about: DescribeConfigsRequest(
+        3, (DescribeConfigsResource(TOPIC, about.partition.topic),), include_synonyms=True
+    ),
+    odd="resource_name=absent resource_name=bad/name resource_type=4;resource_name= resource_type=4;resource_name=0",
+    refuse=each_resource(DescribeConfigsResponse, DescribedResource),
+    bindings={DescribedConfig: Binding(written={"is_default": _is_default})},
+)

@@ -1,12 +1,15 @@
-"""The requests that a node always rejects (broker.md 6.2).
+"""The APIs of features that a node does not support (broker.md 6.2): it refuses their requests.
 
-They are about SASL, ACLs, delegation tokens, feature levels and the consumer rebalance protocol (KIP-848).
-As in `messages.requests`, one class covers all versions. Fields that may contain a password or token are not decoded,
-because the trace stores every field of a message.
+As Kafka in ZooKeeper mode does on a PLAINTEXT listener without an authorizer. Fields that may contain a password or
+token are not decoded, because the trace stores every field of a message.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from messages import errors
+from messages.apis.declaration import REQUEST_HANDLER, Api
 from messages.vocabulary import Message, message
 
 LITERAL = 3
@@ -222,22 +225,6 @@ class DescribeDelegationTokenResponse(Message):
 
 
 @message
-class UpdateFeaturesRequest(Message):
-    """A client's request to change finalized feature levels (API key 57)."""
-
-    version: int
-
-
-@message
-class UpdateFeaturesResponse(Message):
-    """The response to UpdateFeatures; its list of results is always empty."""
-
-    error_code: int
-    error_message: str | None = None
-    throttle_time_ms: int = 0
-
-
-@message
 class ConsumerGroupHeartbeatRequest(Message):
     """A heartbeat of a consumer that uses the consumer rebalance protocol (API key 68)."""
 
@@ -278,3 +265,104 @@ class ConsumerGroupDescribeResponse(Message):
 
     groups: tuple[UndescribedGroup, ...]
     throttle_time_ms: int = 0
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""Kafka's error message for changes of ACLs."""
+
+_UNSERVED = partial(Api, versions=(0, 2), answerer=REQUEST_HANDLER)
+_SASL = partial(_UNSERVED, feature="SASL", codes="ILLEGAL_SASL_STATE", elsewhere=errors.ILLEGAL_SASL_STATE)
+_ACLS = partial(_UNSERVED, feature="ACLs", codes="SECURITY_DISABLED", elsewhere=errors.SECURITY_DISABLED)
+_TOKENS = partial(
+    _UNSERVED,
+    feature="delegation tokens",
+    codes="DELEGATION_TOKEN_REQUEST_NOT_ALLOWED",
+    elsewhere=errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+)
+_CONSUMER_PROTOCOL = partial(
+    _UNSERVED,
+    versions=(0, 0),
+    feature="the consumer rebalance protocol",
+    codes="UNSUPPORTED_VERSION",
+    elsewhere=errors.UNSUPPORTED_VERSION,
+)
+
+SASL_HANDSHAKE = _SASL(
+    key=17,
+    versions=(0, 1),
+    request=SaslHandshakeRequest,
+    response=SaslHandshakeResponse,
+    sample=lambda about: SaslHandshakeRequest(1, "PLAIN"),
+)
+SASL_AUTHENTICATE = _SASL(
+    key=36,
+    request=SaslAuthenticateRequest,
+    response=SaslAuthenticateResponse,
+    sample=lambda about: SaslAuthenticateRequest(2),
+    # Kafka's error message for a listener without SASL.
+    refuse=lambda request, code: SaslAuthenticateResponse(
+        code, "SaslAuthenticate request received after successful authentication"
+    ),
+)
+DESCRIBE_ACLS = _ACLS(
+    key=29,
+    request=DescribeAclsRequest,
+    response=DescribeAclsResponse,
+    sample=lambda about: DescribeAclsRequest(2, 1, None, None, None, 1, 1),
+    refuse=lambda request, code: DescribeAclsResponse(code, "No Authorizer is configured on the broker"),
+)
+CREATE_ACLS = _ACLS(
+    key=30,
+    request=CreateAclsRequest,
+    response=CreateAclsResponse,
+    sample=lambda about: CreateAclsRequest(2, (AclCreation(2, about.partition.topic, "User:a", "*", 2, 3),)),
+    refuse=lambda request, code: CreateAclsResponse((AclCreationResult(code, NO_AUTHORIZER),) * len(request.creations)),
+)
+DELETE_ACLS = _ACLS(
+    key=31,
+    request=DeleteAclsRequest,
+    response=DeleteAclsResponse,
+    sample=lambda about: DeleteAclsRequest(2, (DeleteAclsFilter(1, None, None, None, 1, 1),)),
+    refuse=lambda request, code: DeleteAclsResponse(
+        (DeleteAclsFilterResult(code, NO_AUTHORIZER),) * len(request.filters)
+    ),
+)
+CREATE_DELEGATION_TOKEN = _TOKENS(
+    key=38,
+    request=CreateDelegationTokenRequest,
+    response=CreateDelegationTokenResponse,
+    sample=lambda about: CreateDelegationTokenRequest(2),
+)
+RENEW_DELEGATION_TOKEN = _TOKENS(
+    key=39,
+    request=RenewDelegationTokenRequest,
+    response=RenewDelegationTokenResponse,
+    sample=lambda about: RenewDelegationTokenRequest(2),
+)
+EXPIRE_DELEGATION_TOKEN = _TOKENS(
+    key=40,
+    request=ExpireDelegationTokenRequest,
+    response=ExpireDelegationTokenResponse,
+    sample=lambda about: ExpireDelegationTokenRequest(2),
+)
+DESCRIBE_DELEGATION_TOKEN = _TOKENS(
+    key=41,
+    request=DescribeDelegationTokenRequest,
+    response=DescribeDelegationTokenResponse,
+    sample=lambda about: DescribeDelegationTokenRequest(2, None),
+)
+CONSUMER_GROUP_HEARTBEAT = _CONSUMER_PROTOCOL(
+    key=68,
+    request=ConsumerGroupHeartbeatRequest,
+    response=ConsumerGroupHeartbeatResponse,
+    sample=lambda about: ConsumerGroupHeartbeatRequest(0, about.group, "member", 0),
+)
+CONSUMER_GROUP_DESCRIBE = _CONSUMER_PROTOCOL(
+    key=69,
+    request=ConsumerGroupDescribeRequest,
+    response=ConsumerGroupDescribeResponse,
+    sample=lambda about: ConsumerGroupDescribeRequest(0, (about.group,)),
+    refuse=lambda request, code: ConsumerGroupDescribeResponse(
+        tuple([UndescribedGroup(code, group_id) for group_id in request.group_ids])
+    ),
+)

@@ -1,0 +1,110 @@
+"""CreateTopics: create topics, or only check if they can be created (broker.md 6.4)."""
+
+from __future__ import annotations
+
+from messages import errors
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic
+from messages.sensitive_configs import masked_value
+from messages.vocabulary import Message, message
+
+BY_DEFAULT = -1
+"""Value for a number of partitions or a replication factor: use the controller's default."""
+
+
+@message
+class CreatableAssignment(Message):
+    """The brokers that host one partition of a new topic, preferred replica first."""
+
+    partition_index: int
+    broker_ids: tuple[int, ...]
+
+
+@message
+class CreatableConfig(Message):
+    """A config for a new topic; a null value is an error."""
+
+    name: str
+    value: str | None
+
+
+@message
+class CreatableTopic(Message):
+    """A topic to be created, with numbers of partitions and replicas, or with explicit assignments."""
+
+    name: str
+    num_partitions: int = BY_DEFAULT
+    replication_factor: int = BY_DEFAULT
+    assignments: tuple[CreatableAssignment, ...] = ()
+    configs: tuple[CreatableConfig, ...] = ()
+
+
+@message
+class CreateTopicsRequest(Message):
+    """A client's request to the controller to create topics, or only to check if they can be created (API key 19)."""
+
+    version: int
+    topics: tuple[CreatableTopic, ...]
+    timeout_ms: int
+    validate_only: bool = False
+
+
+@message
+class CreatedConfig(Message):
+    """A config of a newly created topic. The numbers of config sources are those of DescribeConfigs."""
+
+    name: str
+    value: str | None
+    read_only: bool = False
+    config_source: int = -1
+    is_sensitive: bool = False
+
+
+@message
+class CreatedTopic(Message):
+    """The result of creating one topic: an error, or the topic's configs and numbers of partitions and replicas."""
+
+    name: str
+    error_code: int
+    error_message: str | None = None
+    num_partitions: int = -1
+    replication_factor: int = -1
+    configs: tuple[CreatedConfig, ...] | None = ()
+
+
+@message
+class CreateTopicsResponse(Message):
+    """The response to CreateTopics."""
+
+    topics: tuple[CreatedTopic, ...]
+    throttle_time_ms: int = 0
+
+
+API = Api(
+    key=19,
+    versions=(0, 5),
+    request=CreateTopicsRequest,
+    response=CreateTopicsResponse,
+    answerer=CONTROLLER,
+    codes="NONE NOT_CONTROLLER INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
+    " TOPIC_ALREADY_EXISTS INVALID_REQUEST INVALID_TOPIC INVALID_CONFIG REQUEST_TIMED_OUT",
+    sample=lambda about: CreateTopicsRequest(
+        5,
+        (
+            CreatableTopic(
+                "valid",
+                assignments=(CreatableAssignment(0, (0,)),),
+                configs=(CreatableConfig("retention.ms", "900000000"),),
+            ),
+        ),
+        TIMEOUT_MS,
+        validate_only=True,
+    ),
+    odd="name=@topic topics=twice name=bad/name assignments=;num_partitions=0;replication_factor=1"
+    " assignments=;num_partitions=2;replication_factor=1 assignments=;num_partitions=1;replication_factor=90"
+    " broker_ids=0|0 configs.name=no.such.config",
+    refuse=each_topic(CreateTopicsResponse, CreatedTopic),
+    # A sensitive value is masked, because the trace stores the request; no such config can be changed.
+    bindings={CreatableConfig: Binding(read={"value": masked_value})},
+    elsewhere=errors.NOT_CONTROLLER,
+    awaits_metadata=True,
+)

@@ -1,0 +1,116 @@
+"""Fetch: read record batches from partitions, as a consumer or as a follower (broker.md 5)."""
+
+from __future__ import annotations
+
+from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
+from messages.cluster import NO_EPOCH, TopicPartition
+from messages.records import EMPTY, NO_OFFSET, Body
+from messages.vocabulary import Message, maker, message
+
+CONSUMER = -1
+NO_REPLICA = -1
+"""The replica id of a client that is not a broker."""
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+LAST_EPOCH = 2**31 - 1
+"""The largest epoch of a fetch session."""
+
+
+@message
+class FetchPartition(Message):
+    """The fetch offset of one partition; `log_start_offset` is the log start offset of the follower."""
+
+    partition: TopicPartition
+    fetch_offset: int
+    partition_max_bytes: int
+    current_leader_epoch: int = NO_EPOCH
+    log_start_offset: int = NO_OFFSET
+
+
+@message
+class FetchRequest(Message):
+    """The request of a client or follower to read batches (API key 1); `replica_id` is -1 for clients.
+
+    The response is sent when all partitions together have `min_bytes`, or after `max_wait_ms`.
+    """
+
+    version: int
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    partitions: tuple[FetchPartition, ...]
+    max_bytes: int = 0x7FFFFFFF
+    isolation_level: int = READ_UNCOMMITTED
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten: tuple[TopicPartition, ...] = ()
+    rack_id: str = ""
+
+
+def next_epoch(epoch: int) -> int:
+    """Return the epoch of a fetch session's next request: `epoch` + 1, or 1 if `epoch` is the largest (KIP-227)."""
+    return 1 if epoch == LAST_EPOCH else epoch + 1
+
+
+def is_idle_poll(request: Message) -> bool:
+    """Return whether a request is an incremental fetch of an existing session without any change of its partitions."""
+    if not isinstance(request, FetchRequest):
+        return False
+    return bool(request.session_id and request.session_epoch > 0 and not request.partitions and not request.forgotten)
+
+
+@message
+class AbortedTransaction(Message):
+    """An aborted transaction, identified by its producer id and its first offset."""
+
+    producer_id: int
+    first_offset: int
+
+
+@message
+class FetchedPartition(Message):
+    """The records and offsets of one partition in a fetch response.
+
+    With an error it has no records, and the offsets are -1.
+    """
+
+    partition: TopicPartition
+    error_code: int
+    high_watermark: int = NO_OFFSET
+    last_stable_offset: int = NO_OFFSET
+    log_start_offset: int = NO_OFFSET
+    aborted_transactions: tuple[AbortedTransaction, ...] | None = None
+    preferred_read_replica: int = NO_REPLICA
+    body: Body = EMPTY
+
+
+fetched_partition = maker(FetchedPartition)
+"""Makes one, for where there are many."""
+
+
+@message
+class FetchResponse(Message):
+    """The response to Fetch; `session_id` 0 means that there is no fetch session."""
+
+    partitions: tuple[FetchedPartition, ...]
+    error_code: int = 0
+    session_id: int = 0
+    throttle_time_ms: int = 0
+
+
+API = Api(
+    key=1,
+    versions=(4, 11),
+    request=FetchRequest,
+    response=FetchResponse,
+    answerer=PARTITIONS,
+    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH"
+    " UNSUPPORTED_COMPRESSION_TYPE",
+    sample=lambda about: FetchRequest(
+        11, CONSUMER, 0, 0, (FetchPartition(about.partition, 0, 1 << 16, about.leader_epoch),), max_bytes=1 << 16
+    ),
+    odd="partition=absent fetch_offset=1099511627776 version=9 current_leader_epoch-1 current_leader_epoch+1"
+    " replica_id=90 session_id=1073741824;session_epoch=3 session_epoch=0",
+    refuse=each_partition(FetchResponse, FetchedPartition),
+    carries_records=True,
+)

@@ -1,0 +1,44 @@
+"""ListGroups: the groups that a broker coordinates."""
+
+from __future__ import annotations
+
+from messages.apis.declaration import GROUPS, Api
+from messages.vocabulary import Message, message
+
+
+@message
+class ListGroupsRequest(Message):
+    """A client's request for the groups that a broker coordinates (API key 16); an empty `states_filter` lists all."""
+
+    version: int
+    states_filter: tuple[str, ...] = ()
+
+
+@message
+class ListedGroup(Message):
+    """A group that the broker coordinates."""
+
+    group_id: str
+    protocol_type: str
+    group_state: str = ""
+
+
+@message
+class ListGroupsResponse(Message):
+    """The response to ListGroups; error code 14 means that some groups are still being loaded."""
+
+    error_code: int
+    groups: tuple[ListedGroup, ...] = ()
+    throttle_time_ms: int = 0
+
+
+API = Api(
+    key=16,
+    versions=(0, 4),
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    answerer=GROUPS,
+    codes="NONE COORDINATOR_LOAD_IN_PROGRESS",
+    sample=lambda about: ListGroupsRequest(4),
+    odd="states_filter=Stable",
+)

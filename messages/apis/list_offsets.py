@@ -1,0 +1,68 @@
+"""ListOffsets: first offsets, last offsets, and offsets for timestamps."""
+
+from __future__ import annotations
+
+from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
+from messages.apis.fetch import CONSUMER, READ_UNCOMMITTED
+from messages.cluster import NO_EPOCH, TopicPartition
+from messages.records import NO_OFFSET
+from messages.vocabulary import Message, message
+
+LATEST = -1
+EARLIEST = -2
+"""Special values of the time in a ListOffsets request."""
+
+
+@message
+class OffsetQuery(Message):
+    """A client's query for an offset of a partition: by time (ms), LATEST or EARLIEST."""
+
+    partition: TopicPartition
+    timestamp: int
+    current_leader_epoch: int = NO_EPOCH
+
+
+@message
+class ListOffsetsRequest(Message):
+    """A client's or follower's request for first offsets, last offsets, or offsets for timestamps (API key 2)."""
+
+    version: int
+    replica_id: int
+    partitions: tuple[OffsetQuery, ...]
+    isolation_level: int = READ_UNCOMMITTED
+
+
+@message
+class ListedOffset(Message):
+    """The result of ListOffsets for one partition.
+
+    It has the offset, and the time and leader epoch of the record at this offset (-1: none).
+    """
+
+    partition: TopicPartition
+    error_code: int
+    timestamp: int = -1
+    offset: int = NO_OFFSET
+    leader_epoch: int = NO_EPOCH
+
+
+@message
+class ListOffsetsResponse(Message):
+    """The response to ListOffsets."""
+
+    partitions: tuple[ListedOffset, ...]
+    throttle_time_ms: int = 0
+
+
+API = Api(
+    key=2,
+    versions=(1, 5),
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    answerer=PARTITIONS,
+    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE",
+    sample=lambda about: ListOffsetsRequest(5, CONSUMER, (OffsetQuery(about.partition, LATEST, about.leader_epoch),)),
+    odd="timestamp=-2 timestamp=0;version=4 version=2 partition=absent current_leader_epoch-1 current_leader_epoch+1",
+    refuse=each_partition(ListOffsetsResponse, ListedOffset),
+    bindings={ListOffsetsRequest: BY_TOPIC, ListOffsetsResponse: BY_TOPIC},
+)
