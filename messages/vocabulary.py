@@ -81,7 +81,7 @@ def _comparable(kind: Any) -> Any:
 _V = TypeVar("_V")
 
 
-def changed(value: _V, **fields: Any) -> _V:
+def changed(value: _V, /, **fields: Any) -> _V:
     """Return a copy of the message in which the fields in `fields` have the given values."""
     whole: Any = value
     made: _V = attrs.evolve(whole, **fields)

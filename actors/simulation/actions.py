@@ -22,8 +22,8 @@ import attrs
 
 from actors.core.topic.topic_admin import numbered
 from actors.simulation import client_requests
+from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.coincidences import Occasion, draw_coincidence
-from actors.simulation.request_target import ABSENT_TOPIC
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
@@ -527,41 +527,18 @@ def _choose_request(requests: Collection[str]) -> Choose:
 
 
 def _send(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests of admin clients to every node."""
+    """Send requests to every node; each node answers or refuses them."""
     for name in requests.split(","):
         client_requests.send(cluster, name, topic, int(number), group)
 
 
-def _send_data(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests of producers and consumers, valid or not, to every node."""
-    _send(cluster, requests, topic, number, group)
-
-
-def _send_group(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests about consumer groups to every node."""
-    _send(cluster, requests, topic, number, group)
-
-
-def _send_transactions(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send requests about transactions to every node.
-
-    Each node must refuse some of these requests. The others only read state.
-    """
-    _send(cluster, requests, topic, number, group)
-
-
-def _send_stale(cluster: Cluster, requests: str, topic: str, number: str, group: str) -> None:
-    """Send outdated requests of the kinds that controllers and brokers send; every node must refuse them."""
-    _send(cluster, requests, topic, number, group)
-
-
 OVERRIDES = {
-    "max.message.bytes=60": "produce",
-    "segment.bytes=60": "produce",
-    "cleanup.policy=compact": "trim-nothing",
-    "compression.type=zstd": "fetch-old-version",
-    "message.timestamp.difference.max.ms=60000": "produce-old-time",
-    "min.insync.replicas=3": "produce,produce-one-ack,list-offsets,list-offsets-old-version",
+    "max.message.bytes=60": "Produce",
+    "segment.bytes=60": "Produce",
+    "cleanup.policy=compact": "DeleteRecords",
+    "compression.type=zstd": "Fetch:version=9",
+    "message.timestamp.difference.max.ms=60000": "Produce:first_timestamp=0;max_timestamp=0",
+    "min.insync.replicas=3": "Produce,Produce:acks=1,ListOffsets,ListOffsets:version=2",
 }
 """Overrides that make a leader refuse requests -> those requests."""
 
@@ -597,7 +574,7 @@ def _override(cluster: Cluster, topic: str, entry: str) -> None:
     if entry.startswith("min.insync"):
         cluster.scheduler.call_later(TURNS, partial(_turn, cluster, topic))
     for second in range(1, REFUSED_FOR + 1):
-        send = partial(_send_data, cluster, OVERRIDES.get(entry, "produce"), topic, "0", MEMBERS_GROUPS[0])
+        send = partial(_send, cluster, OVERRIDES.get(entry, "Produce"), topic, "0", MEMBERS_GROUPS[0])
         cluster.scheduler.call_later(second, send)
 
 
@@ -696,7 +673,7 @@ def _watch_loads(cluster: Cluster, node: str) -> None:
         if cluster.chance.random() < 0.5:
             _ask_coordinators(cluster, node, client_requests.OF_COORDINATORS)
             for number in range(COMMITS):
-                commit = partial(_ask_coordinators, cluster, node, ("commit", "init-stray"))
+                commit = partial(_ask_coordinators, cluster, node, ("OffsetCommit", "InitProducerId"))
                 cluster.scheduler.call_later(number * COMMITS_EVERY, commit)
             if cluster.chance.random() < 0.5:
                 _stop_for_a_while(cluster, int(node))
@@ -988,7 +965,10 @@ def _disk(cluster: Cluster, node: str, disk: str, fault: str) -> None:
     disks.faults[disks.names[int(disk)]] = fault
 
 
-OF_A_DISK = ("log-dirs", "describe-producers", "fetch", "list-offsets", "epoch-end", "produce-one-ack", "trim-nothing")
+OF_A_DISK = (
+    *("DescribeLogDirs", "DescribeProducers", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"),
+    *("Produce:acks=1", "DeleteRecords"),
+)
 """Requests whose responses depend on the disk of a replica."""
 
 NOTICED = 3.0
@@ -1076,11 +1056,11 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("send-admin", ADMIN, 8, _choose_request(client_requests.ADMIN), _send),
     ActionKind("reassign-again", ADMIN, 3, _choose_moves, _reassign_again),
     ActionKind("touch", ADMIN, 1, _one, _touch),
-    ActionKind("send-group", GROUPS, 6, _choose_request(client_requests.GROUPS), _send_group),
+    ActionKind("send-group", GROUPS, 6, _choose_request(client_requests.GROUPS), _send),
     ActionKind("swamp-group", GROUPS, 3, _choose_group, _swamp_group),
     ActionKind("swamp", GROUPS, 4, _one, _swamp, _end_swamp, (20.0, 30.0)),
-    ActionKind("send-stale", STALE, 4, _choose_request(client_requests.STALE), _send_stale),
-    ActionKind("send-data", RECORDS, 8, _choose_request(client_requests.DATA), _send_data),
+    ActionKind("send-stale", STALE, 4, _choose_request(client_requests.STALE), _send),
+    ActionKind("send-data", RECORDS, 8, _choose_request(client_requests.DATA), _send),
     ActionKind("override", RECORDS, 3, _choose_override, _override, _end_override, SHORT),
     ActionKind("join", GROUPS, 6, _choose_member, _join),
     ActionKind("leave", GROUPS, 2, _choose_member, _leave_group),
@@ -1093,9 +1073,7 @@ KINDS: tuple[ActionKind, ...] = (
         *("transact", TRANSACTIONS, 10, _choose_transactional_id, _transact, _end_transactions),
         seconds=(10.0, 40.0),
     ),
-    ActionKind(
-        *("send-transactions", TRANSACTIONS, 6, _choose_request(client_requests.TRANSACTIONS), _send_transactions)
-    ),
+    ActionKind("send-transactions", TRANSACTIONS, 6, _choose_request(client_requests.TRANSACTIONS), _send),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),
     ActionKind("put", WORK, 0, _never, _put),
     ActionKind("remove", WORK, 0, _never, _remove),
@@ -1152,7 +1130,7 @@ _ARGUMENTS: dict[str, tuple[Callable[[str, int], bool], str]] = {
     "size": (_is_number, "a number"),
     "disk": (lambda word, brokers: word in ("0", "1"), "a disk, 0 or 1"),
     "seconds": (_is_seconds, "a number of seconds"),
-    "requests": (lambda word, brokers: word in client_requests.REQUESTS, "a request"),
+    "requests": (lambda word, brokers: client_requests.is_request(word), "a request"),
 }
 """The valid words of an argument, by its name in the action's function; commas separate words."""
 

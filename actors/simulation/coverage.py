@@ -1,6 +1,6 @@
 """Measure coverage: which states, messages and errors the simulated runs have reached, and which they have not.
 
-Rule 1: coverage points are derived from the code: rows of state tables, events, error codes of APIs (`answers`), kinds
+Rule 1: coverage points are derived from the code: rows of state tables, events, error codes of APIs (`codes`), kinds
         of actions by the role of their target, and every `probe` in the sources. If a probe (`probe(name)` in the code)
         is for a trap of controller.md, the probe's name begins with the trap's number.
 Rule 2: an unreachable point has its reason in `UNREACHABLE`. The reason is false if a run reaches the point.
@@ -30,14 +30,13 @@ from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS, KINDS
-from actors.simulation.api_error_codes import ANSWERS
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
 from actors.simulation.recorded_changes import StateChanged
 from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
-from messages.apis import API_BY_REQUEST
+from messages.apis import API_BY_REQUEST, APIS
 from messages.ask import Ask, Question
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
@@ -185,7 +184,7 @@ def universe() -> Mapping[str, str]:
     )
     found.update(dict.fromkeys((_deletion_point(each) for each in questions if each is not Question), DELETION))
     found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
-    found.update(dict.fromkeys((_answer(api, code) for api, codes in ANSWERS.items() for code in codes), ANSWERED))
+    found.update(dict.fromkeys((_answer(api.name, code) for api in APIS for code in api.codes.split()), ANSWERED))
     found.update(dict.fromkeys((_acted(kind.name, role) for kind in KINDS if kind.weight for role in ROLES), ACTED))
     found.update((name, TRAPS if TRAP.match(name) else PROBES) for name in probes())
     return found
@@ -370,11 +369,11 @@ class Report:
 
     @property
     def undeclared(self) -> list[str]:
-        """Return the error codes that a node returned for an API, but that the API's row in `ANSWERS` lacks.
+        """Return the error codes that a node returned for an API, but that the API's declaration lacks.
 
         Error codes of failed handlers are left out.
         """
-        apis = {api for api in ANSWERS if any(name.startswith(f"{api} ") for name in self.counts)}
+        apis = {api.name for api in APIS}
         codes = frozenset(NAMES.values()) - {"UNKNOWN_SERVER_ERROR"}
         return sorted(
             name

@@ -50,7 +50,7 @@ def test_a_fenced_controller_is_replaced() -> None:
 def test_topics_stay_where_deletion_is_disabled() -> None:
     found = reached(
         "duration 20\nset delete_topic_enable 0\n2 create a 0,1\n4 delete a\n6 ask-delete a\n8 move-controller\n"
-        "12 send-admin delete-absent-old-version a 0 g0"
+        "12 send-admin DeleteTopics:version=2 a 0 g0"
     )
     assert found["DeleteTopics TOPIC_DELETION_DISABLED"] and found["DeleteTopics INVALID_REQUEST"]
 

@@ -125,7 +125,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "commit of an unknown member is accepted": (
         "stale requests are refused",
-        "1 join g 0\n2 create a 0,1\n12 send-group commit-stranger a 0 g",
+        "1 join g 0\n2 create a 0,1\n"
+        "12 send-group OffsetCommit:group_id=@group;generation_id=1;member_id=stranger a 0 g",
     ),
     "heartbeat does not reset the session time-out": ("active members stay in the group", "1 join g 0\n1 join g 2"),
     "leaving member stays": ("silent members leave the group", "1 join g 0\n1 join g 1\n12 leave g 1"),
@@ -135,7 +136,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "markers of an older coordinator are taken": (
         "stale requests are refused",
-        "records yes\n2 create x 0,1 0,1 0,1\n6 send-transactions mark-of-old-coordinator x 2 g0",
+        "records yes\n2 create x 0,1 0,1 0,1\n6 send-data WriteTxnMarkers x 2 g0\n"
+        "7 send-data WriteTxnMarkers:coordinator_epoch=4 x 2 g0",
     ),
     "new partition's ISR has dead replicas": (
         "new partitions have live ISR members",
@@ -224,7 +226,8 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "transactional batches need no transactional id": (
         "transactional records have a transactional id",
-        "records yes\n2 create x 0,1,2\n6 send-transactions produce-without-id x 0 g0",
+        "records yes\n2 create x 0,1,2\n"
+        "6 send-transactions Produce:attributes=16;producer_id=5;producer_epoch=0;base_sequence=0 x 0 g0",
     ),
     "deleted replica cannot be forgotten": ("valid state changes are made", "2 create a 0,1,2\n6 delete a"),
     "failed log directory of an answer is ignored": ("partitions with a live ISR member have a leader", BROKEN_DISK),
@@ -241,7 +244,7 @@ CASES: dict[str, tuple[str, str]] = {
         records yes
         set replica_fetch_wait_max_ms 2000
         0.000 join g1 3
-        2.984 send-transactions mark-offsets t0 1 g0
+        2.984 send-transactions WriteTxnMarkers:as=coordinator t0 1 g0
         3.084 crash 1 for 0.001
         """,
     ),
@@ -273,7 +276,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "group that is being loaded answers as if it were empty": (
         "coordinators know the members",
-        "seed 4\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
+        "seed 5\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
     ),
 }
 """A mutant -> the invariant that it violates, and a schedule that shows the violation."""
@@ -396,7 +399,8 @@ LEGAL = {
         seed 13
         duration 0
         0 create t6 0
-        0 send-stale lead-old-controller,stop-old-epoch,follow-on-old-state,lead-on-old-state t6 0 g1
+        0 send-stale LeaderAndIsr:controller_epoch-1,StopReplica:partition=@partition;leader_epoch-1 t6 0 g1
+        0 send-stale LeaderAndIsr:as=old-follower,LeaderAndIsr:as=old-leader t6 0 g1
         """,
     "a controller that finds a queued topic with an absent replica does not begin to delete it": """
         brokers 5
@@ -429,7 +433,7 @@ LEGAL = {
         validated yes
         0 join g1 2
         8 pause 0 for 8
-        8 send-group commit-outside,own-group,leave-nameless,delete-busy-group t0 0 g1
+        8 send-group OffsetCommit:group_id=@group,own-group,LeaveGroup:group_id=,DeleteGroups:as=deleter t0 0 g1
         """,
     "a leader adds a replica to the ISR that a new reassignment has just removed": """
         brokers 4
@@ -612,7 +616,7 @@ LEGAL = {
         validated yes
         0 create t4 0,1
         25 roll 1 for 1
-        34 send-data produce-old-time t4 0 g1
+        34 send-data Produce:first_timestamp=0;max_timestamp=0 t4 0 g1
         """,
     "a transaction's markers do not reach a leader that its coordinator cannot send to": """
         brokers 4
@@ -667,7 +671,9 @@ LEGAL = {
         0.200 kill 1 for 0.001
         3.087 delete t0
         6.265 kill 1 for 8.000
-        14.265 send-stale stop-old-epoch,lead-old-epoch,lead-bad-name,lead-old-controller,follow-on-old-state t0 1 g1
+        14.265 send-stale StopReplica:partition=@partition;leader_epoch-1,LeaderAndIsr:leader_epoch-1 t0 1 g1
+        14.265 send-stale LeaderAndIsr:partition=bad/name;leader_epoch+1,LeaderAndIsr:controller_epoch-1 t0 1 g1
+        14.265 send-stale LeaderAndIsr:as=old-follower t0 1 g1
         """,
     "a group is removed as empty after its commit timed out, and begins again under its name": """
         brokers 4
@@ -701,12 +707,15 @@ LEGAL = {
         5.000 join g1 0
         5.000 join g1 1
         5.000 join g1 2
-        5.912 send-group own-group,beat-stranger,describe-groups,commit,find-other,forget-absent t5 0 g0
+        5.912 send-group own-group,Heartbeat,DescribeGroups,OffsetCommit,FindCoordinator:key_type=7 t5 0 g0
+        5.912 send-group OffsetDelete:partition=absent t5 0 g0
         6.241 kill 2 for 13.888
         8.264 ask-create t6 1,3,0 3,0,1 0,3,1
         12.665 produce t2 0 for 32.073
         15.174 slow 1 zk 2 for 19.667
-15.609 send-group find-coordinator,forget-absent,sync-other-protocol,beat-stranger,beat-as-member,commit-long t4 0 g1
+15.609 send-group FindCoordinator,OffsetDelete:partition=absent t4 0 g1
+15.609 send-group SyncGroup:as=follower;version=5;protocol_type=consumer;protocol_name=other,Heartbeat t4 0 g1
+15.609 send-group Heartbeat:as=member,OffsetCommit:committed_metadata=long t4 0 g1
         """,
     "a broker does not learn that it was elected before another client raises the epoch": """
         brokers 3
@@ -738,7 +747,9 @@ MENDED = {
         1.081 join g1 0
         1.081 join g1 1
         1.081 join g1 2
-        1.715 send-admin create-token,create-twice,moving-topic,metadata-absent,alter-bad,create-many-replicas t3 0 g1
+        1.715 send-admin CreateDelegationToken,CreateTopics:topics=twice,moving-topic t3 0 g1
+        1.715 send-admin Metadata:topics=absent,IncrementalAlterConfigs:value=soon t3 0 g1
+        1.715 send-admin CreateTopics:assignments=;num_partitions=1;replication_factor=90 t3 0 g1
         52.518 kill 0 for 0.001
         """,
     "the controller moves while a reassignment is cancelled whose new replica has joined the ISR": """
@@ -754,7 +765,7 @@ MENDED = {
         set replica_fetch_response_max_bytes 8192
         set replica_fetch_wait_max_ms 100
         0.000 create t1 3
-        8.000 send-admin metadata-old-version,moving-topic t1 0 g0
+        8.000 send-admin Metadata:topics=null;version=0,moving-topic t1 0 g0
         8.378 move-controller
         """,
     "a slow broker removes a replica, adds it again and deletes it with its topic": """
