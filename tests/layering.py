@@ -218,7 +218,7 @@ SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
         """brokers cluster configs controller leader_elections notifications partition_states reassignments
         topic_deletion topics""".split(),
-        "one znode in several layers: requests (messages.zookeeper), conversations (zk_bridge), bytes (znodes)",
+        "one znode in several layers: requests (messages.zookeeper), conversations and bytes (zk_bridge)",
     ),
     **dict.fromkeys(
         "broker configs log_dirs summary topics".split(),

@@ -1,4 +1,4 @@
-"""ZooKeeper operations that create Kafka's parent znodes, read the cluster id and register nodes (broker.md 7.1)."""
+"""Create Kafka's parent znodes, read the cluster id and register nodes; the data of these znodes (broker.md 7.1)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,85 @@ import logging
 
 from messages import store, zookeeper
 from messages.ask import BadZnode, Done
+from messages.zookeeper import NodeRegistration
 from zk_bridge import conversations, paths, znodes
 
 logger = logging.getLogger(__name__)
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """Encode /cluster/id. Its version is text."""
+    return znodes.encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(path: str, data: bytes | None) -> str:
+    """Return the id in /cluster/id. Raises BadZnode."""
+    read: str = znodes.naming(
+        path, data, lambda data: znodes.valid_text(znodes.member(znodes.parse(data), "id", str), "id")
+    )
+    return read
+
+
+def encode_producer_ids(broker_id: int, start: int, count: int) -> bytes:
+    """Encode /latest_producer_id_block. Its block_start and block_end are text, and block_end is inclusive."""
+    return znodes.encode(
+        {"version": 1, "broker": broker_id, "block_start": str(start), "block_end": str(start + count - 1)}
+    )
+
+
+def decode_producer_ids(path: str, data: bytes | None, count: int) -> int:
+    """Return the first id after the block in /latest_producer_id_block; 0 if no block exists.
+
+    Raises:
+        BadZnode: The data is invalid, or fewer than `count` ids of 64 bits are left.
+    """
+    if data is None:
+        return 0
+
+    def read(data: bytes | None) -> int:
+        return znodes.number(
+            znodes.decimal(znodes.member(znodes.parse(data), "block_end", str)),
+            "block_end",
+            least=0,
+            most=znodes.INT64 - count,
+        )
+
+    end: int = znodes.naming(path, data, read)
+    return end + 1
+
+
+def encode_node(node: NodeRegistration) -> bytes:
+    """Encode /kafka-actors/nodes/N, which Kafka does not have."""
+    return znodes.encode(
+        {
+            "version": 1,
+            "roles": list(node.roles),
+            "metrics_host": node.metrics_host,
+            "metrics_port": node.metrics_port,
+            "pid": node.pid,
+            "inter_broker_listener": node.inter_broker_listener,
+        }
+    )
+
+
+def decode_node(path: str, data: bytes | None) -> NodeRegistration:
+    """Decode the registration of one of our nodes. Its id is the last part of `path`. Raises BadZnode."""
+
+    def read(data: bytes | None) -> NodeRegistration:
+        members = znodes.parse(data)
+        listener = znodes.member(members, "inter_broker_listener", str, "")
+        return NodeRegistration(
+            id=znodes.number(znodes.decimal(path.rpartition("/")[2]), "the node's name"),
+            roles=tuple(znodes.valid_text(role, "roles") for role in znodes.member(members, "roles", list)),
+            metrics_host=znodes.valid_text(znodes.member(members, "metrics_host", str), "metrics_host"),
+            metrics_port=znodes.number_member(members, "metrics_port", least=0),
+            pid=znodes.number_member(members, "pid", least=0),
+            inter_broker_listener=znodes.valid_text(listener, "inter_broker_listener"),
+        )
+
+    node: NodeRegistration = znodes.naming(path, data, read)
+    return node
+
 
 PRODUCER_IDS_AT_ONCE = 1000
 """Number of producer ids in a broker's block."""
@@ -25,9 +101,9 @@ def get_cluster_id(question: zookeeper.GetClusterId) -> conversations.Conversati
     while True:
         (node,) = yield from conversations.data_of((paths.CLUSTER_ID,))
         if node.code == store.OK:
-            return zookeeper.ClusterId(znodes.decode_cluster_id(paths.CLUSTER_ID, node.data))
+            return zookeeper.ClusterId(decode_cluster_id(paths.CLUSTER_ID, node.data))
         yield from conversations.create_missing((paths.CLUSTER,))
-        create = store.WriteOp(store.CREATE, paths.CLUSTER_ID, znodes.encode_cluster_id(question.proposed))
+        create = store.WriteOp(store.CREATE, paths.CLUSTER_ID, encode_cluster_id(question.proposed))
         yield from conversations.transact((create,), store.CONNECTION_LOSS, store.NODE_EXISTS)
 
 
@@ -36,7 +112,7 @@ def find_cluster_id(question: zookeeper.FindClusterId) -> conversations.Conversa
     (node,) = yield from conversations.data_of((paths.CLUSTER_ID,))
     if node.code != store.OK:
         return zookeeper.NoCluster()
-    return zookeeper.ClusterId(znodes.decode_cluster_id(paths.CLUSTER_ID, node.data))
+    return zookeeper.ClusterId(decode_cluster_id(paths.CLUSTER_ID, node.data))
 
 
 def take_producer_ids(question: zookeeper.TakeProducerIds) -> conversations.Conversation:
@@ -51,8 +127,8 @@ def take_producer_ids(question: zookeeper.TakeProducerIds) -> conversations.Conv
         if node.code != store.OK:
             yield from conversations.create_missing((paths.PRODUCER_IDS,))
             continue
-        start = znodes.decode_producer_ids(paths.PRODUCER_IDS, node.data, PRODUCER_IDS_AT_ONCE)
-        data = znodes.encode_producer_ids(question.broker_id, start, PRODUCER_IDS_AT_ONCE)
+        start = decode_producer_ids(paths.PRODUCER_IDS, node.data, PRODUCER_IDS_AT_ONCE)
+        data = encode_producer_ids(question.broker_id, start, PRODUCER_IDS_AT_ONCE)
         take = store.WriteOp(store.SET, paths.PRODUCER_IDS, data, node.version)
         reply = yield from conversations.transact((take,), store.CONNECTION_LOSS, store.BAD_VERSION, store.NO_NODE)
         if reply.code == store.OK:
@@ -62,7 +138,7 @@ def take_producer_ids(question: zookeeper.TakeProducerIds) -> conversations.Conv
 def register_node(question: zookeeper.RegisterNode) -> conversations.Conversation:
     """Create this node's ephemeral registration. Replace one that was left by an earlier process with this id."""
     path = paths.our_node(question.node.id)
-    create = store.WriteOp(store.CREATE_EPHEMERAL, path, znodes.encode_node(question.node))
+    create = store.WriteOp(store.CREATE_EPHEMERAL, path, encode_node(question.node))
     yield from conversations.create_missing((paths.OUR_NODES,))
     while True:
         session = yield conversations.GetSessionIds()
@@ -90,7 +166,7 @@ def get_nodes(question: zookeeper.GetNodes) -> conversations.Conversation:
         if node.code == store.NO_NODE:
             continue
         try:
-            found.append(znodes.decode_node(path, node.data))
+            found.append(decode_node(path, node.data))
         except BadZnode as error:
             node_id = path.rpartition("/")[2]
             logger.error(

@@ -1,4 +1,4 @@
-"""ZooKeeper operations on config overrides and change notifications (controller.md 2.2)."""
+"""ZooKeeper operations on config overrides, and their data (controller.md 2.2)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,34 @@ from zk_bridge.conversations import (
     data_of,
     transact,
 )
+from zk_bridge.notifications import encode_config_change
 
 logger = logging.getLogger(__name__)
+
+
+def encode_config(entries: tuple[ConfigEntry, ...]) -> bytes:
+    """Encode /config/topics/T: the overrides, with values as text."""
+    return znodes.encode({"version": 1, "config": dict(entries)})
+
+
+def decode_config(path: str, data: bytes | None) -> tuple[ConfigEntry, ...]:
+    """Return the overrides, sorted by name; empty if the data is null or has no "config" key.
+
+    As in Kafka, the version is ignored.
+    """
+
+    def read(data: bytes | None) -> tuple[ConfigEntry, ...]:
+        if not data:
+            return ()
+        config = znodes.member(znodes.parse(data), "config", dict, {})
+        return tuple(
+            ConfigEntry(znodes.valid_text(key, "a name"), znodes.valid_text(value, key))
+            for key, value in sorted(config.items())
+        )
+
+    entries: tuple[ConfigEntry, ...] = znodes.naming(path, data, read)
+    return entries
+
 
 DECODED_AT_ONCE = 200
 """Number of configurations decoded between two pauses."""
@@ -53,7 +79,7 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
         if found and not len(found) % DECODED_AT_ONCE:
             yield Pause()
         try:
-            found.append((name, znodes.decode_config(path, node.data), True))
+            found.append((name, decode_config(path, node.data), True))
         except BadZnode as error:
             logger.warning("Ignoring the unreadable config overrides of %s: %s", path.removeprefix("/config/"), error)
             found.append((name, (), False))
@@ -62,8 +88,8 @@ def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversat
 
 def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversation:
     """Write overrides, and a change notification for all brokers, in one transaction."""
-    config = store.WriteOp(store.CREATE, path, znodes.encode_config(entries))
-    notify = store.WriteOp(store.CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, znodes.encode_config_change(entity))
+    config = store.WriteOp(store.CREATE, path, encode_config(entries))
+    notify = store.WriteOp(store.CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity))
     while True:
         (old,) = yield from data_of((path,))
         write_config = config if old.code == store.NO_NODE else config._replace(kind=store.SET)

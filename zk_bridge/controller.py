@@ -1,11 +1,40 @@
-"""ZooKeeper operations of the controller: elect, resign, and read /controller (controller.md 2.5, 7.1)."""
+"""ZooKeeper operations of the controller (elect, resign, read /controller) and its znodes (controller.md 2.5, 7.1)."""
 
 from __future__ import annotations
 
+import re
+
 from messages import store, zookeeper
-from messages.ask import ConnectionLoss, Done
+from messages.ask import BadZnode, ConnectionLoss, Done
 from messages.cluster import NO_CONTROLLER
 from zk_bridge import conversations, paths, znodes
+
+
+def encode_controller(broker_id: int, timestamp_ms: int) -> bytes:
+    """Encode /controller, version 1."""
+    return znodes.encode({"version": 1, "brokerid": broker_id, "timestamp": str(timestamp_ms)})
+
+
+def decode_controller(path: str, data: bytes | None) -> int:
+    """Return the broker id in /controller, version 1 or 2 (Kafka 3.4 and later add kraftControllerEpoch).
+
+    Raises BadZnode.
+    """
+    read: int = znodes.naming(path, data, lambda data: znodes.number_member(znodes.parse(data), "brokerid"))
+    return read
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    """Encode /controller_epoch: a decimal number as text."""
+    return b"%d" % epoch
+
+
+def decode_controller_epoch(path: str, data: bytes | None) -> int:
+    """Return the number in /controller_epoch. Raises BadZnode."""
+    if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > znodes.INT32:
+        raise BadZnode(f"{path}: expected a decimal number, found {znodes.shown(data)}")
+    return int(data)
+
 
 _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
@@ -18,8 +47,8 @@ def get_controller(question: zookeeper.GetController) -> conversations.Conversat
     session: conversations.SessionIds = yield conversations.GetSessionIds()
     there = controller.code == store.OK
     return zookeeper.ControllerRead(
-        broker_id=znodes.decode_controller(paths.CONTROLLER, controller.data) if there else NO_CONTROLLER,
-        epoch=znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == store.OK else 0,
+        broker_id=decode_controller(paths.CONTROLLER, controller.data) if there else NO_CONTROLLER,
+        epoch=decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data) if epoch.code == store.OK else 0,
         ours=there and controller.owner == session.current,
     )
 
@@ -37,7 +66,7 @@ def get_controller_epoch(question: zookeeper.GetControllerEpoch) -> conversation
         raise ConnectionLoss("ZooKeeper is disconnected")
     yield from conversations.transact((store.WriteOp(store.CHECK, paths.CONTROLLER_EPOCH, None, store.ANY_VERSION),))
     (epoch,) = yield from conversations.data_of((paths.CONTROLLER_EPOCH,))
-    return zookeeper.ControllerEpochRead(znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
+    return zookeeper.ControllerEpochRead(decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch.data))
 
 
 def elect(question: zookeeper.Elect) -> conversations.Conversation:
@@ -58,19 +87,19 @@ def elect(question: zookeeper.Elect) -> conversations.Conversation:
     """
     controller, epoch_node = yield from conversations.data_of(_BOTH)
     if controller.code == store.OK:
-        return zookeeper.NotElected(znodes.decode_controller(paths.CONTROLLER, controller.data))
+        return zookeeper.NotElected(decode_controller(paths.CONTROLLER, controller.data))
     while epoch_node.code == store.NO_NODE:
-        first = store.WriteOp(store.CREATE, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(0))
+        first = store.WriteOp(store.CREATE, paths.CONTROLLER_EPOCH, encode_controller_epoch(0))
         yield from conversations.transact((first,), store.CONNECTION_LOSS, store.NODE_EXISTS)
         (epoch_node,) = yield from conversations.data_of((paths.CONTROLLER_EPOCH,))
-    epoch = znodes.decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch_node.data) + 1
+    epoch = decode_controller_epoch(paths.CONTROLLER_EPOCH, epoch_node.data) + 1
     ops = (
         store.WriteOp(
             store.CREATE_EPHEMERAL,
             paths.CONTROLLER,
-            znodes.encode_controller(question.broker_id, question.timestamp_ms),
+            encode_controller(question.broker_id, question.timestamp_ms),
         ),
-        store.WriteOp(store.SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch), epoch_node.version),
+        store.WriteOp(store.SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(epoch), epoch_node.version),
     )
     while True:
         reply = yield from conversations.transact(ops, store.CONNECTION_LOSS, store.NODE_EXISTS, store.BAD_VERSION)
@@ -78,7 +107,7 @@ def elect(question: zookeeper.Elect) -> conversations.Conversation:
             return zookeeper.Elected(epoch, reply.results[1].version)
         controller, now = yield from conversations.data_of(_BOTH)
         if controller.code == store.OK:
-            winner = znodes.decode_controller(paths.CONTROLLER, controller.data)
+            winner = decode_controller(paths.CONTROLLER, controller.data)
             if winner == question.broker_id and now.data == ops[1].data:
                 return zookeeper.Elected(epoch, now.version)
             return zookeeper.NotElected(winner)

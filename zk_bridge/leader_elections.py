@@ -7,7 +7,8 @@ import logging
 from messages.ask import BadZnode, Done
 from messages.store import NO_NODE
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections, PreferredElections
-from zk_bridge import conversations, paths, znodes
+from zk_bridge import conversations, paths
+from zk_bridge.notifications import decoding_partitions
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ def get_preferred_elections(question: GetPreferredElections) -> conversations.Co
     if node.code == NO_NODE:
         return PreferredElections(False)
     try:
-        found = yield from conversations.in_pauses(znodes.decoding_partitions(paths.PREFERRED_ELECTION, node.data))
+        found = yield from conversations.in_pauses(decoding_partitions(paths.PREFERRED_ELECTION, node.data))
     except BadZnode as error:
         logger.warning("Ignoring an unreadable request for preferred leader elections: %s", error)
         found = ()

@@ -1,17 +1,19 @@
 """ZooKeeper operations on notifications to the controller and to brokers (controller.md 2.2; broker.md 2.3).
 
 An unreadable notification is logged, listed without its content, and deleted with the others. A child whose name does
-not match a notification is ignored and kept.
+not match a notification is ignored and kept. Other znodes that list partitions have the same data.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from messages import zookeeper
 from messages.ask import BadZnode, Done
+from messages.cluster import TopicPartition
+from messages.flow.conversation import all_at_once, slices
 from messages.store import CREATE_SEQUENTIAL, NO_NODE, OK, WriteOp
 from messages.zookeeper.notifications import ConfigChanged
 from zk_bridge import conversations, paths, znodes
@@ -19,29 +21,90 @@ from zk_bridge import conversations, paths, znodes
 logger = logging.getLogger(__name__)
 
 
+def encode_partitions(partitions: tuple[TopicPartition, ...]) -> bytes:
+    """Encode /isr_change_notification/isr_change_N or /admin/preferred_replica_election."""
+    return znodes.encode(
+        {"version": 1, "partitions": [{"topic": name, "partition": number} for name, number in partitions]}
+    )
+
+
+def decode_partitions(path: str, data: bytes | None) -> tuple[TopicPartition, ...]:
+    """Return the partitions that the znode lists. Raises BadZnode."""
+    return all_at_once(decoding_partitions(path, data))
+
+
+def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, tuple[TopicPartition, ...]]:
+    """Run `decode_partitions` in steps of SLICE partitions, because a znode may list ten thousand."""
+    found: list[TopicPartition] = []
+    try:
+        for some in slices(znodes.member(znodes.parse(data), "partitions", list)):
+            if found:
+                yield
+            for each in some:
+                if type(each) is not dict:
+                    raise znodes.InvalidValue(f"partitions holds {znodes.shown(each)}, expected objects")
+                name = znodes.valid_text(znodes.member(each, "topic", str), "topic")
+                found.append(TopicPartition(name, znodes.number_member(each, "partition", least=0)))
+    except znodes.InvalidValue as torn:
+        raise BadZnode(f"{path}: {torn}") from None
+    return tuple(found)
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """Encode /log_dir_event_notification/log_dir_event_N. Event 1 is the failure of a log directory."""
+    return znodes.encode({"version": 1, "broker": broker_id, "event": 1})
+
+
+def decode_log_dir_event(path: str, data: bytes | None) -> int:
+    """Return the broker id in a notification. Raises BadZnode."""
+    read: int = znodes.naming(path, data, lambda data: znodes.number_member(znodes.parse(data), "broker"))
+    return read
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Encode /config/changes/config_change_N, version 2. `entity_path` is, for example, "topics/T"."""
+    return znodes.encode({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(path: str, data: bytes | None) -> str:
+    """Return a notification's entity path (version 2) or entity_type/entity_name (version 1). Raises BadZnode."""
+
+    def read(data: bytes | None) -> str:
+        members = znodes.parse(data)
+        version = znodes.number_member(members, "version")
+        if version == 1:
+            return "/".join(
+                znodes.valid_text(znodes.member(members, key, str), key) for key in ("entity_type", "entity_name")
+            )
+        if version != 2:
+            raise znodes.InvalidValue(f"version {version} is not supported, only 1 and 2")
+        return znodes.valid_text(znodes.member(members, "entity_path", str), "entity_path")
+
+    entity: str = znodes.naming(path, data, read)
+    return entity
+
+
 def get_isr_change_notifications(question: zookeeper.GetIsrChangeNotifications) -> conversations.Conversation:
     """Return the partitions whose leaders changed their ISR."""
-    names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, znodes.decode_partitions)
+    names, found = yield from _notifications(paths.ISR_CHANGES, paths.ISR_CHANGE_PREFIX, decode_partitions)
     return zookeeper.IsrChanges(names, tuple(dict.fromkeys(partition for each in found for partition in each)))
 
 
 def get_log_dir_events(question: zookeeper.GetLogDirEvents) -> conversations.Conversation:
     """Return the brokers with a failed log directory."""
-    names, found = yield from _notifications(
-        paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, znodes.decode_log_dir_event
-    )
+    names, found = yield from _notifications(paths.LOG_DIR_EVENTS, paths.LOG_DIR_EVENT_PREFIX, decode_log_dir_event)
     return zookeeper.LogDirEvents(names, tuple(dict.fromkeys(found)))
 
 
 def notify_log_dir_failure(question: zookeeper.NotifyLogDirFailure) -> conversations.Conversation:
     """Notify the controller of a failed log directory. A duplicate is harmless: the controller then checks twice."""
-    event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, znodes.encode_log_dir_event(question.broker_id))
+    event = WriteOp(CREATE_SEQUENTIAL, paths.LOG_DIR_EVENT_PREFIX, encode_log_dir_event(question.broker_id))
     return (yield from _notify(paths.LOG_DIR_EVENTS, event))
 
 
 def notify_isr_change(question: zookeeper.NotifyIsrChange) -> conversations.Conversation:
     """Notify the controller of ISR changes. A duplicate is harmless: the controller then checks twice."""
-    change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, znodes.encode_partitions(question.partitions))
+    change = WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, encode_partitions(question.partitions))
     return (yield from _notify(paths.ISR_CHANGES, change))
 
 
@@ -81,7 +144,7 @@ def get_config_changes(question: zookeeper.GetConfigChanges) -> conversations.Co
     for number, path, node in zip(numbers, node_paths, nodes, strict=True):
         if node.code == OK:
             try:
-                entity = znodes.decode_config_change(path, node.data)
+                entity = decode_config_change(path, node.data)
             except BadZnode as error:
                 logger.warning("Ignoring an unreadable notification of a config change: %s", error)
                 entity = ""

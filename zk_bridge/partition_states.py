@@ -1,4 +1,4 @@
-"""ZooKeeper operations on partition states.
+"""ZooKeeper operations on partition states, and the data of /brokers/topics/T/partitions/P/state.
 
 Most ZooKeeper requests of a controller are of this kind (controller.md 2.5, zookeeper.md).
 
@@ -16,15 +16,54 @@ Rule 3: a znode with the requested state was written by this controller, because
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from messages import store, zookeeper
 from messages.ask import BadZnode
-from messages.cluster import LeaderIsrAndControllerEpoch, Leadership
+from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, leader_isr_and_epoch
 from messages.flow.conversation import SLICE, Pause, slices
 from messages.probes import probe
 from zk_bridge import conversations, paths, znodes
+
+# A controller reads and writes 100,000 state nodes in a row, so their common form has a fast path.
+_STATE = b'{"controller_epoch":%d,"leader":%d,"version":1,"leader_epoch":%d,"isr":[%s]}'
+_NUMBER = rb"-?(?:0|[1-9][0-9]{0,8})"
+_COMMON_STATE = re.compile(
+    rb'\{"controller_epoch":(%b),"leader":(%b),"version":1,"leader_epoch":(%b),"isr":\[((?:%b(?:,%b)*)?)\]\}'
+    % ((_NUMBER,) * 5)
+)
+
+
+def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
+    """Encode a state node exactly as Kafka 3.9.1 does."""
+    isr = b",".join([b"%d" % broker_id for broker_id in state.isr])
+    return _STATE % (state.controller_epoch, state.leader, state.leader_epoch, isr)
+
+
+def decode_state(path: str, data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
+    """Decode a state node; `zk_version` is the znode's version. Raises BadZnode."""
+    common = _COMMON_STATE.fullmatch(data) if data is not None else None
+    if common is None:
+        state: LeaderIsrAndControllerEpoch = znodes.naming(path, data, lambda data: _decode_state(data, zk_version))
+        return state
+    epoch, leader, leader_epoch, isr = common.groups()
+    return leader_isr_and_epoch(
+        int(leader), int(leader_epoch), tuple(map(int, isr.split(b","))) if isr else (), int(epoch), zk_version
+    )
+
+
+def _decode_state(data: bytes | None, zk_version: int) -> LeaderIsrAndControllerEpoch:
+    members = znodes.parse(data)
+    return LeaderIsrAndControllerEpoch(
+        leader=znodes.number_member(members, "leader"),
+        leader_epoch=znodes.number_member(members, "leader_epoch"),
+        isr=znodes.broker_ids(znodes.member(members, "isr", list), "isr"),
+        controller_epoch=znodes.number_member(members, "controller_epoch"),
+        zk_version=zk_version,
+    )
+
 
 _new: Callable[..., Any] = tuple.__new__
 """Makes a NamedTuple in a third of the time; requests have hundreds of thousands of them."""
@@ -51,7 +90,7 @@ def get_partition_states(question: zookeeper.GetPartitionStates) -> conversation
             state, error = known.get((data, version)), ""
             if state is None and code == store.OK:
                 try:
-                    state = known[data, version] = znodes.decode_state(node_paths[index], data, version)
+                    state = known[data, version] = decode_state(node_paths[index], data, version)
                 except BadZnode as bad:
                     probe("T10 a state znode cannot be decoded")
                     error = str(bad)
@@ -193,7 +232,7 @@ class _EncodedStates:
         key = (state.leader, state.leader_epoch, state.isr, state.controller_epoch)
         data = self._known.get(key)
         if data is None:
-            data = self._known[key] = znodes.encode_state(state)
+            data = self._known[key] = encode_state(state)
         return data
 
 

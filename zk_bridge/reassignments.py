@@ -1,11 +1,13 @@
-"""ZooKeeper operations on the reassignments that admin tools request (controller.md 2.2, 7.7)."""
+"""ZooKeeper operations on the reassignments that admin tools request, and their data (controller.md 2.2, 7.7)."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from messages import store
 from messages.ask import BadZnode
+from messages.cluster import TopicPartition
 from messages.zookeeper import (
     GetReassignments,
     Reassignments,
@@ -15,6 +17,36 @@ from messages.zookeeper import (
 from zk_bridge import conversations, paths, znodes
 
 logger = logging.getLogger(__name__)
+
+
+def encode_reassignments(requests: Iterable[RequestedReassignment]) -> bytes:
+    """Encode partitions with their requested replicas."""
+    return znodes.encode(
+        {
+            "version": 1,
+            "partitions": [
+                {"topic": topic, "partition": number, "replicas": list(replicas)}
+                for (topic, number), replicas in requests
+            ],
+        }
+    )
+
+
+def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassignment, ...]:
+    """Decode partitions with their requested replicas. For a duplicate partition the last entry counts, as in Kafka."""
+
+    def read(data: bytes | None) -> tuple[RequestedReassignment, ...]:
+        found: dict[TopicPartition, tuple[int, ...]] = {}
+        for each in znodes.member(znodes.parse(data), "partitions", list):
+            if type(each) is not dict:
+                raise znodes.InvalidValue(f"partitions holds {znodes.shown(each)}, expected objects")
+            name = znodes.valid_text(znodes.member(each, "topic", str), "topic")
+            partition = TopicPartition(name, znodes.number_member(each, "partition", least=0))
+            found[partition] = znodes.broker_ids(znodes.member(each, "replicas", list), f"replicas of {partition}")
+        return tuple(RequestedReassignment(*entry) for entry in found.items())
+
+    requests: tuple[RequestedReassignment, ...] = znodes.naming(path, data, read)
+    return requests
 
 
 def get_reassignments(question: GetReassignments) -> conversations.Conversation:
@@ -39,7 +71,7 @@ def forget_reassignments(question: RemoveReassignments) -> conversations.Convers
         left = tuple(each for each in requests if each not in done)
         if left and len(left) == len(requests):
             return Reassignments(True, left)
-        data = znodes.encode_reassignments(left) if left else None
+        data = encode_reassignments(left) if left else None
         op = store.WriteOp(store.SET if left else store.DELETE, paths.REASSIGNMENTS, data, node.version)
         ops = (*conversations.fence(question.epoch_zk_version), op)
         reply = yield from conversations.transact(ops, store.CONNECTION_LOSS, store.BAD_VERSION, store.NO_NODE)
@@ -50,7 +82,7 @@ def forget_reassignments(question: RemoveReassignments) -> conversations.Convers
 def _requests(node: store.Znode) -> tuple[RequestedReassignment, ...]:
     """The reassignments that the znode requests; empty if it is absent or unreadable."""
     try:
-        return () if node.code == store.NO_NODE else znodes.decode_reassignments(paths.REASSIGNMENTS, node.data)
+        return () if node.code == store.NO_NODE else decode_reassignments(paths.REASSIGNMENTS, node.data)
     except BadZnode as error:
         logger.warning("Ignoring an unreadable request for reassignments: %s", error)
         return ()

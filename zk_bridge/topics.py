@@ -1,15 +1,87 @@
-"""ZooKeeper operations on topics: their names and assignments (controller.md 2.2, 2.4)."""
+"""ZooKeeper operations on topics: their names, assignments and data (controller.md 2.2, 2.4)."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
 
 from messages import store, zookeeper
 from messages.ask import BadZnode, Done
-from messages.flow.conversation import SLICE, Pause
+from messages.cluster import PartitionAssignment, ReplicaAssignment
+from messages.flow.conversation import SLICE, Pause, all_at_once, chunks, slices
+from messages.store import ANY_VERSION
+from messages.zookeeper import TopicAssignment
 from zk_bridge import conversations, paths, znodes
+from zk_bridge.configs import encode_config
 
 logger = logging.getLogger(__name__)
+
+
+def encode_topic(topic: TopicAssignment) -> bytes:
+    """Encode /brokers/topics/T: version 2, or version 3 if the topic has an id.
+
+    The tables `adding_replicas` and `removing_replicas` list only partitions that have such replicas.
+    """
+    return all_at_once(encoding_topic(topic))
+
+
+def encoding_topic(topic: TopicAssignment) -> Generator[None, None, bytes]:
+    """Run `encode_topic` in steps of SLICE partitions."""
+    tables: dict[str, list[bytes]] = {"partitions": [], "adding_replicas": [], "removing_replicas": []}
+    for part in slices(topic.partitions):
+        if tables["partitions"]:
+            yield
+        for table, rows in (
+            ("partitions", {str(n): list(each.replicas) for n, each in part}),
+            ("adding_replicas", {str(n): list(each.adding) for n, each in part if each.adding}),
+            ("removing_replicas", {str(n): list(each.removing) for n, each in part if each.removing}),
+        ):
+            if rows:
+                tables[table].append(znodes.encode(rows)[1:-1])  # without the braces of the JSON object
+    members = [b'"%s":{%s}' % (table.encode(), b",".join(rows)) for table, rows in tables.items()]
+    head = {"version": 2} if topic.topic_id is None else {"version": 3, "topic_id": topic.topic_id}
+    return b"%s,%s}" % (znodes.encode(head)[:-1], b",".join(members))
+
+
+def decode_topic(path: str, data: bytes | None, zk_version: int = ANY_VERSION) -> TopicAssignment:
+    """Return the id of a topic and its partitions, sorted by number. The topic's name is the last part of `path`.
+
+    The data may have version 1, 2 or 3; the version is ignored. As in Kafka, a missing key counts as an empty object.
+    """
+    return all_at_once(decoding_topic(path, data, zk_version))
+
+
+def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[None, None, TopicAssignment]:
+    """Run `decode_topic` in steps of SLICE partitions, because a topic may have ten thousand."""
+    tables: list[dict[int, tuple[int, ...]]] = []
+    try:
+        members = znodes.parse(data)
+        topic_id = znodes.member(members, "topic_id", str, None)
+        for name in ("partitions", "adding_replicas", "removing_replicas"):
+            table: dict[int, tuple[int, ...]] = {}
+            for part in chunks(znodes.member(members, name, dict, {}).items()):
+                if table:
+                    yield
+                for key, value in part:
+                    table[znodes.number(znodes.decimal(key), "a partition")] = znodes.broker_ids(
+                        value, f"{name} of {key}"
+                    )
+            tables.append(table)
+    except znodes.InvalidValue as torn:
+        raise BadZnode(f"{path}: {torn}") from None
+    replicas, adding, removing = tables
+    found: list[PartitionAssignment] = []
+    settled: dict[tuple[int, ...], ReplicaAssignment] = {}
+    for some in slices(sorted(replicas.items())):
+        if found:
+            yield
+        for partition, ids in some:
+            if partition in adding or partition in removing:
+                assignment = ReplicaAssignment(ids, adding.get(partition, ()), removing.get(partition, ()))
+            else:
+                assignment = settled.get(ids) or settled.setdefault(ids, ReplicaAssignment(ids))
+            found.append(PartitionAssignment(partition, assignment))
+    return TopicAssignment(path.rpartition("/")[2], tuple(found), topic_id, zk_version)
 
 
 def get_topics(question: zookeeper.GetTopics) -> conversations.Conversation:
@@ -35,7 +107,7 @@ def get_assignments(question: zookeeper.GetAssignments) -> conversations.Convers
             partitions = 0
             yield Pause()
         try:
-            found.append((yield from conversations.in_pauses(znodes.decoding_topic(path, node.data, node.version))))
+            found.append((yield from conversations.in_pauses(decoding_topic(path, node.data, node.version))))
             partitions += len(found[-1].partitions)
         except BadZnode as error:
             logger.warning("Ignoring topic %s until its znode can be read: %s", name, error)
@@ -48,7 +120,7 @@ def set_assignments(question: zookeeper.SetAssignments) -> conversations.Convers
     check = conversations.fence(question.epoch_zk_version)
     sets = []
     for topic in question.topics:
-        data = yield from conversations.in_pauses(znodes.encoding_topic(topic))
+        data = yield from conversations.in_pauses(encoding_topic(topic))
         sets.append((store.WriteOp(store.SET, paths.topic(topic.topic), data, topic.zk_version),))
     for batch in conversations.batches(sets):
         yield from conversations.transact((*check, *(op for (op,) in batch)))
@@ -61,9 +133,9 @@ def create_topic(question: zookeeper.CreateTopic) -> conversations.Conversation:
     Kafka uses two transactions. It writes the configuration even of a topic that already exists.
     """
     name = question.topic.topic
-    config = store.WriteOp(store.CREATE, paths.topic_config(name), znodes.encode_config(question.config))
+    config = store.WriteOp(store.CREATE, paths.topic_config(name), encode_config(question.config))
     topic = store.WriteOp(
-        store.CREATE, paths.topic(name), (yield from conversations.in_pauses(znodes.encoding_topic(question.topic)))
+        store.CREATE, paths.topic(name), (yield from conversations.in_pauses(encoding_topic(question.topic)))
     )
     check = conversations.fence(question.epoch_zk_version)
     lost = False

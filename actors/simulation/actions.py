@@ -45,9 +45,9 @@ from messages.cluster import ConfigEntry, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
-from zk_bridge.znodes.controller import decode_controller_epoch, encode_controller_epoch
-from zk_bridge.znodes.partition_states import decode_state
-from zk_bridge.znodes.topics import decode_topic, encode_topic
+from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
+from zk_bridge.partition_states import decode_state
+from zk_bridge.topics import decode_topic, encode_topic
 
 WORK = "work"
 """The group of actions that every run contains."""

@@ -43,9 +43,10 @@ from messages.node import NodeSettings
 from messages.partition import BatchesAppended, LogMoved, LogRead, Replicate
 from messages.vocabulary import Message
 from zk_bridge import paths
-from zk_bridge.znodes.controller import decode_controller, decode_controller_epoch
-from zk_bridge.znodes.partition_states import decode_state
-from zk_bridge.znodes.topics import decode_config, decode_topic
+from zk_bridge.configs import decode_config
+from zk_bridge.controller import decode_controller, decode_controller_epoch
+from zk_bridge.partition_states import decode_state
+from zk_bridge.topics import decode_topic
 
 _CONTROLLERS = (ControllerActor.__name__, BrokerChannelActor.__name__)
 

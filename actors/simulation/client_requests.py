@@ -41,9 +41,9 @@ from messages.records import BatchHeader, Records
 from messages.vocabulary import AnyMessage, Message, changed
 from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
 from zk_bridge import paths
-from zk_bridge.znodes.controller import decode_controller
-from zk_bridge.znodes.partition_states import decode_state
-from zk_bridge.znodes.topics import decode_topic
+from zk_bridge.controller import decode_controller
+from zk_bridge.partition_states import decode_state
+from zk_bridge.topics import decode_topic
 
 GAP = 1.0
 """Seconds between the steps of a scenario (rule 4)."""

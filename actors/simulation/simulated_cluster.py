@@ -43,8 +43,8 @@ from messages.store import StoreWrite, WriteOp
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
 from zk_bridge.client import Client
+from zk_bridge.controller import decode_controller
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
-from zk_bridge.znodes.controller import decode_controller
 
 EPOCH_MS = 1_700_000_000_000
 """The wall clock of simulated machines at the start, in ms since 1970."""

@@ -26,8 +26,8 @@ from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
 from tests.wire_client import WireClient
 from zk_bridge import paths
 from zk_bridge.client import connect
+from zk_bridge.controller import decode_controller
 from zk_bridge.embedded import EmbeddedZooKeeper
-from zk_bridge.znodes.controller import decode_controller
 
 OURS, APACHE = "ours", "apache"
 

@@ -40,7 +40,7 @@ from messages.wire.record_batch import batch_of, whole_batches
 from tests.agreement.cluster import CONTROLLERS, ScenarioCluster
 from tests.agreement.tree import changed, difference, tree, without_queued, without_terms
 from zk_bridge import paths
-from zk_bridge.znodes.controller import decode_controller
+from zk_bridge.controller import decode_controller
 
 FILES = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 LINE = "----\n"

@@ -42,10 +42,11 @@ from messages.zookeeper import (
     UpdatePartitionStates,
 )
 from tests.benchmarks.report import report
-from zk_bridge import paths, znodes
+from zk_bridge import paths
 from zk_bridge.bridge import ZkBridgeActor
 from zk_bridge.embedded import EmbeddedZooKeeper
 from zk_bridge.kazoo_store import KazooStore
+from zk_bridge.partition_states import decode_state, encode_state
 
 PARTITIONS = 20_000
 PER_TOPIC = 50
@@ -138,8 +139,7 @@ def measure(hosts: str, count: int) -> None:
         def peer_read() -> list[int]:
             found = pipelined(lambda n: peer.get_async(state_paths[n]), count)
             states = [
-                znodes.decode_state(path, data, stat.version)
-                for path, (data, stat) in zip(state_paths, found, strict=True)
+                decode_state(path, data, stat.version) for path, (data, stat) in zip(state_paths, found, strict=True)
             ]
             return [state.zk_version for state in states]
 
@@ -154,7 +154,7 @@ def measure(hosts: str, count: int) -> None:
                 transaction = peer.transaction()
                 transaction.check(paths.CONTROLLER_EPOCH, fence)
                 state = decisions[n].state
-                transaction.set_data(state_paths[n], znodes.encode_state(state), state.zk_version)
+                transaction.set_data(state_paths[n], encode_state(state), state.zk_version)
                 return transaction.commit_async()
 
             return lambda: [stat.version for _, stat in pipelined(send, count)]

@@ -31,7 +31,7 @@ from messages.zookeeper import RequestedReassignment
 from tests.cli.test_why import without_numbers
 from tests.trace import cluster_life
 from zk_bridge import paths
-from zk_bridge.znodes import encode_reassignments
+from zk_bridge.reassignments import encode_reassignments
 
 SUBJECTS = {"partition": ("t-0", "u-0", "pair-0", "unclean-0", "moved-0"), "topic": ("t", "moved"), "broker": "012"}
 

@@ -15,7 +15,8 @@ from messages.network import ClientRequest, ClientResponse
 from messages.store import CREATE_EPHEMERAL, DELETE, SET, WriteOp
 from messages.zookeeper import NotifyLogDirFailure, RegisterBroker
 from tests.controller.world import World, endpoint, good_answer
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.brokers import encode_broker
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore
 
@@ -87,13 +88,13 @@ def test_other_endpoints_are_announced_and_another_rack_is_not(world: World) -> 
     world.wire.clear()
     path = f"{paths.BROKER_IDS}/2"
     racked = Broker(2, (endpoint(2),), rack="r1")
-    world.zk.write((WriteOp(SET, path, znodes.encode_broker(racked, 0, "2.6")),), 0)
+    world.zk.write((WriteOp(SET, path, encode_broker(racked, 0, "2.6")),), 0)
     world.run()
     assert world.wire == []
     epoch = node.context.brokers[2].epoch
     moved = Broker(2, (endpoint(2), Endpoint("CLIENTS", "127.0.0.1", 7)))
     for _ in range(2):
-        world.zk.write((WriteOp(SET, path, znodes.encode_broker(moved, 0, "2.6")),), 0)
+        world.zk.write((WriteOp(SET, path, encode_broker(moved, 0, "2.6")),), 0)
         world.run()
     assert [to for to, _ in world.wire] == [1, 2]
     assert len(world.sent(1)[0].live_brokers[1].endpoints) == 2
@@ -104,7 +105,7 @@ def test_a_broker_without_the_inter_broker_listener_stops_the_whole_event(world:
     node = world.node(1)
     world.expected_failures = 1
     odd = Broker(7, (Endpoint("CLIENTS", "127.0.0.1", 1),))
-    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd, 0, "2.6")),), 77)
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", encode_broker(odd, 0, "2.6")),), 77)
     world.run()
     assert set(node.context.brokers) == {1} and node.context.active
 
@@ -145,7 +146,7 @@ def test_a_new_broker_gets_no_topics_in_deletion(world: World) -> None:
 
 def registration(broker_id: int, *more: Endpoint) -> bytes:
     """Return the data of a valid registration."""
-    return znodes.encode_broker(Broker(broker_id, (endpoint(broker_id), *more)), 0, "2.6")
+    return encode_broker(Broker(broker_id, (endpoint(broker_id), *more)), 0, "2.6")
 
 
 def test_an_invalid_registration_does_not_affect_other_brokers(world: World) -> None:
@@ -212,7 +213,7 @@ def test_a_broker_that_registers_another_endpoint_is_reached_there_at_once(world
     world.topic("t", (2, 1))
     assert isinstance(world.sent(2)[-1], LeaderAndIsrRequest)
     elsewhere = Broker(2, (endpoint(3),))
-    world.zk.write((WriteOp(SET, paths.broker(2), znodes.encode_broker(elsewhere, 0, "2.6")),), 0)
+    world.zk.write((WriteOp(SET, paths.broker(2), encode_broker(elsewhere, 0, "2.6")),), 0)
     world.run(0.05)
     assert isinstance(world.sent(3)[0], LeaderAndIsrRequest)
 
@@ -239,7 +240,7 @@ def test_a_leader_without_the_listener_does_not_affect_others(world: World) -> N
     world.node(1)
     world.broker(2)
     clients = Broker(2, (Endpoint("CLIENTS", "127.0.0.1", 1),))
-    world.zk.write((WriteOp(SET, paths.broker(2), znodes.encode_broker(clients, 0, "2.6")),), 0)
+    world.zk.write((WriteOp(SET, paths.broker(2), encode_broker(clients, 0, "2.6")),), 0)
     world.run()
     world.wire.clear()
     (partition,) = world.topic("t", (2, 1))

@@ -20,7 +20,9 @@ from messages.zookeeper import RequestedReassignment
 from tests.controller.test_topics import grow, holding
 from tests.controller.world import World, good_answer
 from tests.layering import ROOT
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.reassignments import encode_reassignments
+from zk_bridge.topics import decode_topic, encode_topic
 
 TABLE: dict[str, str] = {
     "All brokers up": """
@@ -185,7 +187,7 @@ class Deletion:
     def grow_and_delete(self) -> None:
         """Add a partition and request the deletion in one transaction."""
         world = self.world
-        data = znodes.encode_topic(znodes.decode_topic("t", world.zk.read(paths.topic("t")).data))
+        data = encode_topic(decode_topic("t", world.zk.read(paths.topic("t")).data))
         more = data.replace(b'{"0":[1,2,3]}', b'{"0":[1,2,3],"1":[4]}')
         assert more != data
         self.write(WriteOp("set", paths.topic("t"), more), WriteOp(CREATE, paths.delete_topic("t")))
@@ -202,7 +204,7 @@ class Deletion:
     def reassign(self) -> None:
         """Request that broker 4 replaces broker 1."""
         wanted = (RequestedReassignment(self.partition, (4, 2, 3)),)
-        self.write(WriteOp(CREATE, paths.REASSIGNMENTS, znodes.encode_reassignments(wanted)))
+        self.write(WriteOp(CREATE, paths.REASSIGNMENTS, encode_reassignments(wanted)))
 
     def elect(self) -> None:
         """Request the election of the preferred leader."""

@@ -18,15 +18,18 @@ from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
 from messages.network import ClientRequest
 from messages.store import CREATE_EPHEMERAL, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from tests.controller.world import World
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.brokers import encode_broker
+from zk_bridge.controller import encode_controller, encode_controller_epoch
+from zk_bridge.notifications import encode_log_dir_event, encode_partitions
 
 
 def take_over(world: World, epoch: int) -> None:
     """Replace /controller and its epoch in one transaction, as another process can."""
     ops = (
         WriteOp(DELETE, paths.CONTROLLER),
-        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(epoch)),
-        WriteOp(CREATE_EPHEMERAL, paths.CONTROLLER, znodes.encode_controller(99, 0)),
+        WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(epoch)),
+        WriteOp(CREATE_EPHEMERAL, paths.CONTROLLER, encode_controller(99, 0)),
     )
     world.zk.write(ops, 0)
 
@@ -74,8 +77,8 @@ def test_ch7_what_a_broker_sees_of_a_failover(world: World) -> None:
         assert world.zk.children(prefix).names == ()
     first.store.disconnect()  # it receives no events, and cannot write
     before = len(world.wire)
-    isr = znodes.encode_partitions(())
-    log_dir = znodes.encode_log_dir_event(1)
+    isr = encode_partitions(())
+    log_dir = encode_log_dir_event(1)
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.ISR_CHANGES}/isr_change_", isr),), 0)
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, f"{paths.LOG_DIR_EVENTS}/log_dir_event_", log_dir),), 0)
     world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
@@ -122,7 +125,7 @@ def test_a_failed_fence_resigns_before_any_other_check(world: World) -> None:
     """After ControllerMoved in the middle of an event, the queued events find an inactive controller."""
     node = world.node(0)
     world.broker(1)
-    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(7)),), 0)
     world.expected_failures = 1
     (partition,) = world.topic("t", (0, 1), run=False)
     node.send(BrokerChange())
@@ -138,7 +141,7 @@ def test_a_controller_deposed_by_a_raised_epoch_lets_another_be_elected_above_it
     Apache's cluster has no controller from then on.
     """
     nodes = [world.node(n) for n in range(2)]
-    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),), 0)
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(41)),), 0)
     world.expected_failures = 1
     (partition,) = world.topic("t", (0, 1))
     assert world.controller()[1] == 42
@@ -149,8 +152,8 @@ def test_a_controller_deposed_by_a_raised_epoch_lets_another_be_elected_above_it
 def test_a_raised_epoch_seen_by_the_watch_begins_another_term(world: World) -> None:
     node = world.node(0)
     ops = (
-        WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(41)),
-        WriteOp(SET, paths.CONTROLLER, znodes.encode_controller(0, 5)),
+        WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(41)),
+        WriteOp(SET, paths.CONTROLLER, encode_controller(0, 5)),
     )
     world.zk.write(ops, 0)
     world.run()
@@ -162,7 +165,7 @@ def test_t4_a_controller_deposed_in_mid_event_and_elected_again_works(world: Wor
     world.broker(1)
     world.topic("old", (0, 1))
     world.expected_failures = 1
-    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, znodes.encode_controller_epoch(7)),), 0)
+    world.zk.write((WriteOp(SET, paths.CONTROLLER_EPOCH, encode_controller_epoch(7)),), 0)
     world.wire.clear()
     world.delete("old")
     assert node.context.active and world.controller() == (0, 8)
@@ -254,9 +257,7 @@ def test_a_clean_stop_resigns_and_takes_no_more_events(world: World) -> None:
 
 def test_a_term_that_cannot_begin_is_given_up(world: World) -> None:
     """No node can be controller while a broker lacks the inter-broker listener; nodes retry with a back-off."""
-    world.zk.write(
-        (WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", znodes.encode_broker(odd_broker(7), 0, "2.6")),), 77
-    )
+    world.zk.write((WriteOp(CREATE_EPHEMERAL, f"{paths.BROKER_IDS}/7", encode_broker(odd_broker(7), 0, "2.6")),), 77)
     node = world.node(0)
     world.run(3.5)
     assert not node.context.active

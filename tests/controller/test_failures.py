@@ -19,7 +19,8 @@ from messages.events import BrokerModifications, LeaderAndIsrResponseReceived, P
 from messages.flow.conversation import Flow
 from messages.store import DELETE, SET, WriteOp
 from tests.controller.world import World
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.partition_states import encode_state
 
 
 @pytest.fixture
@@ -138,7 +139,7 @@ def test_unclean_elections_are_counted_across_terms(world: World) -> None:
     node = world.node(0)
     world.broker(1)
     (partition,) = world.topic("t", (1, 0), config=(("unclean.leader.election.enable", "true"),))
-    alone = znodes.encode_state(LeaderIsrAndControllerEpoch(1, 0, (1,), 1))
+    alone = encode_state(LeaderIsrAndControllerEpoch(1, 0, (1,), 1))
     world.zk.write((WriteOp(SET, paths.partition_state(partition), alone),), 0)
     world.lose(1)
     assert world.led(partition)[0] == 0

@@ -7,12 +7,13 @@ from messages.events import AutoPreferredReplicaLeaderElection
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import SetTopicConfig
 from tests.controller.world import World
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.notifications import encode_partitions
 
 
 def prefer(world: World, *partitions: TopicPartition) -> None:
     """Request the preferred leaders of these partitions, as admin tools do."""
-    world.zk.write((WriteOp(CREATE, paths.PREFERRED_ELECTION, znodes.encode_partitions(partitions)),), 0)
+    world.zk.write((WriteOp(CREATE, paths.PREFERRED_ELECTION, encode_partitions(partitions)),), 0)
 
 
 def led_by_second(world: World) -> TopicPartition:

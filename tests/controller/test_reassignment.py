@@ -31,12 +31,13 @@ from messages.network import ClientRequest
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import GetAssignments, RequestedReassignment
 from tests.controller.world import Node, World
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.reassignments import encode_reassignments
 
 
 def reassign(world: World, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
     """Request other replicas, as admin tools do."""
-    data = znodes.encode_reassignments(RequestedReassignment(*entry) for entry in entries)
+    data = encode_reassignments(RequestedReassignment(*entry) for entry in entries)
     world.zk.write((WriteOp(CREATE, paths.REASSIGNMENTS, data),), 0)
     world.run()
 
@@ -243,7 +244,7 @@ def test_the_latest_request_counts_from_zookeeper_or_the_api(world: World) -> No
     assert alter(world, node, partition, (1,)) == NONE
     assert assigned(world, partition) == ReplicaAssignment((1, 8), (1,), (8,))
     data = world.zk.read(paths.REASSIGNMENTS).data
-    assert data == znodes.encode_reassignments((RequestedReassignment(other, (9,)),))
+    assert data == encode_reassignments((RequestedReassignment(other, (9,)),))
     world.write_isr(partition, 8, 1)
     assert assigned(world, partition) == ReplicaAssignment((1,)) and asked_for(world)
     world.write_isr(other, 8, 9)

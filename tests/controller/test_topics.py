@@ -17,7 +17,9 @@ from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
 from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from messages.zookeeper import DeleteTopics, SetAssignments, TopicAssignment
 from tests.controller.world import World, good_answer
-from zk_bridge import paths, znodes
+from zk_bridge import paths
+from zk_bridge.notifications import encode_partitions
+from zk_bridge.partition_states import encode_state
 
 
 def grow(world: World, topic: str, *assignments: tuple[int, ...]) -> None:
@@ -107,10 +109,10 @@ def test_ch5_isr_changes_are_read_sent_and_removed(world: World) -> None:
     hurt, _ = world.topic("t", (1, 2), (1, 2))
     state = world.state(hurt)
     assert state is not None
-    shrunk = znodes.encode_state(type(state)(1, 0, (1,), 1, 0))
+    shrunk = encode_state(type(state)(1, 0, (1,), 1, 0))
     world.wire.clear()
     world.zk.write((WriteOp(SET, paths.partition_state(hurt), shrunk),), 0)
-    change = znodes.encode_partitions((hurt, TopicPartition("gone", 0)))
+    change = encode_partitions((hurt, TopicPartition("gone", 0)))
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
     world.run()
     assert [to for to, _ in world.wire] == [1, 2]
@@ -124,7 +126,7 @@ def test_isr_changes_of_unknown_partitions_send_nothing(world: World) -> None:
     """As in Kafka, brokers receive an UpdateMetadata request without partitions, which is harmless."""
     node = world.node(1)
     world.wire.clear()
-    change = znodes.encode_partitions((TopicPartition("gone", 0),))
+    change = encode_partitions((TopicPartition("gone", 0),))
     world.zk.write((WriteOp(CREATE_SEQUENTIAL, paths.ISR_CHANGE_PREFIX, change),), 0)
     world.run()
     assert [request.partition_states for request in world.sent(1, UpdateMetadataRequest)] == [()]

@@ -24,7 +24,7 @@ from messages.wire.record_batch import read_records
 from messages.zookeeper import RequestedReassignment
 from tests.storage.batches import batch
 from zk_bridge import paths
-from zk_bridge.znodes import encode_reassignments
+from zk_bridge.reassignments import encode_reassignments
 
 CONTROLLER, FIRST, SECOND = 2, 0, 1
 SEED = 16

@@ -107,10 +107,13 @@ from messages.zookeeper import (
     WriteResult,
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_led_topic, with_topic
-from zk_bridge import partition_states, paths, reassignments, znodes
+from zk_bridge import partition_states, paths, reassignments
+from zk_bridge.brokers import encode_broker
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
 from zk_bridge.memory_store import MemoryZooKeeper
+from zk_bridge.notifications import decode_config_change, encode_log_dir_event, encode_partitions
 from zk_bridge.questions import CONVERSATIONS
+from zk_bridge.reassignments import encode_reassignments
 
 
 @pytest.fixture
@@ -309,7 +312,7 @@ def test_an_invalid_registration_is_named_and_does_not_affect_others(
     bridge.ask(EnsurePaths())
     good = Broker(10, (Endpoint("PLAINTEXT", "h", 1),))
     data = {
-        "10": znodes.encode_broker(good, 0, "2.6"),
+        "10": encode_broker(good, 0, "2.6"),
         "2": b"{torn",
         "3": None,
         "x": b"{}",
@@ -412,14 +415,14 @@ def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
     assert bridge.ask(SetTopicConfig("t", (ConfigEntry("a", "b"),))) == Done()
     (change,) = bridge.server.children("/config/changes").names
     data = bridge.server.read(f"/config/changes/{change}").data
-    assert znodes.decode_config_change("", data) == "topics/t"
+    assert decode_config_change("", data) == "topics/t"
 
 
 def test_a_request_for_preferred_leaders_is_read_sent_and_removed(bridge: Bridged, admin: Bridged) -> None:
     fence = controlled(bridge)
     first, second = TopicPartition("t", 1), TopicPartition("t", 0)
     assert bridge.ask(GetPreferredElections()) == PreferredElections(False)
-    for data, named in ((znodes.encode_partitions((first, second, first)), (first, second)), (b"{torn", ())):
+    for data, named in ((encode_partitions((first, second, first)), (first, second)), (b"{torn", ())):
         admin.server.write((WriteOp(CREATE, "/admin/preferred_replica_election", data),), 0)
         assert [type(event) for event in bridge.events()] == [PreferredReplicaLeaderElection]
         assert bridge.ask(GetPreferredElections()) == PreferredElections(True, named)
@@ -435,12 +438,12 @@ def test_requests_for_reassignments_are_taken_out_one_by_one(bridge: Bridged, ad
     first, second = (RequestedReassignment(TopicPartition("t", n), (n, 7)) for n in (0, 1))
     other = first._replace(replicas=(9,))
     assert bridge.ask(GetReassignments()) == Reassignments(False)
-    admin.server.write((WriteOp(CREATE, path, znodes.encode_reassignments((other, first, second))),), 0)
+    admin.server.write((WriteOp(CREATE, path, encode_reassignments((other, first, second))),), 0)
     assert bridge.events() == [ZkPartitionReassignment(1)]
     assert bridge.ask(GetReassignments()) == Reassignments(True, (first, second))
     assert bridge.ask(RemoveReassignments((other,), fence)) == Reassignments(True, (first, second))
     assert bridge.ask(RemoveReassignments((first,), fence)) == Reassignments(True, (second,))
-    assert admin.server.read(path).data == znodes.encode_reassignments((second,))
+    assert admin.server.read(path).data == encode_reassignments((second,))
     assert bridge.ask(RemoveReassignments((second,), fence + 1)).name == "ControllerMoved"
     assert bridge.ask(RemoveReassignments((second,), fence)) == Reassignments(False)
     assert bridge.ask(RemoveReassignments((second,), fence)) == Reassignments(False)
@@ -452,13 +455,13 @@ def test_a_request_that_is_written_meanwhile_is_not_lost() -> None:
     done, new = (RequestedReassignment(TopicPartition("t", n), (7,)) for n in (0, 1))
     talk = reassignments.forget_reassignments(RemoveReassignments((done,), 3))
     next(talk)
-    before = Znode(OK, znodes.encode_reassignments((done,)), 4)
+    before = Znode(OK, encode_reassignments((done,)), 4)
     delete = talk.send(StoreReply(1, OK, nodes=(before,)))
     assert delete.ops[-1] == WriteOp(DELETE, "/admin/reassign_partitions", None, 4)
     talk.send(StoreReply(1, BAD_VERSION, culprit=len(delete.ops) - 1))
-    after = Znode(OK, znodes.encode_reassignments((done, new)), 5)
+    after = Znode(OK, encode_reassignments((done, new)), 5)
     rewrite = talk.send(StoreReply(1, OK, nodes=(after,)))
-    assert rewrite.ops[-1] == WriteOp(SET, "/admin/reassign_partitions", znodes.encode_reassignments((new,)), 5)
+    assert rewrite.ops[-1] == WriteOp(SET, "/admin/reassign_partitions", encode_reassignments((new,)), 5)
 
 
 def test_assignments_of_absent_topics_are_refused(bridge: Bridged) -> None:
@@ -600,9 +603,9 @@ def test_torn_and_absent_states_differ(bridge: Bridged) -> None:
 def test_notifications_are_read_and_deleted(bridge: Bridged) -> None:
     fence = controlled(bridge)
     tp = TopicPartition("t", 0)
-    for data in (znodes.encode_partitions((tp,)), b"torn", znodes.encode_partitions((tp, TopicPartition("t", 1)))):
+    for data in (encode_partitions((tp,)), b"torn", encode_partitions((tp, TopicPartition("t", 1)))):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/isr_change_notification/isr_change_", data),), 0)
-    for data in (b"torn", znodes.encode_log_dir_event(3)):
+    for data in (b"torn", encode_log_dir_event(3)):
         bridge.server.write((WriteOp(CREATE_SEQUENTIAL, "/log_dir_event_notification/log_dir_event_", data),), 0)
     assert bridge.ask(NotifyLogDirFailure(3)) == Done()
     isr, events = bridge.ask(GetIsrChangeNotifications()), bridge.ask(GetLogDirEvents())

@@ -22,7 +22,22 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.zookeeper import NodeRegistration, RequestedReassignment, TopicAssignment
-from zk_bridge import znodes
+from zk_bridge.brokers import decode_broker, encode_broker, registration_version
+from zk_bridge.cluster import decode_cluster_id, decode_node, encode_cluster_id, encode_node
+from zk_bridge.configs import decode_config, encode_config
+from zk_bridge.controller import decode_controller, decode_controller_epoch, encode_controller, encode_controller_epoch
+from zk_bridge.notifications import (
+    decode_config_change,
+    decode_log_dir_event,
+    decode_partitions,
+    decoding_partitions,
+    encode_config_change,
+    encode_log_dir_event,
+    encode_partitions,
+)
+from zk_bridge.partition_states import decode_state, encode_state
+from zk_bridge.reassignments import decode_reassignments, encode_reassignments
+from zk_bridge.topics import decode_topic, decoding_topic, encode_topic, encoding_topic
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 BROKER_IDS = st.integers(0, 2**31 - 1)
@@ -30,18 +45,18 @@ NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 
 GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
     (
-        lambda: znodes.encode_state(LeaderIsrAndControllerEpoch(1, 5, (1, 2, 3), 7, 12)),
+        lambda: encode_state(LeaderIsrAndControllerEpoch(1, 5, (1, 2, 3), 7, 12)),
         b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":5,"isr":[1,2,3]}',
     ),
     (
-        lambda: znodes.encode_state(LeaderIsrAndControllerEpoch(-1, 0, (), 1)),
+        lambda: encode_state(LeaderIsrAndControllerEpoch(-1, 0, (), 1)),
         b'{"controller_epoch":1,"leader":-1,"version":1,"leader_epoch":0,"isr":[]}',
     ),
-    (lambda: znodes.encode_controller(3, 1525), b'{"version":1,"brokerid":3,"timestamp":"1525"}'),
-    (lambda: znodes.encode_controller_epoch(7), b"7"),
-    (lambda: znodes.encode_cluster_id("abc"), b'{"version":"1","id":"abc"}'),
+    (lambda: encode_controller(3, 1525), b'{"version":1,"brokerid":3,"timestamp":"1525"}'),
+    (lambda: encode_controller_epoch(7), b"7"),
+    (lambda: encode_cluster_id("abc"), b'{"version":"1","id":"abc"}'),
     (
-        lambda: znodes.encode_topic(
+        lambda: encode_topic(
             TopicAssignment(
                 "t",
                 (
@@ -53,22 +68,22 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
         b'{"version":2,"partitions":{"0":[4,1,2],"10":[2,3]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1]}}',
     ),
     (
-        lambda: znodes.encode_topic(TopicAssignment("t", (), 'an "id"')),
+        lambda: encode_topic(TopicAssignment("t", (), 'an "id"')),
         b'{"version":3,"topic_id":"an \\"id\\"","partitions":{},"adding_replicas":{},"removing_replicas":{}}',
     ),
-    (lambda: znodes.encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
-    (lambda: znodes.encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
+    (lambda: encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
+    (lambda: encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
     (
-        lambda: znodes.encode_partitions((TopicPartition("t", 0),)),
+        lambda: encode_partitions((TopicPartition("t", 0),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
     ),
     (
-        lambda: znodes.encode_reassignments((RequestedReassignment(TopicPartition("t", 0), (1, 2)),)),
+        lambda: encode_reassignments((RequestedReassignment(TopicPartition("t", 0), (1, 2)),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
     ),
-    (lambda: znodes.encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
+    (lambda: encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
     (
-        lambda: znodes.encode_broker(
+        lambda: encode_broker(
             Broker(0, (Endpoint("PLAINTEXT", "h", 9092), Endpoint("SSL", "h", 9093, "SSL")), rack="r1"), 1525, "2.6"
         ),
         b'{"version":4,"host":"h","port":9092,"endpoints":["PLAINTEXT://h:9092","SSL://h:9093"],"jmx_port":-1,'
@@ -94,7 +109,7 @@ TOPIC_VERSIONS = [
 
 @pytest.mark.parametrize("data", TOPIC_VERSIONS)
 def test_topics_of_every_version(data: bytes) -> None:
-    decoded = znodes.decode_topic("/t", data, 7)
+    decoded = decode_topic("/t", data, 7)
     assert (decoded.topic, decoded.topic_id, decoded.zk_version) == ("t", json.loads(data).get("topic_id"), 7)
     assert decoded.partitions == (
         PartitionAssignment(0, ReplicaAssignment((1, 2))),
@@ -105,7 +120,7 @@ def test_topics_of_every_version(data: bytes) -> None:
 def test_a_topic_under_reassignment() -> None:
     data = b'{"version":2,"partitions":{"0":[4,1]},"adding_replicas":{"0":[4]},"removing_replicas":{"0":[1],"7":[1]}}'
     moved = (PartitionAssignment(0, ReplicaAssignment((4, 1), (4,), (1,))),)
-    assert znodes.decode_topic("/t", data) == TopicAssignment("t", moved)
+    assert decode_topic("/t", data) == TopicAssignment("t", moved)
 
 
 BROKER_VERSIONS = [
@@ -137,7 +152,7 @@ BROKER_VERSIONS = [
 
 @pytest.mark.parametrize(("data", "endpoints", "rack"), BROKER_VERSIONS)
 def test_brokers_of_every_version(data: bytes, endpoints: tuple[Endpoint, ...], rack: str | None) -> None:
-    assert znodes.decode_broker("/brokers/ids/7", data, 99) == Broker(7, endpoints, 99, rack)
+    assert decode_broker("/brokers/ids/7", data, 99) == Broker(7, endpoints, 99, rack)
 
 
 @pytest.mark.parametrize(
@@ -156,28 +171,28 @@ def test_brokers_of_every_version(data: bytes, endpoints: tuple[Endpoint, ...], 
     ],
 )
 def test_the_registration_version_follows_the_protocol(ibp: str, version: int) -> None:
-    assert znodes.registration_version(ibp) == version
+    assert registration_version(ibp) == version
 
 
 def test_controllers_of_both_versions() -> None:
     second = b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}'
-    assert znodes.decode_controller("/c", znodes.encode_controller(3, 1)) == 3
-    assert znodes.decode_controller("/c", second) == 3
+    assert decode_controller("/c", encode_controller(3, 1)) == 3
+    assert decode_controller("/c", second) == 3
 
 
 def test_config_changes_of_both_versions() -> None:
     first = b'{"version":1,"entity_type":"topics","entity_name":"T"}'
-    assert znodes.decode_config_change("/c", first) == "topics/T"
-    assert znodes.decode_config_change("/c", znodes.encode_config_change("topics/T")) == "topics/T"
+    assert decode_config_change("/c", first) == "topics/T"
+    assert decode_config_change("/c", encode_config_change("topics/T")) == "topics/T"
 
 
 def test_no_config_data_is_no_overrides() -> None:
-    assert znodes.decode_config("/c", None) == ()
-    assert znodes.decode_config("/c", b'{"version":1}') == ()
+    assert decode_config("/c", None) == ()
+    assert decode_config("/c", b'{"version":1}') == ()
 
 
 def test_the_version_of_a_config_is_not_looked_at() -> None:
-    assert znodes.decode_config("/c", b'{"version":2,"config":{"k":"v"}}') == (ConfigEntry("k", "v"),)
+    assert decode_config("/c", b'{"version":2,"config":{"k":"v"}}') == (ConfigEntry("k", "v"),)
 
 
 # -------------------------------------------------------------------------------------------------- round trips
@@ -186,44 +201,44 @@ def test_the_version_of_a_config_is_not_looked_at() -> None:
 @given(INT32, INT32, st.lists(BROKER_IDS).map(tuple), INT32, st.integers(0, 2**31 - 1))
 def test_states_come_back(leader: int, leader_epoch: int, isr: tuple[int, ...], epoch: int, version: int) -> None:
     state = LeaderIsrAndControllerEpoch(leader, leader_epoch, isr, epoch, version)
-    data = znodes.encode_state(state)
-    assert znodes.decode_state("/s", data, version) == state
+    data = encode_state(state)
+    assert decode_state("/s", data, version) == state
     shuffled = json.dumps(dict(reversed(list(json.loads(data).items()))), indent=1).encode()
-    assert znodes.decode_state("/s", shuffled, version) == state
+    assert decode_state("/s", shuffled, version) == state
 
 
 @given(st.dictionaries(NAMES, NAMES))
 def test_configs_come_back(config: dict[str, str]) -> None:
     entries = tuple(ConfigEntry(*item) for item in sorted(config.items()))
-    assert znodes.decode_config("/c", znodes.encode_config(entries)) == entries
+    assert decode_config("/c", encode_config(entries)) == entries
 
 
 @given(st.lists(st.tuples(NAMES, BROKER_IDS)))
 def test_isr_changes_come_back(partitions: list[tuple[str, int]]) -> None:
     named = tuple(TopicPartition(*each) for each in partitions)
-    assert znodes.decode_partitions("/i", znodes.encode_partitions(named)) == named
+    assert decode_partitions("/i", encode_partitions(named)) == named
 
 
 def test_nodes_of_ours_come_back() -> None:
     node = NodeRegistration(3, ("broker", "controller"), "h", 1234, 99)
-    assert znodes.decode_node("/kafka-actors/nodes/3", znodes.encode_node(node)) == node
+    assert decode_node("/kafka-actors/nodes/3", encode_node(node)) == node
 
 
 # ------------------------------------------------------------------------------------------------ invalid data
 
 DECODERS: list[Callable[[str, bytes | None], Any]] = [
-    lambda path, data: znodes.decode_broker(path, data, 1),
-    lambda path, data: znodes.decode_state(path, data, 1),
-    znodes.decode_topic,
-    znodes.decode_controller,
-    znodes.decode_controller_epoch,
-    znodes.decode_cluster_id,
-    znodes.decode_config,
-    znodes.decode_config_change,
-    znodes.decode_partitions,
-    znodes.decode_log_dir_event,
-    znodes.decode_reassignments,
-    znodes.decode_node,
+    lambda path, data: decode_broker(path, data, 1),
+    lambda path, data: decode_state(path, data, 1),
+    decode_topic,
+    decode_controller,
+    decode_controller_epoch,
+    decode_cluster_id,
+    decode_config,
+    decode_config_change,
+    decode_partitions,
+    decode_log_dir_event,
+    decode_reassignments,
+    decode_node,
 ]
 
 KEYS = st.sampled_from(
@@ -273,19 +288,19 @@ def test_known_traps_are_named(decode: Callable[[str, bytes | None], Any], data:
 def test_a_state_with_a_hole_is_read_or_named(place: int, inserted: bytes, removed: int) -> None:
     data = bytearray(GOLDEN[0][1])
     data[place : place + removed] = inserted
-    torn(lambda path, data: znodes.decode_state(path, data, 1), bytes(data))
+    torn(lambda path, data: decode_state(path, data, 1), bytes(data))
 
 
 def test_a_number_with_a_leading_zero_is_torn() -> None:
     with pytest.raises(BadZnode, match="no valid JSON"):
-        znodes.decode_state("/s", GOLDEN[0][1].replace(b"[1,", b"[01,"), 1)
+        decode_state("/s", GOLDEN[0][1].replace(b"[1,", b"[01,"), 1)
 
 
 def test_a_large_topic_is_read_in_steps() -> None:
     """A topic of 10,000 partitions is one znode. Decoding it in one step took 60 ms."""
     assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
     topic = TopicAssignment("t", assignments, "id", 7)
-    steps, count = znodes.decoding_topic("/t", znodes.encode_topic(topic), 7), 0
+    steps, count = decoding_topic("/t", encode_topic(topic), 7), 0
     with pytest.raises(StopIteration) as done:
         while True:
             next(steps)
@@ -297,19 +312,19 @@ def test_a_large_topic_is_read_in_steps() -> None:
 def test_what_names_many_partitions_is_read_in_steps() -> None:
     """A request for 10,000 preferred leaders is one znode. Decoding it in one step took 14 ms."""
     named = tuple(TopicPartition("t", number) for number in range(3500))
-    steps, count = znodes.decoding_partitions("/p", znodes.encode_partitions(named)), 0
+    steps, count = decoding_partitions("/p", encode_partitions(named)), 0
     with pytest.raises(StopIteration) as done:
         while True:
             next(steps)
             count += 1
     assert (done.value.value, count) == (named, 3)
     with pytest.raises(BadZnode, match="/p: "):
-        [*znodes.decoding_partitions("/p", znodes.encode_partitions((*named, TopicPartition("t", -1))))]
+        [*decoding_partitions("/p", encode_partitions((*named, TopicPartition("t", -1))))]
 
 
 def test_a_large_topic_is_written_in_steps() -> None:
     assignments = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2), (2,) if n % 2 else ())) for n in range(3500))
-    steps = znodes.encoding_topic(TopicAssignment("t", assignments))
+    steps = encoding_topic(TopicAssignment("t", assignments))
     assert [*itertools.islice(steps, 3)] == [None] * 3
     with pytest.raises(StopIteration) as done:
         next(steps)

@@ -39,7 +39,7 @@ from tests.core.controller.driver import Scene, leadership
 from zk_bridge import paths
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
-from zk_bridge.znodes import encode_reassignments
+from zk_bridge.reassignments import encode_reassignments
 
 FIRST, SECOND, THIRD = (TopicPartition("t", number) for number in range(3))
 MOVES = (RequestedReassignment(FIRST, (2, 3)), RequestedReassignment(SECOND, (3, 1)))

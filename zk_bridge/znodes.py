@@ -1,4 +1,15 @@
-"""Parse the JSON of a znode field by field, and raise InvalidValue for invalid values."""
+"""Parse the JSON of a znode field by field, and raise InvalidValue for invalid values (controller.md 2.1-2.4).
+
+The module of each concept encodes and decodes its own znodes with these functions:
+
+Rule 1: reading accepts the data of every Kafka version with ZooKeeper: every version number, any key order. Unknown
+        keys are ignored.
+Rule 2: writing produces the data that Kafka 3.9.1 writes at inter.broker.protocol.version 2.6. For the state node, the
+        bytes are the same as Kafka's. For other nodes, the order of the keys may differ.
+Rule 3: for data that rule 1 does not accept, reading raises only BadZnode, which contains the path and the reason.
+
+Kafka: `ZkData`.
+"""
 
 from __future__ import annotations
 
