@@ -2,7 +2,7 @@
 
     KEPT/part-*.parquet      rows of `spark.columns`
     KEPT/_spark_metadata     Spark's list of the complete files
-    KEPT/_checkpoint         Spark's offsets: how much of the traces has been read (`spark.trace_stream`)
+    KEPT/_checkpoint         Spark's offsets: how much of the traces has been read (`spark.source`)
     KEPT/_runs.json          the end of each run, and what could not be read, as `spark.pack` writes it
     KEPT/_follower           locked by the process that follows the traces, so that only one process does
 

@@ -194,7 +194,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log.region", "messages.records"): "a batch's body is bytes or a region of a file",
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper needs the protocol class of a store",
     ("actors.gateway.metrics", "prometheus_client"): "the only module that serves metrics",
-    ("actors.gateway.counters", "prometheus_client"): "metric types that the library lacks",
     (
         "actors.storage.log_directories",
         "messages.cluster.MAX_LOG_NAME",

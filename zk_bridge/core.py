@@ -44,9 +44,38 @@ from messages.store import (
     StoreWrite,
     WatchEvent,
 )
-from zk_bridge import conversations
-from zk_bridge.questions import CONVERSATIONS
+from zk_bridge import (
+    brokers,
+    cluster,
+    configs,
+    controller,
+    conversations,
+    leader_elections,
+    notifications,
+    partition_states,
+    reassignments,
+    topic_deletion,
+    topics,
+    watches,
+)
+from zk_bridge.conversations import Starter
 from zk_bridge.watches import Notification, WatchTable
+
+CONVERSATIONS: dict[type, Starter] = {
+    **cluster.ANSWERS,
+    **controller.ANSWERS,
+    **watches.ANSWERS,
+    **brokers.ANSWERS,
+    **topics.ANSWERS,
+    **configs.ANSWERS,
+    **partition_states.ANSWERS,
+    **topic_deletion.ANSWERS,
+    **leader_elections.ANSWERS,
+    **reassignments.ANSWERS,
+    **notifications.ANSWERS,
+}
+"""Class of a request -> the generator function that handles it."""
+
 
 logger = logging.getLogger(__name__)
 

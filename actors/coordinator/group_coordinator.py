@@ -21,6 +21,7 @@ Kafka: `GroupCoordinator`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 
 import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
@@ -28,9 +29,9 @@ from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, Wa
 from actors.coordinator.group import GroupActor
 from actors.coordinator.group_loader import GroupLoaderActor
 from actors.core.coordinator import request_checks
-from actors.core.coordinator.gathering import PendingGroupsRequest
 from actors.core.coordinator.group_metadata_records import written_format
 from actors.core.coordinator.group_states import GroupState
+from actors.core.coordinator.request_checks import NOBODYS_ENTRY, REFUSED_ENTRY
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Dispatcher
 from messages import errors
@@ -49,6 +50,8 @@ from messages.groups import (
     CheckExpiry,
     CommitOffsets,
     CountPartitions,
+    DeleteGroup,
+    DescribeGroup,
     ExpireOffsets,
     ForgetOffsets,
     GroupChanged,
@@ -66,7 +69,56 @@ from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe
 from messages.protocol_version import release_of
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
+
+OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""All operations that a client may perform without authorization: read, delete, describe."""
+
+QUESTIONS: Mapping[type, Callable[[], Message]] = {
+    DescribeGroupsRequest: DescribeGroup,
+    DeleteGroupsRequest: DeleteGroup,
+}
+"""Request about several groups -> question that each group receives."""
+
+
+class PendingGroupsRequest:
+    """A pending request about several groups, with the responses received so far."""
+
+    def __init__(self, request: AnyMessage) -> None:
+        self._request = request
+        deletes = isinstance(request, DeleteGroupsRequest)
+        self.groups: tuple[str, ...] = tuple(dict.fromkeys(request.groups)) if deletes else request.groups
+        """The groups of the response. A group that a DeleteGroups names twice is deleted once."""
+        self._results: list[AnyMessage | None] = [None] * len(self.groups)
+        self._outstanding = len(self.groups)
+
+    @property
+    def question(self) -> Message:
+        """The message that is sent to each group."""
+        return QUESTIONS[type(self._request)]()
+
+    @property
+    def response(self) -> AnyMessage:
+        """The merged response; None until all groups have answered."""
+        if self._outstanding:
+            return None
+        return API_BY_REQUEST[type(self._request)].response(tuple(self._results))
+
+    def answered(self, place: int, result: AnyMessage) -> None:
+        """Store the result of a group; `place` is the group's index in the request."""
+        if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
+            result = attrs.evolve(result, authorized_operations=OPERATIONS)
+        self._results[place] = result
+        self._outstanding -= 1
+
+    def refused(self, place: int, code: int) -> None:
+        """Store an error as the result of a group that cannot be reached or does not respond."""
+        self.answered(place, REFUSED_ENTRY[type(self._request)](self.groups[place], code))
+
+    def nobodys(self, place: int) -> None:
+        """Store the result for a group that does not exist."""
+        self.answered(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))
+
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 

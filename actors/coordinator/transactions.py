@@ -23,8 +23,7 @@ from actors.core.coordinator.loading import Row
 from actors.core.coordinator.membership import Reply
 from actors.core.topic.topic_name import TRANSACTION_STATE
 from actors.core.transaction.transaction import Transaction
-from actors.core.transaction.transaction_loading import TransactionLoading
-from actors.core.transaction.transaction_records import key_value
+from actors.core.transaction.transaction_records import key_value, read_key, read_value
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
 from actors.runtime import Answerer
 from messages import errors, transactions
@@ -37,6 +36,41 @@ from messages.error_names import name_of
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
+
+
+class TransactionLoading:
+    """The transactional ids loaded so far from one partition of __transaction_state.
+
+    The last record of an id applies; a tombstone removes the id. A key of an unknown version is skipped with a warning.
+    A value that cannot be read makes loading fail. Kafka: `TransactionStateManager.loadTransactionMetadata`.
+    """
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.records = 0
+        self.ids: dict[str, Transaction] = {}
+
+    def take(self, rows: Sequence[Row]) -> None:
+        """Process the next records.
+
+        Raises:
+            DamagedRecord: A record cannot be decoded.
+        """
+        self.records += len(rows)
+        for _, is_marker, key, value, _ in rows:
+            if is_marker:
+                continue
+            name = read_key(key.encode("latin-1"))
+            if name is None:
+                log.warning(
+                    "Skipping a record with an unknown key version in partition %d of __transaction_state: key %s",
+                    *(self.partition, key.encode("latin-1").hex()),
+                )
+            elif value is None:
+                self.ids.pop(name, None)
+            else:
+                self.ids[name] = read_value(name, value.encode("latin-1"))
+
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 

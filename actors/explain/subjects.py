@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from actors.explain import cluster_history, group_history, producer_history, transaction_history
+from actors.explain import cluster_history, transaction_history
+from actors.explain.causes import cause_of
+from actors.explain.client_situations import produce_errors
+from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.explanations import Answer
+from actors.explain.fact_gathering import TraceFacts
+from actors.explain.step_texts import text_of
 from messages.cluster import TopicPartition, partition_named
+from messages.error_names import name_of
+
+USUAL = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS")
+"""Names of errors that members get in the normal course of a rebalance."""
 
 
 class Subject(NamedTuple):
@@ -35,11 +43,54 @@ SUBJECTS = {
 }
 """Kind of subject -> how it is named; controller and cluster have no name."""
 
+
+def coordinators(facts: TraceFacts, group: str) -> Answer:
+    """List the brokers that coordinated the group."""
+    return [Sentence(text_of(each), each.place) for each in facts.hosted if each.group == group][-LAST:]
+
+
+def rebalances(facts: TraceFacts, group: str) -> Answer:
+    """List the last states of the group, each with the member or timer that caused it."""
+    lines = []
+    for each in [each for each in facts.group_states if each.group == group][-2 * LAST :]:
+        cause = cause_of(facts, each)
+        lines.append(Sentence(f"{each.state}" + (f": {text_of(cause)}" if cause is not None else ""), each.place))
+    return lines
+
+
+def refused_group_requests(facts: TraceFacts, group: str) -> Answer:
+    """List the last requests that the coordinator refused."""
+    errors = [each for each in facts.errors if each.group == group and name_of(each.code) not in USUAL]
+    return [Sentence(text_of(each), each.place) for each in errors[-LAST:]]
+
+
+def refused_produces(facts: TraceFacts, producer: str) -> Answer:
+    """List the last produce requests that were refused."""
+    return [Sentence(text_of(each), each.place) for each in produce_errors(facts, producer)[-LAST:]]
+
+
+def sessions(facts: TraceFacts, producer: str) -> Answer:
+    """List the last producer ids and epochs that the producer received from InitProducerId."""
+    begun = [
+        each
+        for each in facts.transaction_requests
+        if each.api == "InitProducerId" and producer in (each.client_id, each.transactional_id, str(each.producer_id))
+    ]
+    return [Sentence(text_of(each), each.place) for each in begun[-LAST:]]
+
+
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     **OF_ONE,
     "transaction": transaction_history.QUESTIONS,
-    "consumer-group": group_history.QUESTIONS,
-    "producer": producer_history.QUESTIONS,
+    "consumer-group": (
+        ("Which broker coordinates it, and why?", coordinators),
+        ("Which states did it have last, and why?", rebalances),
+        ("Which requests were refused?", refused_group_requests),
+    ),
+    "producer": (
+        ("Which of its requests were refused, and why?", refused_produces),
+        ("Which producer ids was it given?", sessions),
+    ),
     "cluster": cluster_history.QUESTIONS,
 }
 """Kind of subject -> its questions, and the functions that answer them."""

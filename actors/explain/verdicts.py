@@ -12,14 +12,49 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
-from actors.explain.causes import chain_of
+from actors.explain.causes import chain_of, last_before
 from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTION
-from actors.explain.cluster_shutdown import shutdown_of
 from actors.explain.fact_gathering import TraceFacts, before
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of
-from messages.facts.declarations import TracePosition
+from messages.facts.declarations import NodeRun, TracePosition
+from messages.trace.endings import KILLED
+from messages.trace.schema import STOPPED
+
+TOGETHER = 1.5
+"""Seconds between the stops of two brokers of a cluster that is shut down."""
+
+
+def shutdown_of(facts: TraceFacts) -> float | None:
+    """Return when the shutdown of the whole cluster began, in seconds since 1970, such as the one that ends a test.
+
+    A verdict describes the cluster before its shutdown. During a shutdown the brokers stop one after another, so
+    partitions lose their leaders. This is not a fault.
+
+    Returns:
+        None if no node stopped, or if the last run of a node has another ending than "stopped" or "killed". Also None
+        if a node was killed after the shutdown began.
+    """
+    last = {node_run.place.node: node_run for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began)}
+    if any(node_run.ending not in (STOPPED, KILLED) for node_run in last.values()):
+        return None
+    began = None
+    for at in sorted(
+        (_stopped(facts, node_run) for node_run in last.values() if node_run.ending == STOPPED), reverse=True
+    ):
+        if began is not None and began - at > TOGETHER:
+            break
+        began = at
+    killed = [node_run.end for node_run in last.values() if node_run.ending == KILLED]
+    return None if began is None or max(killed, default=began) > began else began
+
+
+def _stopped(facts: TraceFacts, node_run: NodeRun) -> float:
+    """Return when a broker began to stop, in seconds since 1970."""
+    asked = last_before(facts.stops, node_run.place, node_run.place.run)
+    return node_run.end if asked is None else asked.place.at
+
 
 SITUATIONS: dict[str, tuple[Situation, ...]] = {
     "partition": PARTITION,

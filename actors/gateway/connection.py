@@ -8,22 +8,22 @@ Rule 2: an invalid or forbidden request is refused in its turn: earlier requests
         is closed.
 Rule 3: the socket is read only while the connection can use more data. Beyond the requests in progress, it reads at
         most READ_AHEAD bytes, or one large request that fits into the memory pool.
-Rule 4: `connection_states` defines when a request begins. The flags `_beginning`, `_answering` and `_going_on` are set
+Rule 4: `ConnectionState` defines when a request begins. The flags `_beginning`, `_answering` and `_going_on` are set
         only during a call, or until the next turn of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import socket
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
 from actors.gateway import request_faults
-from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, Hold
 from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
@@ -38,6 +38,40 @@ from messages.parts import Part, joined
 from messages.vocabulary import Message
 from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
 from messages.wire.batch_records import checking_produce
+
+
+class ConnectionState(enum.Enum):
+    """The state of a connection that is not closed (the stream stores whether it is closed).
+
+    It is entered only from the states that `PREVIOUS` contains. A request begins only in state READY, and only while
+    there is no hold. With a hold, or in state REFUSING, the socket is not read. Kafka: `KafkaChannel.ChannelMuteState`.
+    """
+
+    READY = "Ready"
+    DECODING = "Decoding"
+    REFUSING = "Refusing"
+
+    __hash__ = object.__hash__  # Enum's own hash is a Python function, which each request would call twice
+
+
+READY, DECODING, REFUSING = ConnectionState
+
+PREVIOUS: Mapping[ConnectionState, tuple[ConnectionState, ...]] = {
+    READY: (DECODING,),
+    DECODING: (READY,),
+    REFUSING: tuple(ConnectionState),
+}
+"""State -> states from which it can be entered."""
+
+
+class Hold(enum.Enum):
+    """A reason to delay the next request of a connection; the value of each enum member describes it."""
+
+    THROTTLED = "the client has exceeded trace.client.bytes.per.second"
+    DRAINING = "the client does not read its responses"
+    MEMORY = "a large request waits for memory"
+    TURN = "the client has sent further requests already, and other clients are served first"
+
 
 T = TypeVar("T")
 
@@ -141,7 +175,7 @@ class Connection:
         """Whether all requests in progress are Produce requests."""
         self._state = READY
         self._holds: dict[Hold, asyncio.TimerHandle | None] = {}
-        """Why no request begins now (`connection_states`), with the timer that ends it."""
+        """Why no request begins now (`Hold`), with the timer that ends it."""
         self._answering = False
         """Whether responses are being encoded: they are then sent together."""
         self._beginning = False

@@ -18,13 +18,50 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
-from actors.gateway.counters import Counters
 from actors.gateway.metric_table import help_of
 from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
 from messages import metrics
 from messages.cluster import TopicPartition
+from messages.metrics import Count
 from messages.vocabulary import Message
+
+SUFFIX = "_total"
+
+
+class Counters(Collector):
+    """A collector of counters for prometheus_client, whose own counters have only one set of label names.
+
+    The event loop increments them, and the HTTP thread reads them.
+    """
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, int]] = {}
+
+    def count(self, count: Count) -> None:
+        """Add `count` to its counter."""
+        name, by, labels = count
+        values = self._counters.get(name)
+        if values is None:
+            values = {}
+            self._counters = {**self._counters, name: values}
+        values[labels] = values.get(labels, 0) + by
+
+    def drop(self, names: Collection[str], labels: Collection[Labels]) -> None:
+        """Drop the values of these counters under these labels."""
+        for name in names:
+            values = self._counters.get(name, {})
+            for each in labels:
+                values.pop(each, None)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield a metric for each counter, with a sample for each set of labels."""
+        for name, values in self._counters.items():
+            family = Metric(name.removesuffix(SUFFIX), help_of(name), "counter")
+            for labels, value in list(values.items()):
+                family.add_sample(name, dict(labels), value)
+            yield family
+
 
 _log = logging.getLogger("kafka_actors.metrics")
 

@@ -1,7 +1,6 @@
 """The actor system on which nodes run: a Thespian system base, clocks, drivers, and base classes of actors."""
 
-from actors.runtime.flow.answerer import Answerer
-from actors.runtime.flow.flow import FlowActor
+from actors.runtime.flow.flow import Answerer, FlowActor
 from actors.runtime.kernel.adapters import Adapter, EffectDiverged
 from actors.runtime.kernel.clock import Clock, DriftingClock, RealClock, VirtualClock
 from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, Envelope

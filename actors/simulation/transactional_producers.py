@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
 from actors.simulation.checker import Checker
 from actors.simulation.response_codes import codes_of
-from actors.simulation.scripts import Script, run_script
+from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken, committed
 from messages import errors
@@ -32,6 +33,27 @@ from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of, whole_batches
+
+PATIENCE = 8.0
+"""Seconds that a client waits for a response."""
+
+Script = Generator[Any, Any, None]
+"""A simulated client: it yields (node, request) and receives the response, or None if no response arrives. To pause, it
+yields a number of seconds."""
+
+
+def run_script(cluster: Cluster, script: Script, received: Any = None) -> None:
+    """Run a script to its end; `received` is the response to its most recent request."""
+    try:
+        wanted = script.send(received)
+    except StopIteration:
+        return
+    if isinstance(wanted, float):
+        cluster.scheduler.call_later(wanted, partial(run_script, cluster, script))
+    else:
+        node, request = wanted
+        cluster.ask(node, request, partial(run_script, cluster, script), PATIENCE)
+
 
 INPUT, OUTPUT = TopicPartition(TRANSACTION_TOPIC, 0), TopicPartition(TRANSACTION_TOPIC, 1)
 """The partitions that the worker reads and writes; other producers use the topic's other partitions."""

@@ -4,17 +4,53 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.explain.fact_gathering import TraceFacts, gather
 from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
 from actors.explain.verdicts import verdict_of
-from actors.trace.payload_restoration import with_payloads
 from messages.cluster import TopicPartition
 from messages.facts.declarations import ControllerEvent, TracePosition
-from messages.trace.files.runs import Run
+from messages.trace.errors import TraceError
+from messages.trace.files.runs import Run, find_runs
+from messages.trace.schema import FULL
+
+
+@contextmanager
+def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Yield the runs with the contents of all messages; restored runs exist until the end of the `with` block.
+
+    Raises:
+        TraceError: A replay differs from its trace, or is impossible.
+    """
+    complete = [run for run in runs if run.header.detail == FULL]
+    if len(complete) == len(runs):
+        yield complete
+        return
+    with tempfile.TemporaryDirectory(prefix="kafka-actors-") as folder:
+        for run in runs:
+            if run.header.detail != FULL:
+                _restore(run, Path(folder))
+        restored = {run.header.run: run for run in (*complete, *find_runs(Path(folder)).runs)}
+        yield [restored[run.header.run] for run in runs]
+
+
+def _restore(run: Run, folder: Path) -> None:
+    from actors.runtime.trace.expansion import expand  # takes 0.5 s, and few traces need it
+    from actors.trace.moment import ACTORS
+
+    result = expand(run, ACTORS, folder)
+    if not result.ok:
+        reason = result.problem or "the replayed run differs from the trace (see `kafka-actors replay`)"
+        raise TraceError(
+            f"run {run.header.run} was recorded without message contents (trace.detail={run.header.detail}),"
+            f" and replaying it did not restore them: {reason}"
+        )
 
 
 class TraceFact(NamedTuple):

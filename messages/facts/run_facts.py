@@ -11,21 +11,86 @@ import math
 import re
 from collections.abc import Iterator
 
+from thespian.actors import WakeupMessage
+
+from messages.apis.join_group import JoinGroupRequest
+from messages.apis.leave_group import LeaveGroupRequest
+from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.events import EVENTS
+from messages.facts import declarations
 from messages.facts.channel_facts import ChannelFacts
-from messages.facts.controller_facts import CONTROLLER, ControllerFacts
+from messages.facts.controller_facts import CONTROLLER, ControllerFacts, Emit
 from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import Fact, TracePosition, Undecodable
-from messages.facts.group_facts import GROUP, GroupFacts
 from messages.facts.node_facts import NodeFacts
 from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
+from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.metrics import EVENT_TIME
 from messages.trace.codec import decode
 from messages.trace.endings import RUNNING
 from messages.trace.errors import BadPayload, UnknownType
 from messages.trace.files.runs import Run, RunRecords, ending
 from messages.trace.schema import DELIVERIES, TraceRecord
+from messages.vocabulary import Message
+
+GROUP = "GroupActor"
+
+_TIMERS = {RebalanceDue: declarations.NOT_JOINED, SyncDue: declarations.NOT_SYNCED}
+
+
+class GroupFacts:
+    """Reads the facts about the consumer groups of one run."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._groups: dict[str, str] = {}
+        """Groups by the address of their actor."""
+        self._clients: dict[tuple[str, str], tuple[str, int]] = {}
+        """Client id and session timeout of members, by group and member id."""
+
+    def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
+        """Read the next message."""
+        match message:
+            case StartGroup():
+                group = self._groups[record.receiver] = message.loaded.group
+                self._emit(declarations.GroupHosted(place, group, message.log))
+                for each in message.loaded.record.members if message.loaded.record is not None else ():
+                    self._clients[group, each.member_id] = each.client_id, each.session_timeout_ms
+            case GroupChanged():
+                self._emit(declarations.GroupStateChanged(place, message.group, message.state))
+            case Forwarded() if record.actor == GROUP:
+                self._requested(place, message)
+            case WakeupMessage() if record.actor == GROUP:
+                self._due(place, self._groups.get(record.receiver, ""), message.payload)
+
+    def _requested(self, place: declarations.TracePosition, forwarded: Forwarded) -> None:
+        client = forwarded.request.client_id
+        match forwarded.request.request:
+            case JoinGroupRequest() as join:
+                self._clients[join.group_id, join.member_id] = client, join.session_timeout_ms
+                self._emit(
+                    declarations.GroupMemberAction(
+                        place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms
+                    )
+                )
+            case LeaveGroupRequest() as leave:
+                for member in leave.members:
+                    self._emit(
+                        declarations.GroupMemberAction(
+                            place, leave.group_id, declarations.LEFT, member.member_id, client
+                        )
+                    )
+
+    def _due(self, place: declarations.TracePosition, group: str, due: object) -> None:
+        if isinstance(due, MemberExpired):
+            client, timeout_ms = self._clients.get((group, due.member_id), ("", -1))
+            self._emit(
+                declarations.GroupMemberAction(place, group, declarations.EXPIRED, due.member_id, client, timeout_ms)
+            )
+        elif type(due) in _TIMERS:
+            self._emit(declarations.GroupMemberAction(place, group, _TIMERS[type(due)]))
+
 
 _ALL = re.compile(b"")
 _GROUP = rb'"(JoinGroup|LeaveGroup)Request"'

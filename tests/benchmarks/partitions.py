@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from actors.node import garbage
+from actors.node import process
 from actors.node.adapters import TimeAdapter
 from actors.runtime import RealClock
 from actors.storage.log_manager import LogManager
@@ -49,7 +49,7 @@ def main() -> None:
         broker = Broker(here / "data", clock=RealClock(), validate_state=False)
         broker.base.ports["logs"] = logs
         broker.run()
-        garbage.tame()
+        process.tame()
         made = lead_all(broker, epoch=0)
         announced = lead_all(broker, epoch=1)
         megabytes = psutil.Process().memory_info().rss / 1e6

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from actors.node import garbage
+from actors.node import process
 from actors.node.assembly import RING
 from actors.node.node import NodeActor
 from actors.runtime import LocalBase, local_system
@@ -105,7 +105,7 @@ def settle() -> None:
     gc.unfreeze()
     gc.collect()
     gc.freeze()
-    garbage.tame()
+    process.tame()
 
 
 def ping_pong(detail: str, folder: Path, messages: int = MESSAGES) -> float:

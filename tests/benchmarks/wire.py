@@ -38,7 +38,7 @@ PER_TOPIC = 100
 BROKERS = (1, 2, 3)
 ROUNDS = 5
 GC_THRESHOLDS = (50_000, 20, 100)
-"""Fixed thresholds of the garbage collector. A node has those of `actors.node.garbage`."""
+"""Fixed thresholds of the garbage collector. A node has those of `actors.node.process`."""
 
 partitions = [TopicPartition(f"topic-{n // PER_TOPIC}", n % PER_TOPIC) for n in range(PARTITIONS)]
 

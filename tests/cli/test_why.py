@@ -17,10 +17,9 @@ from click.testing import CliRunner
 
 from actors.cli import why
 from actors.cli.app import CommandFailed
-from actors.explain.cluster_shutdown import shutdown_of
 from actors.explain.explanations import QUESTIONS
 from actors.explain.fact_gathering import TraceFacts, gather
-from actors.explain.verdicts import verdict_of
+from actors.explain.verdicts import shutdown_of, verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import Replay
 from messages.cluster import TopicPartition

@@ -10,7 +10,7 @@ from actors.core.controller import partition_state_machine, replica_state_machin
 from actors.core.controller.states import Table
 from actors.core.coordinator import group_states
 from actors.core.transaction import transaction_states
-from actors.gateway import connection_states
+from actors.gateway import connection
 from actors.node import node_states
 from messages.error_names import NAMES
 
@@ -65,7 +65,7 @@ stateDiagram-v2"""
 CONNECTIONS = """\
 ## Client connections
 
-The table is in `actors/gateway/connection_states.py`. The next request of a connection begins in
+The table is in `actors/gateway/connection.py`. The next request of a connection begins in
 state Ready, unless the connection is held. A connection is held while:
 
 """
@@ -103,10 +103,10 @@ def _section(title: str, table: Table) -> Iterator[str]:
 
 
 def _connections() -> Iterator[str]:
-    yield CONNECTIONS + "\n".join(f"- {hold.value};" for hold in connection_states.Hold)[:-1] + ".\n"
+    yield CONNECTIONS + "\n".join(f"- {hold.value};" for hold in connection.Hold)[:-1] + ".\n"
     yield "```mermaid"
     yield "stateDiagram-v2"
-    for state, previous in connection_states.PREVIOUS.items():
+    for state, previous in connection.PREVIOUS.items():
         yield from (f"    {each.value} --> {state.value}" for each in previous if each is not state)
     yield "```\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.illegal_transition import IllegalTransition, enter
-from actors.gateway.connection_states import DECODING, PREVIOUS, READY, REFUSING, ConnectionState
+from actors.gateway.connection import DECODING, PREVIOUS, READY, REFUSING, ConnectionState
 
 
 def test_one_request_is_decoded_at_a_time() -> None:

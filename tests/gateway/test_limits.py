@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from actors.gateway import listener as listening
-from actors.gateway.connection import Connection
-from actors.gateway.connection_states import Hold
+from actors.gateway.connection import Connection, Hold
 from actors.gateway.limits import (
     MAX_LOG_FILES,
     RESERVED_FILES,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from actors.gateway.connection_states import Hold
+from actors.gateway.connection import Hold
 from actors.gateway.listener import ListenerGateway
 from actors.runtime import LocalBase
 from actors.storage.log_manager import LogManager

@@ -1,4 +1,4 @@
-"""Test `actors.node.garbage`: young cyclic garbage is freed, and old objects are not examined."""
+"""Test `actors.node.process`: young cyclic garbage is freed, and old objects are not examined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.gateway.listener import Connection
-from actors.node import garbage
+from actors.node import process
 from messages.apis.api_versions import ApiVersionsRequest
 from tests.broker.harness import ServedBroker
 from tests.waiting import until
@@ -28,7 +28,7 @@ class Knot:
 def tamed() -> Iterator[None]:
     thresholds = gc.get_threshold()
     gc.collect()  # otherwise the first collection would also examine young objects of earlier tests
-    garbage.tame()
+    process.tame()
     yield
     gc.set_threshold(*thresholds)
     gc.enable()
@@ -44,51 +44,51 @@ def test_no_collection_looks_at_much_however_much_there_is() -> None:
 
     gc.callbacks.insert(0, count)
     try:
-        kept = [[number] for number in range(40 * garbage.YOUNG)]
+        kept = [[number] for number in range(40 * process.YOUNG)]
     finally:
         gc.callbacks.remove(count)
     assert len(looked_at) >= 30
-    assert max(looked_at) < (garbage.OFTEN + 3) * garbage.YOUNG
-    assert len(gc.get_objects(generation=2)) > 30 * garbage.YOUNG
-    assert len(kept) == 40 * garbage.YOUNG
+    assert max(looked_at) < (process.OFTEN + 3) * process.YOUNG
+    assert len(gc.get_objects(generation=2)) > 30 * process.YOUNG
+    assert len(kept) == 40 * process.YOUNG
 
 
 def test_no_collection_runs_python_meanwhile() -> None:
     before = list(gc.callbacks)
-    garbage.tame()
-    garbage.GarbageCollectionSchedule()()
+    process.tame()
+    process.GarbageCollectionSchedule()()
     assert gc.callbacks == before, "other threads would run in a callback, and create objects that are not collected"
 
 
 def test_cycles_that_die_young_are_freed() -> None:
     knots = weakref.WeakSet[Knot]()
     most = 0
-    for _ in range(10 * garbage.YOUNG):
+    for _ in range(10 * process.YOUNG):
         knots.add(Knot())
         most = max(most, len(knots))
-    assert most < (garbage.OFTEN + 3) * garbage.YOUNG
+    assert most < (process.OFTEN + 3) * process.YOUNG
 
 
 def test_on_a_loop_cycles_of_turns_that_make_little_are_freed() -> None:
-    collections, knots, most = garbage.GarbageCollectionSchedule(), weakref.WeakSet[Knot](), 0
+    collections, knots, most = process.GarbageCollectionSchedule(), weakref.WeakSet[Knot](), 0
     for _ in range(200):
-        for _ in range(garbage.MUCH // 4):
+        for _ in range(process.MUCH // 4):
             knots.add(Knot())
         collections()
         most = max(most, len(knots))
-    assert most < 2 * garbage.YOUNG
+    assert most < 2 * process.YOUNG
 
 
 def test_what_a_turn_makes_much_of_is_not_looked_at() -> None:
-    collections = garbage.GarbageCollectionSchedule()
+    collections = process.GarbageCollectionSchedule()
     collections()
     before = [each["collections"] for each in gc.get_stats()]
     kept = []
     for _ in range(20):
-        kept.append([[number] for number in range(2 * garbage.MUCH)])
+        kept.append([[number] for number in range(2 * process.MUCH)])
         collections()
     assert [each["collections"] for each in gc.get_stats()] == before
-    assert len(gc.get_objects(generation=0)) < 2 * garbage.MUCH and len(kept) == 20
+    assert len(gc.get_objects(generation=0)) < 2 * process.MUCH and len(kept) == 20
 
 
 def test_connections_that_were_old_when_they_closed_are_freed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.gateway.limits import FileLimit
-from actors.node.open_files import MINIMUM, check_limit, raise_limit
+from actors.node.process import MINIMUM, check_limit, raise_limit
 
 
 def test_the_soft_limit_becomes_the_hard_one() -> None:

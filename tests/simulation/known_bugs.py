@@ -47,7 +47,7 @@ from messages.zookeeper import Brokers, ResignController
 from tests.simulation.patches import Change, apply
 from zk_bridge import paths
 from zk_bridge.conversations import transact
-from zk_bridge.questions import CONVERSATIONS
+from zk_bridge.core import CONVERSATIONS
 
 
 @attrs.frozen

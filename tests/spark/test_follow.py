@@ -20,9 +20,8 @@ from actors.cli.app import run
 from messages.trace.files.runs import find_runs
 from messages.trace.files.segments import SUFFIX
 from spark.follow import land, only_follower
-from spark.source import SCHEMA, TraceSource
+from spark.source import SCHEMA, GrowingTraces, TraceSource
 from spark.summary import summarise
-from spark.trace_stream import GrowingTraces
 from tests.cluster.processes import OURS, Running, start_up
 from tests.spark import failover
 from tests.waiting import until

@@ -18,9 +18,8 @@ from spark.errors import BadOption
 from spark.pack import Packing
 from spark.public import DefaultSource
 from spark.selection import ALL, Selection, selection_of
-from spark.source import SCHEMA, FilteringReader, TraceReader, TraceSource
+from spark.source import SCHEMA, FilteringReader, GrowingTraces, TraceReader, TraceSource
 from spark.summary import ask
-from spark.trace_stream import GrowingTraces
 from tests.layering import ROOT
 from tests.spark import failover
 

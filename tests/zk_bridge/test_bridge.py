@@ -110,9 +110,9 @@ from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, le
 from zk_bridge import partition_states, paths, reassignments
 from zk_bridge.brokers import encode_broker
 from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
+from zk_bridge.core import CONVERSATIONS
 from zk_bridge.memory_store import MemoryZooKeeper
 from zk_bridge.notifications import decode_config_change, encode_log_dir_event, encode_partitions
-from zk_bridge.questions import CONVERSATIONS
 from zk_bridge.reassignments import encode_reassignments
 
 

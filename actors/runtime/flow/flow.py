@@ -45,7 +45,36 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.runtime.flow.conversation import WAITING, Raised, advance
 from actors.runtime.thespian.dispatch import Dispatcher
 from messages import ask
+from messages.ask import Ask, Failure, answering
 from messages.flow import conversation
+from messages.vocabulary import Message
+
+
+class Answerer(Dispatcher):
+    """The base class of actors that answer each `Ask`; subclasses implement `answer`.
+
+    An exception of `answer` is sent to the requester as a Failure, logged, and stored in the delivery's record. An
+    error in one partition thus affects only the result for that partition, and the requester does not have to wait for
+    its deadline.
+    """
+
+    def answer(self, question: Message) -> Message:
+        """Return the result of a question. An exception is answered as Failure("AskFailed")."""
+        raise NotImplementedError(f"{type(self).__name__} has no handler for {type(question).__name__}")
+
+    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+        """Answer the question, even if the handler fails."""
+        try:
+            result = self.answer(message.question)
+        except Exception as error:
+            name = type(message.question).__name__
+            log.error(
+                "Actor %s failed to handle a %s message: %s", self.myAddress, name, type(error).__name__, exc_info=error
+            )
+            self.note_error(error)
+            result = Failure("AskFailed", f"{name}: {type(error).__name__}: {error}")
+        self.send(sender, answering(message.id, result))
+
 
 log = logging.getLogger(__name__)
 

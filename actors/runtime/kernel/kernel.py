@@ -43,10 +43,23 @@ from thespian.actors import ActorAddress
 from actors.runtime.kernel.adapters import Adapters
 from actors.runtime.kernel.clock import Clock, RealClock, VirtualClock
 from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, Envelope
-from actors.runtime.kernel.external_endpoint import ExternalEndpoint
 from actors.runtime.kernel.reference import ActorRef, System
 from actors.runtime.kernel.timers import Timer, Timers
 from messages import runtime
+
+
+class ExternalEndpoint:
+    """A receiver outside the actor system: ZooKeeper, sockets, metrics and the process itself.
+
+    It passes each message to `callback(message, sender)` on the thread that runs the actors. Messages from external
+    endpoints enter by `base.inject(to, message, sender=endpoint_address)`.
+    """
+
+    __slots__ = ("receiveMessage",)
+
+    def __init__(self, callback: Callable[[Any, ActorAddress], None]) -> None:
+        self.receiveMessage = callback
+
 
 log = logging.getLogger(__name__)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.coordinator.transactions import TransactionLoading
 from actors.core.coordinator.group_metadata_records import DamagedRecord
 from actors.core.transaction.transaction import Transaction
-from actors.core.transaction.transaction_loading import TransactionLoading
 from actors.core.transaction.transaction_records import key_value, read_key, read_value
 from actors.core.transaction.transaction_states import COMPLETE_COMMIT, EMPTY, ONGOING
 from messages.cluster import TopicPartition
