@@ -167,6 +167,8 @@ ADDRESS = "a message may contain the address of the actor to reply to"
 
 HEADERS = "the log appends and returns batches, whose headers are values of this module"
 
+LOG_DIRECTORIES = "the table of logs and their directories has no I/O after its load"
+
 EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
@@ -192,6 +194,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
     ("actors.storage.log.region", "messages.records"): "a batch's body is bytes or a region of a file",
+    ("actors.core.broker.hosting", "actors.storage.log_directories.LogDirectories"): LOG_DIRECTORIES,
+    ("actors.core.broker.log_dirs", "actors.storage.log_directories.LogDirectories"): LOG_DIRECTORIES,
     ("actors.gateway.store", "zk_bridge.store"): "the gateway to ZooKeeper needs the protocol class of a store",
     ("actors.gateway.metrics", "prometheus_client"): "the only module that serves metrics",
     (

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.broker.log_dirs import PARTITIONS_AT_ONCE
+from actors.core.broker.hosting import PARTITIONS_AT_ONCE
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.runtime import Delivery
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse

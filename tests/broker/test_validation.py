@@ -49,6 +49,6 @@ def test_contradictions_are_found_and_named(found: list[str], word: str) -> None
 def test_a_request_that_finds_a_contradiction_fails_as_a_whole(tmp_path: Path, validates: bool) -> None:
     broker = Broker(tmp_path / "data", validate_state=validates)
     broker.lead(order("a"))
-    broker.base.instance_of(broker.manager)._hosted._offline = 7
+    broker.base.instance_of(broker.manager).replicas._offline = 7
     answer = broker.lead(order("a", epoch=1))
     assert answer.error_code == (UNKNOWN_SERVER_ERROR if validates else NONE)

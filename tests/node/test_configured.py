@@ -38,7 +38,7 @@ def change(world: World, **overrides: int) -> None:
 def max_message_bytes(world: World) -> list[int]:
     """Return max.message.bytes of topic t on each node."""
     managers = [each for node in world.nodes for each in actors(node) if isinstance(each, ReplicaManagerActor)]
-    return [manager._topics["t"].settings.max_message_bytes for manager in managers]
+    return [manager.replicas.topics["t"].settings.max_message_bytes for manager in managers]
 
 
 def hearing(world: World) -> list[Any]:

@@ -7,12 +7,20 @@ Rule 2: Kafka defines the lag of a log as the high watermark minus its log end o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, cast
 
+from actors.core.broker.partition_effects import Address, CallAdapter
+from actors.storage.log_directories import LogDirectories
 from messages import errors
 from messages.apis import describe_log_dirs
 from messages.cluster import TopicPartition
+from messages.flow.conversation import SLICE, Flow, Worked, chunks
+
+
+def directory_of(path: str) -> str:
+    """Return the log directory of a log's path."""
+    return path.rpartition("/")[0]
 
 
 class FoundLog(NamedTuple):
@@ -28,11 +36,30 @@ class FoundLog(NamedTuple):
     is_future: bool
 
 
-def wanted_logs(request: describe_log_dirs.DescribeLogDirsRequest) -> frozenset[tuple[str, int]] | None:
-    """Return the partitions that a client requests; None for all."""
-    if request.topics is None:
-        return None
-    return frozenset((topic.topic, number) for topic in request.topics for number in topic.partitions)
+def describe(
+    request: describe_log_dirs.DescribeLogDirsRequest,
+    log_dirs: Sequence[str],
+    directories: LogDirectories,
+    actors: Mapping[TopicPartition, Address | None],
+) -> Flow[describe_log_dirs.DescribeLogDirsResponse]:
+    """Find the logs that a client requests (`topics` is None for all), and their sizes.
+
+    Args:
+        request: The client's request.
+        log_dirs: The directories of log.dirs.
+        directories: The state of these directories.
+        actors: The hosted partitions; None for offline ones.
+    """
+    wanted = {(topic.topic, number) for topic in request.topics or () for number in topic.partitions}
+    paths = [each for each in directories.paths() if request.topics is None or each[1] in wanted]
+    found: list[FoundLog] = []
+    for part in chunks(paths):
+        sizes = cast("tuple[int, ...]", (yield CallAdapter("logs", "sizes", (tuple(path for path, _, _ in part),))))
+        for (path, (topic, number), is_future), size in zip(part, sizes, strict=True):
+            tp = TopicPartition(topic, number)
+            found.append(FoundLog(directory_of(path), tp, size, actors.get(tp) is not None, is_future))
+        yield Worked(len(part) / SLICE)
+    return described(log_dirs, directories.offline, found)
 
 
 def described(

@@ -1,5 +1,7 @@
 """The effects of a `Partition`: the actions that it requests when it handles an event. Its actor carries them out.
 
+`ReplicaManager` yields some of these effects, too.
+
 A handler is a generator. It yields an effect and is resumed at once with the effect's result: for a CallAdapter the
 call's return value, for a RenameDeletedLog the new path, otherwise None. A failed effect raises StorageError in the
 handler. For an order of the replica manager, the last effect is the reply to the manager.
@@ -11,7 +13,10 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import attrs
+
 from messages.broker import PartitionStopped, RoleTaken
+from messages.flow.conversation import Instruction
 from messages.vocabulary import Message
 
 R = TypeVar("R")
@@ -23,30 +28,39 @@ Result: TypeAlias = Any  # type: ignore[explicit-any]  # the effect's class and 
 """The result of an effect."""
 
 
-class Send(NamedTuple):
-    """An effect: send a message to the actor with this address."""
-
+class _Send(NamedTuple):
     to: Address
     message: Message
+
+
+class Send(_Send, Instruction):
+    """An effect: send a message to the actor with this address."""
+
+    __slots__ = ()
 
 
 send: Callable[[tuple[Address, Message]], Send] = partial(tuple.__new__, Send)
 """Makes a Send of (to, message) in a third of the class's time: nearly every event ends with one."""
 
 
-class CallAdapter(NamedTuple):
-    """An effect: call a method of the I/O adapter for logs, disks, the wall clock or random numbers."""
-
+class _CallAdapter(NamedTuple):
     adapter: str
     method: str
     arguments: tuple[object, ...]
+
+
+class CallAdapter(_CallAdapter, Instruction):
+    """An effect: call a method of the I/O adapter for logs, disks, the wall clock or random numbers."""
+
+    __slots__ = ()
 
 
 call: Callable[[tuple[str, str, tuple[object, ...]]], CallAdapter] = partial(tuple.__new__, CallAdapter)
 """Makes a CallAdapter of (adapter, method, arguments) in a third of the class's time."""
 
 
-class RenameDeletedLog(NamedTuple):
+@attrs.frozen
+class RenameDeletedLog(Instruction):
     """An effect: close the log with this path, and rename it so that it is removed later.
 
     The result is the new path, or "" if no such log exists.

@@ -14,8 +14,8 @@ It handles one event at a time, and a flow can wait for replies of other actors.
   messages;
 * Worked(share): the flow has done this fraction of the work that one turn allows. It pauses when the fractions of this
   turn add up to 1;
-* any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with None. An exception
-  of `perform` is thrown into the flow.
+* any other value is an *instruction*: `perform(instruction)` is called, and the flow continues with its result. An
+  exception of `perform` is thrown into the flow.
 
 Rule 1 (serial): while a flow waits for an answer or pauses, other events are stashed, first in first out. A message for
         which the class has a `receiveMsg_X` is not an event: it is handled at once, even while a flow waits.
@@ -132,8 +132,8 @@ class FlowActor(Dispatcher):
         """Return the flow (a generator) that handles an event; None if the event is already handled."""
         raise NotImplementedError(f"{type(self).__name__} must define the method `flow`, which handles its events")
 
-    def perform(self, instruction: Any) -> None:
-        """Execute an instruction that a flow yielded."""
+    def perform(self, instruction: Any) -> object:
+        """Execute an instruction that a flow yielded, and return its result."""
         raise NotImplementedError(
             f"{type(self).__name__}.perform cannot execute the instruction {type(instruction).__name__}"
         )
@@ -270,8 +270,7 @@ class FlowActor(Dispatcher):
             self._pause = self._asked
             self.send(self.myAddress, ask.Continue(self._pause))
         else:
-            self.perform(step)
-            return None
+            return self.perform(step)
         return WAITING
 
     def _fail(self, error: Exception) -> None:

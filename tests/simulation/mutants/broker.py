@@ -15,8 +15,7 @@ PARTITION = "actors.core.broker.partition:Partition"
 LOG = "actors.core.broker.replica_log"
 APPENDS = "actors.core.broker.partition_appends"
 READS = "actors.core.broker.partition_reads"
-STOP = "actors.broker.stop_replica:StopReplicaRequests"
-ROLE_REQUESTS = "actors.broker.leader_and_isr:LeaderAndIsrRequests"
+HOSTING = "actors.core.broker.hosting:ReplicaManager"
 KEEPER = "actors.broker.isr_keeper:IsrKeeperActor"
 
 LEADER_TESTS = "tests/core/broker/test_leader.py"
@@ -230,7 +229,7 @@ MUTANTS = (
     mutant(
         "ISR write outlives its deleted partition",
         "broker.md 3.3",
-        f"{STOP}.serve",
+        f"{HOSTING}._stop_replicas",
         "if self._writing:",
         "if False:",
         KEEPER_TESTS,
@@ -417,14 +416,14 @@ MUTANTS = (
     mutant(
         "refused order stops the fetcher",
         "broker.md 1.2",
-        f"{ROLE_REQUESTS}._fetch",
+        f"{HOSTING}._fetch",
         "if result.changed and endpoints.get(order.leader) is None:",
         "if endpoints.get(order.leader) is None:",
         MANAGER_TESTS,
         Change(
-            f"{ROLE_REQUESTS}._take_roles",
-            "if result.error_code == NONE:\n                        taken.append",
-            "if True:\n                        taken.append",
+            f"{HOSTING}._take_roles",
+            "if result.error_code == errors.NONE:\n                    taken.append",
+            "if True:\n                    taken.append",
         ),
         needs=("seed 7",),
     ),
@@ -447,23 +446,23 @@ MUTANTS = (
     mutant(
         "StopReplica leaves the logs of unopened partitions",
         "broker.md 2.2",
-        f"{STOP}._stop",
-        "self._delete_stray(partition) if order.delete_partition else",
+        f"{HOSTING}._stop",
+        "(yield from self._delete_stray(tp)) if order.delete_partition else",
         '"" if order.delete_partition else',
         MANAGER_TESTS,
     ),
     mutant(
         "StopReplica leaves the fetcher",
         "broker.md 2.1",
-        f"{STOP}._stop",
-        "self._hosted.unfollow(stopped)",
+        f"{HOSTING}._stop",
+        "yield from self._unfollow(stopped)",
         "pass",
         FOLLOWING_TESTS,
     ),
     mutant(
         "broker that shuts down goes on to follow",
         "broker.md 7.4",
-        f"{ROLE_REQUESTS}._fetch",
+        f"{HOSTING}._fetch",
         "{} if self.shutting_down else dict(zip(",
         "dict(zip(",
         MANAGER_TESTS,
@@ -479,8 +478,8 @@ MUTANTS = (
     mutant(
         "controller is not notified of a lost log directory",
         "broker.md 2.3",
-        "actors.broker.log_dirs:LogDirs.fail",
-        "self.report()",
+        f"{HOSTING}.fail",
+        "yield self._report()",
         "pass",
         MANAGER_TESTS,
         needs=("seed 20",),

@@ -162,7 +162,7 @@ MUTANTS = (
     mutant(
         "coordinator does not hear that it leads no longer",
         "broker.md 1.6",
-        "actors.broker.hosted_partitions:HostedPartitions.note_leaderships",
+        "actors.core.broker.hosting:ReplicaManager._note_leaderships",
         "self._no_longer_led[order.partition] = None",
         "pass",
         "tests/broker/test_replica_manager.py",

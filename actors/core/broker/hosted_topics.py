@@ -9,11 +9,9 @@ Kafka: `LogManager.fetchLogConfig`, `TopicConfigHandler`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from thespian.actors import ActorAddress
-
-from actors.broker.hosted_partitions import HostedPartitions
+from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
 from actors.core.config.log_settings import log_config, log_settings
 from actors.core.topic.topic_name import INTERNAL_TOPICS
@@ -21,7 +19,7 @@ from messages.ask import AskFailed
 from messages.broker import PartitionContext
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.flow.conversation import Flow, ask, for_each
-from messages.node import NodeSettings
+from messages.node import NodeSettings, StartReplicaManager
 from messages.partition import Configure, LogSettings, ThrottleReplicas
 from messages.zookeeper import GetTopicConfigs
 from messages.zookeeper.configs import TopicConfig
@@ -38,10 +36,13 @@ Overrides = Sequence[tuple[str, tuple[ConfigEntry, ...]]]
 class HostedTopics:
     """The settings of the topics that have a replica on this broker."""
 
-    def __init__(self, hosted: HostedPartitions, manager: ActorAddress) -> None:
-        self.settings: NodeSettings = hosted.start.settings
-        self._hosted = hosted
+    def __init__(
+        self, start: StartReplicaManager, manager: Address, actors: Mapping[TopicPartition, Address | None]
+    ) -> None:
+        self.settings: NodeSettings = start.settings
+        self._start = start
         self._manager = manager
+        self._actors = actors
         self._hosts: dict[str, PartitionContext] = {}
         self._overrides: dict[str, tuple[ConfigEntry, ...]] = {}
         """The overrides of topics that have any."""
@@ -76,26 +77,26 @@ class HostedTopics:
         except AskFailed as error:
             _log.error(
                 "[Broker id=%d] Failed to read topic configs: %s. The logs being opened use the default configs.",
-                *(self._hosted.broker_id, error),
+                *(self._start.settings.node_id, error),
             )
         yield from for_each(new.items(), self._add, TOPICS_AT_ONCE)
 
     def configured(self, topics: Sequence[TopicConfig]) -> Flow[None]:
         """Apply changed overrides of topics."""
         hosted = [topic for topic in topics if topic.topic in self._hosts]
-        self._store([(topic, overrides) for topic, overrides, _ in hosted])
-        return self._reconfigure(tuple(topic.topic for topic in hosted))
+        yield from self._store([(topic, overrides) for topic, overrides, _ in hosted])
+        yield from self._reconfigure(tuple(topic.topic for topic in hosted))
 
     def broker_configured(self, settings: NodeSettings) -> Flow[None]:
         """Apply changed settings of the broker."""
         self.settings = settings
         return self._reconfigure(tuple(self._hosts))
 
-    def _add(self, topics: Overrides) -> None:
+    def _add(self, topics: Overrides) -> Flow[None]:
         default = self._host_of("", ())
         for topic, overrides in topics:
             self._hosts[topic] = self._host_of(topic, overrides) if overrides else default
-        self._store(topics)
+        yield from self._store(topics)
         self._warn_of_compaction([topic for topic, _ in topics if self._hosts[topic].settings.compacted])
 
     def _warn_of_compaction(self, topics: Sequence[str]) -> None:
@@ -104,29 +105,29 @@ class HostedTopics:
             _log.warning(
                 "[Broker id=%d] Logs are not compacted: with cleanup.policy=compact, these topics keep all records of a"
                 " key: %s%s",
-                *(self._hosted.broker_id, ", ".join(named[:10]), ", ..." if named[10:] else ""),
+                *(self._start.settings.node_id, ", ".join(named[:10]), ", ..." if named[10:] else ""),
             )
 
-    def _store(self, topics: Overrides) -> None:
+    def _store(self, topics: Overrides) -> Flow[None]:
         for topic, overrides in topics:
             if overrides:
                 self._overrides[topic] = overrides
             else:
                 self._overrides.pop(topic, None)
-        self._throttle(topics)
+        yield from self._throttle(topics)
 
-    def _throttle(self, topics: Overrides) -> None:
+    def _throttle(self, topics: Overrides) -> Flow[None]:
         """Send changed throttles to leaders and fetchers."""
-        start = self._hosted.start
+        start = self._start
         for side, receiver in ((LEADER, start.partition_requests), (FOLLOWER, start.fetcher_manager)):
             known, changed = self._throttled[side], []
             for topic, overrides in topics:
-                throttled = throttled_topic(topic, overrides, side, self._hosted.broker_id)
+                throttled = throttled_topic(topic, overrides, side, self._start.settings.node_id)
                 if throttled.partitions != known.get(topic, ()):
                     known[topic] = throttled.partitions
                     changed.append(throttled)
             if changed:
-                self._hosted.send(receiver, ThrottleReplicas(tuple(changed)))
+                yield Send(receiver, ThrottleReplicas(tuple(changed)))
 
     def _reconfigure(self, topics: Sequence[str]) -> Flow[None]:
         """Send changed settings to the hosted partitions of these topics."""
@@ -145,17 +146,17 @@ class HostedTopics:
 
         yield from for_each(topics, find_changes, TOPICS_AT_ONCE)
 
-        def send(partitions: Sequence[TopicPartition]) -> None:
+        def send(partitions: Sequence[TopicPartition]) -> Flow[None]:
             for partition in partitions:
-                actor = self._hosted.actors.get(partition) if partition.topic in changed else None
+                actor = self._actors.get(partition) if partition.topic in changed else None
                 if actor is not None:
-                    self._hosted.send(actor, Configure(changed[partition.topic]))
+                    yield Send(actor, Configure(changed[partition.topic]))
 
         self._warn_of_compaction(compacted)
         if changed:
-            yield from for_each(tuple(self._hosted.actors), send)
+            yield from for_each(tuple(self._actors), send)
 
     def _host_of(self, topic: str, overrides: tuple[ConfigEntry, ...]) -> PartitionContext:
-        settings, start = log_settings(self.settings, topic, overrides), self._hosted.start
+        settings, start = log_settings(self.settings, topic, overrides), self._start
         actors = self._manager, start.isr_keeper, start.verifier
-        return PartitionContext(self._hosted.broker_id, settings, log_config(settings), *actors)
+        return PartitionContext(start.settings.node_id, settings, log_config(settings), *actors)
