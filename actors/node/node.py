@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
@@ -90,6 +90,35 @@ NEXT_TRY = "next try at controlled shutdown"
 LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
+_BROKER: dict[str, tuple[type, type[Message]]] = {
+    "topic_creation": (AutoTopicCreationActor, StartAutoTopicCreation),
+    "metadata_cache": (MetadataCacheActor, StartMetadataCache),
+    "partition_requests": (PartitionRequestsActor, StartPartitionRequests),
+    "producer_ids": (ProducerIdsActor, StartProducerIds),
+    "configs": (ConfigsActor, StartConfigs),
+    "isr_keeper": (IsrKeeperActor, StartIsrKeeper),
+    "fetcher_manager": (ReplicaFetcherManagerActor, StartFetcherManager),
+    "coordinator_finder": (CoordinatorFinderActor, StartCoordinatorFinder),
+    "group_coordinator": (GroupCoordinatorActor, StartGroupCoordinator),
+    "transaction_coordinator": (TransactionCoordinatorActor, StartTransactionCoordinator),
+    "verifier": (TransactionVerifierActor, StartTransactionVerifier),
+    "replica_manager": (ReplicaManagerActor, StartReplicaManager),
+    "dynamic_config": (DynamicConfigActor, StartDynamicConfig),
+}
+"""The actors of a broker in the order of their start, each with its start message.
+
+The fields of a start message name what the actor needs.
+"""
+
+_ACTORS = {
+    **_BROKER,
+    "controller": (ControllerActor, StartController),
+    "request_handler": (RequestHandlerActor, StartRequestHandler),
+}
+
+_COORDINATORS = "group_coordinator", "transaction_coordinator"
+
+
 class NodeActor(FlowActor):
     """This actor starts, registers and stops a node; it is the parent of the node's other actors."""
 
@@ -99,20 +128,13 @@ class NodeActor(FlowActor):
     def __init__(self) -> None:
         super().__init__()
         self._start: StartNode
-        self._cluster_id = ""
         self._generation = 0
         self._advertised: tuple[Endpoint, ...]
         """The current addresses of this broker (rule 2)."""
         self._state = NodeState.STARTING
         self._loaded = ReplicaManagerStarted()
-        self._metadata_cache: ActorAddress | None = None
-        self._controller: ActorAddress | None = None
-        self._replica_manager: ActorAddress | None = None
-        self._partition_requests: ActorAddress | None = None
-        self._configs: ActorAddress | None = None
-        self._coordinator_finder: ActorAddress | None = None
-        self._group_coordinator: ActorAddress | None = None
-        self._transaction_coordinator: ActorAddress | None = None
+        self._actors: dict[str, Any] = dict.fromkeys(_ACTORS)
+        """What start messages need, by the names of their fields: this node's actors, None if absent, and settings."""
         self._shutdown_attempts = 0
         self._correlation_id = 0
 
@@ -127,6 +149,10 @@ class NodeActor(FlowActor):
         self._advertised = message.settings.advertised_listeners
         bridge = self.createActor(ZkBridgeActor)
         self.peers = {"bridge": bridge, "network": message.network}
+        settings = message.settings
+        self._actors |= {"settings": settings, "node_id": settings.node_id, "broker_id": settings.node_id}
+        self._actors |= {"request_timeout_ms": settings.request_timeout_ms, "metrics": message.metrics}
+        self._actors |= {"node": self.myAddress, **self.peers}
         self.send(bridge, StartBridge(message.store, self.myAddress))
         self.send(message.store, OpenStore(bridge))
 
@@ -225,86 +251,27 @@ class NodeActor(FlowActor):
         """
         yield from ask(zookeeper.EnsurePaths())
         cluster = yield from ask(zookeeper.GetClusterId(proposed=self.port("random").cluster_id()))
-        self._cluster_id = cluster.id
-        start = self._start
-        if "broker" in start.settings.roles:
-            (own,) = (yield from ask(zookeeper.GetBrokerConfigs((str(start.settings.node_id),)))).brokers
+        self._actors["cluster_id"] = cluster.id
+        settings = self._settings
+        if "broker" in settings.roles:
+            (own,) = (yield from ask(zookeeper.GetBrokerConfigs((str(settings.node_id),)))).brokers
             self._apply(dict(own.entries).get(ADVERTISED_LISTENERS))
         self._enter(NodeState.LOADING)
-        metadata_cache = self._metadata_cache = self.createActor(MetadataCacheActor)
-        topic_creation: ActorAddress | None = None
-        if "broker" in start.settings.roles:
-            self._partition_requests = self.createActor(PartitionRequestsActor)
-            topic_creation = self.createActor(AutoTopicCreationActor)
-            self.send(topic_creation, StartAutoTopicCreation(start.settings, self.peers["bridge"], metadata_cache))
-        self.send(
-            metadata_cache, StartMetadataCache(start.settings, cluster.id, self._partition_requests, topic_creation)
-        )
-        if self._partition_requests is not None:
-            self._group_coordinator = self.createActor(GroupCoordinatorActor)
-            requests = StartPartitionRequests(start.settings, metadata_cache, start.metrics, self._group_coordinator)
-            self.send(self._partition_requests, requests)
-            producer_ids = self.createActor(ProducerIdsActor)
-            self.send(producer_ids, StartProducerIds(start.settings.node_id, self.peers["bridge"]))
-            self._configs = self.createActor(ConfigsActor)
-            self.send(self._configs, StartConfigs(start.settings, self.peers["bridge"], metadata_cache))
-            isr_keeper = self.createActor(IsrKeeperActor)
-            self.send(isr_keeper, StartIsrKeeper(self.peers["bridge"], start.metrics))
-            fetcher_manager = self.createActor(ReplicaFetcherManagerActor)
-            self.send(fetcher_manager, StartFetcherManager(start.settings, start.network, start.metrics))
-            finder = self._coordinator_finder = self.createActor(CoordinatorFinderActor)
-            self.send(finder, StartCoordinatorFinder(self.peers["bridge"], metadata_cache, topic_creation))
-            self.send(self._group_coordinator, StartGroupCoordinator(start.settings, metadata_cache, finder))
-            self._transaction_coordinator = self.createActor(TransactionCoordinatorActor)
-            self.send(
-                self._transaction_coordinator,
-                StartTransactionCoordinator(
-                    *(start.settings, self.peers["bridge"], metadata_cache, finder, producer_ids),
-                    *(start.network, start.metrics),
-                ),
-            )
-            verifier = self._create_verifier(metadata_cache, finder)
-            self._replica_manager = self.createActor(ReplicaManagerActor)
-            self.send(
-                self._replica_manager,
-                StartReplicaManager(
-                    start.settings,
-                    cluster.id,
-                    self.peers["bridge"],
-                    metadata_cache,
-                    start.metrics,
-                    isr_keeper,
-                    fetcher_manager,
-                    self._partition_requests,
-                    (self._group_coordinator, self._transaction_coordinator),
-                    verifier,
-                ),
-            )
-            dynamic_config = self.createActor(DynamicConfigActor)
-            self.send(
-                dynamic_config,
-                StartDynamicConfig(
-                    start.settings,
-                    self.peers["bridge"],
-                    self.myAddress,
-                    self._replica_manager,
-                    self._partition_requests,
-                    fetcher_manager,
-                ),
-            )
+        if "broker" in settings.roles:
+            verifies = settings.transaction_partition_verification_enable
+            self._create(*(name for name in _BROKER if verifies or name != "verifier"))
         else:
+            self._create("metadata_cache")
             yield from self._serve(ReplicaManagerStarted())
 
-    def _create_verifier(self, metadata_cache: ActorAddress, finder: ActorAddress) -> ActorAddress | None:
-        """Create the actor that verifies transactions, unless verification is disabled."""
-        start = self._start
-        if not start.settings.transaction_partition_verification_enable:
-            return None
-        verifier = self.createActor(TransactionVerifierActor)
-        timeout_ms = start.settings.request_timeout_ms
-        actors = metadata_cache, finder, start.network, start.metrics
-        self.send(verifier, StartTransactionVerifier(start.settings.node_id, timeout_ms, *actors))
-        return verifier
+    def _create(self, *names: str) -> None:
+        """Create actors, and then send each its start message, in this order."""
+        actors = self._actors
+        actors.update((name, self.createActor(_ACTORS[name][0])) for name in names)
+        actors["finder"], actors["coordinators"] = actors["coordinator_finder"], tuple(map(actors.get, _COORDINATORS))
+        for name in names:
+            message = _ACTORS[name][1]
+            self.send(actors[name], message(*(actors[need] for need in message.__match_args__)))
 
     def _serve(self, event: Message) -> Flow[None]:
         """Register after the logs are loaded, then serve clients and let the controller join the election.
@@ -324,40 +291,21 @@ class NodeActor(FlowActor):
         if epoch is None:
             return
         if "controller" in start.settings.roles:
-            self._controller = self.createActor(ControllerActor)
-            self.send(
-                self._controller,
-                StartController(
-                    *(start.settings, self.peers["bridge"], start.network, start.metrics, self._metadata_cache)
-                ),
-            )
-        handler = self.createActor(RequestHandlerActor)
-        self.send(
-            handler,
-            StartRequestHandler(
-                start.settings,
-                self._metadata_cache,
-                self._replica_manager,
-                self._controller,
-                self._partition_requests,
-                self._configs,
-                self._group_coordinator,
-                self._coordinator_finder,
-                self._transaction_coordinator,
-            ),
-        )
-        self.send(start.listener, ServeClients(handler, self._partition_requests, self._replica_manager))
-        if self._controller is not None:
-            self.send(self._controller, Startup())
+            self._create("controller")
+        self._create("request_handler")
+        handler, requests, manager = map(self._actors.get, ("request_handler", "partition_requests", "replica_manager"))
+        self.send(start.listener, ServeClients(handler, requests, manager))
+        if self._actors["controller"] is not None:
+            self.send(self._actors["controller"], Startup())
         self._enter(NodeState.RUNNING)
-        self.send(start.process, NodeReady(epoch, self._cluster_id))
+        self.send(start.process, NodeReady(epoch, self._actors["cluster_id"]))
         yield from self._check_controller_listener()
 
     def _rejoin(self) -> Flow[None]:
         """Register again after an expiry, and only then join the election."""
         epoch = yield from self._register()
-        if epoch is not None and self._controller is not None:
-            self.send(self._controller, Reelect(self._generation))
+        if epoch is not None and self._actors["controller"] is not None:
+            self.send(self._actors["controller"], Reelect(self._generation))
         yield from self._check_controller_listener()
 
     def _check_controller_listener(self) -> Flow[None]:
@@ -368,7 +316,7 @@ class NodeActor(FlowActor):
         The check is skipped for Kafka's own controllers, because only controllers of this project publish their
         listener. A failed read of ZooKeeper is ignored.
         """
-        if self._replica_manager is None:
+        if self._actors["replica_manager"] is None:
             return
         try:
             controller = (yield from ask(zookeeper.GetController(watch=False))).broker_id
@@ -394,7 +342,7 @@ class NodeActor(FlowActor):
         """
         settings = self._settings
         epoch = -1
-        if self._replica_manager is not None:
+        if self._actors["replica_manager"] is not None:
             answer = yield from ask(zookeeper.RegisterBroker(*self._registration()))
             if isinstance(answer, zookeeper.RegistrationRefused):
                 reason = (
@@ -404,7 +352,7 @@ class NodeActor(FlowActor):
                 self.send(self._start.process, NodeFailed(reason))
                 return None
             epoch = answer.epoch
-            self.send(self._replica_manager, BrokerEpoch(epoch))
+            self.send(self._actors["replica_manager"], BrokerEpoch(epoch))
         host, port, pid = self.port("process").identity()
         listener = settings.inter_broker_listener_name
         yield from ask(
@@ -447,9 +395,9 @@ class NodeActor(FlowActor):
     def _shut_down(self) -> Flow[None]:
         """Try a controlled shutdown once. Then stop, or wait for the next try."""
         settings = self._settings
-        if self._replica_manager is not None and settings.controlled_shutdown_enable:
+        if self._actors["replica_manager"] is not None and settings.controlled_shutdown_enable:
             if self._shutdown_attempts == 0:
-                self.send(self._replica_manager, ShuttingDown())
+                self.send(self._actors["replica_manager"], ShuttingDown())
             self._shutdown_attempts += 1
             self._enter(NodeState.LEAVING)
             relieved = yield from self._request_controlled_shutdown()
@@ -505,6 +453,6 @@ class NodeActor(FlowActor):
 
     def _stopped(self) -> None:
         self._enter(NodeState.STOPPING)
-        if self._controller is not None:
-            self.send(self._controller, ControllerShutdown())
+        if self._actors["controller"] is not None:
+            self.send(self._actors["controller"], ControllerShutdown())
         self.send(self._start.process, NodeStopped())

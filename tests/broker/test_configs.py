@@ -153,12 +153,12 @@ def ask(world: World, node: Node, request: Any) -> Any:
     """
     actor = world.base.instance_of(node.node)
     for reported in world.sent(node.id, UpdateMetadataRequest):
-        world.base.inject(actor._metadata_cache, Ask(1, MergeMetadata(reported, begins=True)), world.client)
+        world.base.inject(actor._actors["metadata_cache"], Ask(1, MergeMetadata(reported, begins=True)), world.client)
     world.wire.clear()
     world.run(0.1)
     world.responses.clear()
     mail = Forwarded(world.client, ClientRequest(7, 1, "client", "PLAINTEXT", request))
-    world.base.inject(actor._configs, mail, world.client)
+    world.base.inject(actor._actors["configs"], mail, world.client)
     world.run(0.1)
     (response,) = world.responses
     assert isinstance(response, ClientResponse)

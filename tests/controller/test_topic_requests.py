@@ -71,7 +71,7 @@ def codes(world: World) -> dict[str, int]:
 def learn(world: World, node: Node) -> None:
     """Send UpdateMetadata requests to the node's own metadata cache; the fake network drops them otherwise."""
     for request in world.sent(node.id, UpdateMetadataRequest):
-        cache = world.base.instance_of(node.node)._metadata_cache
+        cache = world.base.instance_of(node.node)._actors["metadata_cache"]
         world.base.inject(cache, Ask(1, MergeMetadata(request, begins=True)), world.client)
     world.wire.clear()
     world.run(0.1)
@@ -358,7 +358,7 @@ def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
 def test_an_invalid_name_in_metadata_is_no_error_line(world: World, caplog: pytest.LogCaptureFixture) -> None:
     node = cluster(world)
     learn(world, node)
-    cache = world.base.instance_of(node.node)._metadata_cache
+    cache = world.base.instance_of(node.node)._actors["metadata_cache"]
     request = ClientRequest(7, 1, "client", "PLAINTEXT", MetadataRequest(9, ("bad name",), True))
     world.base.inject(cache, Forwarded(world.client, request), world.client)
     world.run()

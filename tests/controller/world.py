@@ -175,7 +175,7 @@ class Node:
     @property
     def controller(self) -> ActorAddress:
         """Return the address of the ControllerActor."""
-        return self.world.base.instance_of(self.node)._controller
+        return self.world.base.instance_of(self.node)._actors["controller"]
 
     @property
     def actor(self) -> Any:
