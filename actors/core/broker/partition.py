@@ -11,7 +11,9 @@ Rule 4: a response shows the state before the request. If a follower's fetch mov
         receives the new high watermark with its next fetch (broker.md 3.5).
 Rule 5: a replica whose log lacks committed records does not lead while the ISR has another member. It refuses the order
         and requests with code 56, and gets the missing records as a follower (`replica_log`, rule 4).
-Rule 6: a reader is notified of changes of the log's state (`hosted_replica`, rule 2).
+Rule 6: a batch of a transaction is appended after the transaction coordinator has verified it (`verification`). A
+        marker, or a batch with acks=all, gets its response when it is committed (broker.md 3.6).
+Rule 7: a reader is notified of changes of the log's state (`hosted_replica`, rule 2).
 
 Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRecords` in their purgatories.
 """
@@ -19,33 +21,37 @@ Kafka: `Partition`; requests that wait are `DelayedProduce` and `DelayedDeleteRe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import cast
 
 from actors.core.broker import partition_effects, replica_role
 from actors.core.broker.delayed_delete_records import HIGH_WATERMARK, DelayedDeleteRecords, delete_verdict, deleted
-from actors.core.broker.hosted_replica import HostedReplica
+from actors.core.broker.hosted_replica import NOTHING, WALL_MS, HostedReplica
 from actors.core.broker.leader import Leader
-from actors.core.broker.partition_appends import (
-    append_batches,
-    append_markers,
-    forget_transactions,
-    transaction_verified,
-)
 from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
+from actors.core.broker.produce import acks_verdict, batch_verdict
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.state_changes import changed_isr
+from actors.core.broker.verification import RefusedBatches, TransactionVerification
 from actors.core.config.log_settings import log_config
 from messages import errors, partition
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
+from messages.apis.produce import ACKS_ALL, ProducedPartition, produced_partition
 from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
 from messages.probes import probe
-from messages.transactions import TransactionVerified
+from messages.records import NO_PRODUCER_ID
+from messages.transactions import TransactionVerified, VerificationRequest, Verify
 from messages.vocabulary import AnyMessage
 
 log = logging.getLogger("kafka.cluster.Partition")
 
 Transition = Callable[[replica_role.ReplicaRole, LeaderAndIsrPartitionState], tuple[replica_role.ReplicaRole, bool]]
+
+ANY_TIME = 2**63 - 1
+"""A value of `message.timestamp.difference.max.ms` that allows every timestamp."""
+
+Refused = RefusedBatches[tuple[partition_effects.Address, partition.AppendBatch]]
 
 _role_taken = lru_cache(256)(RoleTaken)
 """Cached, because most of a hundred thousand orders have equal results."""
@@ -174,7 +180,7 @@ class Partition(HostedReplica):
         if leader is not None:
             leader.end()
             yield from self.carry_out(leader, now)
-        yield from forget_transactions(self)
+        yield from self._forget_transactions()
         waiting, self.delayed_deletes = self.delayed_deletes, ()
         for sender, request, _ in waiting:
             yield deleted(self.role.partition, sender, request, errors.NOT_LEADER_OR_FOLLOWER)
@@ -193,7 +199,7 @@ class Partition(HostedReplica):
             if self.leader is not None:
                 self.leader.end()
                 yield from self.carry_out(self.leader, now)
-            yield from forget_transactions(self)
+            yield from self._forget_transactions()
             self.role = replica_role.make_stopped(self.role)
             yield from self.log_moved()
             return PartitionStopped(errors.NONE)
@@ -334,6 +340,153 @@ class Partition(HostedReplica):
             leader.tick(now)
             yield from self.carry_out(leader, now)
 
+    # ------------------------------------------------------------------------------------------------ appends
+
+    def _append_batches(
+        self, message: partition.AppendBatches, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        """Append batches; respond now, or when they are committed."""
+        done, taken, leader, settings = [], [], self.leader, self.settings
+        now_ms = 0 if settings.timestamp_difference_max_ms == ANY_TIME else (yield WALL_MS)
+        refusals: dict[int, int] = {}
+        """Error codes by acks."""
+        for batch in message.batches:
+            error_code = refusals.get(batch.acks)
+            if error_code is None:
+                error_code = refusals[batch.acks] = self._acks_refused(batch.acks)
+            if error_code == errors.NONE:
+                refused = batch_verdict(batch, settings, now_ms)
+            else:
+                refused = ProducedPartition(batch.part.partition, error_code)
+            if refused is not None:
+                done.append(partition.BatchAppended(batch.request, batch.place, refused))
+            elif batch.transactional_id is None or (yield from self._is_verified(batch, sender)):
+                taken.append(batch)
+        if taken and leader is not None:
+            done += yield from self._append(taken, leader, sender, now)
+            yield from self.carry_out(leader, now)
+        if done:
+            yield partition_effects.send((sender, partition.batches_appended(tuple(done))))
+
+    def _append_markers(
+        self, message: partition.AppendMarkers, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        """Append markers that end transactions; respond when they are committed (transactions.md 1.6)."""
+        done, leader = [], self.leader
+        for marker in message.markers:
+            error_code = self._acks_refused(ACKS_ALL)
+            if error_code != errors.NONE or leader is None:
+                refused = ProducedPartition(self.role.partition, error_code)
+                done.append(partition.BatchAppended(marker.request, marker.place, refused))
+            else:
+                end = self.log.end
+                done += yield from self._append((marker,), leader, sender, now)
+                if self.verification is not None and self.log.end > end:
+                    yield from _refused(self.verification.ended(marker.producer_id))
+        if leader is not None:
+            yield from self.carry_out(leader, now)
+        if done:
+            yield partition_effects.send((sender, partition.batches_appended(tuple(done))))
+
+    def _transaction_verified(
+        self, message: TransactionVerified, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        """Append the batches that waited for the coordinator's verification, or refuse them."""
+        verification, leader = self.verification, self.leader
+        if verification is None or leader is None:
+            return
+        waited, refused = verification.answered(message.number, message.producer_id, message.error_code)
+        yield from _refused(refused)
+        for waiting, batch in waited:
+            [header] = batch.part.records.batches
+            code = verification.append_verdict(header.producer_id, header.producer_epoch, header.base_sequence)
+            code = code or self._acks_refused(batch.acks)
+            if code != errors.NONE:
+                yield from _refused(RefusedBatches(((waiting, batch),), code))
+                continue
+            end = self.log.end
+            done = yield from self._append((batch,), leader, waiting, now)
+            if self.log.end > end:
+                verification.opened(header.producer_id, header.producer_epoch)
+            if done:
+                yield partition_effects.Send(waiting, partition.BatchesAppended(tuple(done)))
+        yield from self.carry_out(leader, now)
+
+    def _is_verified(
+        self, batch: partition.AppendBatch, sender: partition_effects.Address
+    ) -> partition_effects.Effects[bool]:
+        """Return whether a batch may be appended now; otherwise it waits until its transaction is verified."""
+        [header] = batch.part.records.batches
+        if self.verifier is None or not header.is_transactional or header.producer_id == NO_PRODUCER_ID:
+            return True
+        if self.verification is None:
+            self.verification = TransactionVerification()
+        producer = header.producer_id, header.producer_epoch
+        if self.verification.is_open(*producer):
+            return True
+        number, refused = self.verification.wait(*producer, header.base_sequence, (sender, batch))
+        if number:
+            probe("a transaction is verified")
+            asked = VerificationRequest(number, cast("str", batch.transactional_id), *producer, self.role.partition)
+            yield partition_effects.Send(self.verifier, Verify((asked,)))
+        yield from _refused(refused)
+        return False
+
+    def _forget_transactions(self) -> Iterable[partition_effects.Send]:
+        """Forget the open transactions, and refuse all batches that wait for a verification.
+
+        The caller ends the leadership of this replica or stops the replica.
+        """
+        if self.verification is None:
+            return NOTHING
+        return _refused(RefusedBatches(self.verification.leadership_ended(), errors.NOT_LEADER_OR_FOLLOWER))
+
+    def _append(
+        self,
+        batches: Sequence[partition.AppendBatch] | Sequence[partition.AppendMarker],
+        leader: Leader,
+        sender: partition_effects.Address,
+        now: float,
+    ) -> partition_effects.Effects[list[partition.BatchAppended]]:
+        """Append the batches, or the markers, of one request; return the results that do not wait for a commit."""
+        log, name, epoch = self.log, self.role.partition, self.role.leader_epoch
+        alone, append_time = leader.is_alone, self.settings.append_time
+        entries: Sequence[AnyMessage] = batches
+        appending: Iterable[object]
+        if entries[0].__class__ is partition.AppendMarker:
+            method, appending = "append_marker", entries[0][2:6]
+        else:
+            method = "append" if entries[0].origin == partition.FROM_CLIENT else "append_as_coordinator"
+            appending = [batch.part.records.body for batch in entries]
+        try:
+            if not log.end:
+                yield from log.begin_epoch(epoch)
+            end, log.first_unstable, *appended = yield log.call(method, epoch, append_time, alone, *appending)
+        except partition_effects.StorageError as error:
+            failed = ProducedPartition(name, (yield from self.log_failed(error)))
+            return [partition.BatchAppended(batch.request, batch.place, failed) for batch in batches]
+        if end != log.end:
+            leader.appended(end, now)
+            if alone:
+                log.moved = False  # the append has also stored the new high watermark
+        done = []
+        for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
+            result = produced_partition(name, error_code, first, time_ms, log.start)
+            if batch.acks == ACKS_ALL and error_code == errors.NONE:
+                leader.wait((sender, batch.request, batch.place, result), last + 1, now + batch.timeout)
+            else:
+                done.append(tuple.__new__(partition.BatchAppended, (batch.request, batch.place, result)))
+        return done
+
+    def _acks_refused(self, acks: int) -> int:
+        """Return NONE, or the error code that refuses an append with this `acks`."""
+        leader = self.leader
+        if leader is None:
+            return self.refusal(errors.NOT_LEADER_OR_FOLLOWER)
+        return acks_verdict(acks) or leader.may_append(acks)
+
+    # ------------------------------------------------------------------------------------------------ deadlines
+
     def expire(self, now: float) -> partition_effects.Effects[None]:
         """Respond to requests whose deadline has passed."""
         self.alarm = None
@@ -342,6 +495,15 @@ class Partition(HostedReplica):
             leader.expire(now)
             yield from self.complete_deletes(leader, now)
             yield from self.carry_out(leader, now)
+
+
+def _refused(refused: Refused | None) -> Iterable[partition_effects.Send]:
+    """Respond to refused batches that waited for a verification."""
+    if refused is not None:
+        for sender, batch in refused.batches:
+            result = ProducedPartition(batch.part.partition, refused.error_code)
+            done = partition.BatchAppended(batch.request, batch.place, result)
+            yield partition_effects.Send(sender, partition.BatchesAppended((done,)))
 
 
 def _await_leader(
@@ -360,8 +522,8 @@ _HANDLERS: dict[
         [Partition, AnyMessage, partition_effects.Address, float], partition_effects.Effects[partition_effects.Result]
     ],
 ] = {
-    partition.AppendBatches: append_batches,
-    partition.AppendMarkers: append_markers,
+    partition.AppendBatches: Partition._append_batches,
+    partition.AppendMarkers: Partition._append_markers,
     BecomeFollower: Partition._become_follower,
     BecomeLeader: Partition._become_leader,
     partition.CaughtUp: Partition._caught_up,
@@ -378,7 +540,7 @@ _HANDLERS: dict[
     partition.TruncateFullyAndStartAt: Partition._restart,
     partition.ContinueSearch: search_on,
     StopPartition: Partition._stop,
-    TransactionVerified: transaction_verified,
+    TransactionVerified: Partition._transaction_verified,
     partition.TrimLog: Partition._delete_records,
 }
 

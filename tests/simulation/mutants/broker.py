@@ -13,7 +13,6 @@ FETCHES = "actors.core.broker.fetches:Fetches"
 CACHE = "actors.core.broker.metadata_cache:MetadataCache"
 PARTITION = "actors.core.broker.partition:Partition"
 LOG = "actors.core.broker.replica_log"
-APPENDS = "actors.core.broker.partition_appends"
 READS = "actors.core.broker.partition_reads"
 HOSTING = "actors.core.broker.hosting:ReplicaManager"
 KEEPER = "actors.broker.isr_keeper:IsrKeeperActor"
@@ -74,7 +73,7 @@ MUTANTS = (
     mutant(
         "acks=all is answered by the leader alone",
         "broker.md 3.6",
-        f"{APPENDS}:_append",
+        f"{PARTITION}._append",
         "if batch.acks == ACKS_ALL and error_code == errors.NONE:",
         "if False:",
         RECORD_TESTS,
@@ -82,7 +81,7 @@ MUTANTS = (
     mutant(
         "acks=all does not wait for the batch's last record",
         "broker.md 3.6",
-        f"{APPENDS}:_append",
+        f"{PARTITION}._append",
         "result), last + 1, now",
         "result), last, now",
         RECORD_TESTS,
