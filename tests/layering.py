@@ -213,9 +213,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
-        """auto_topic_creation channel cluster config_requests controller conversation delete_records events group
-        leader_and_isr metadata_cache metrics network node partition parts produce replica_manager snapshots state
-        stop_replica store topic_deletion transactions""".split(),
+        """auto_topic_creation channel cluster config_requests controller delete_records events group metadata_cache
+        metrics network node partition parts produce replica_manager snapshots state store topic_deletion
+        transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
     **dict.fromkeys(

@@ -1,4 +1,4 @@
-"""The logic of the ZooKeeper bridge, without the actor: handle requests, ZooKeeper's replies and session states.
+"""The ZooKeeper bridge, as logic and as an actor: handle requests, ZooKeeper's replies and session states.
 
 Rule 1: several requests are in progress at once, each with at most one store request in flight.
 Rule 2: nothing is sent to the store while it is disconnected. Requests that had no answer when the connection was lost
@@ -13,10 +13,10 @@ Rule 4: each request is answered exactly once.
 Rule 5: a long request pauses. It resumes when the bridge receives its own Continue, which is queued behind other
         messages.
 
-The actor (`bridge`) and the blocking client of the command-line tools (`client`) both use BridgeCore. The addresses of
+ZkBridgeActor and the blocking client of the command-line tools (`client`) both use BridgeCore. The addresses of
 requesters, store and subscriber are opaque: they are only compared and passed to `send`.
 
-Kafka: `ZooKeeperClient`.
+Kafka: `ZooKeeperClient`, `KafkaZkClient`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from actors.runtime.flow.conversation import WAITING, Raised, Returned, advance
-from messages.ask import Answer, AskFailed, Continue, Failure, SessionLost
+from thespian.actors import ActorAddress
+
+from actors.runtime import Dispatcher
+from actors.runtime.flow.flow import WAITING, Raised, Returned, advance
+from messages.ask import Answer, Ask, AskFailed, Continue, Failure, SessionLost
 from messages.events import SessionEstablished, SessionExpired
 from messages.flow.conversation import Pause
+from messages.node import StartBridge
 from messages.probes import probe
 from messages.store import (
     CONNECTED,
@@ -318,3 +322,45 @@ class BridgeCore:
     def _notify(self, events: Iterable[Notification]) -> None:
         for watcher, event in events:
             self._send(watcher, event)
+
+
+class ZkBridgeActor(Dispatcher):
+    """This actor gives the other actors of its node access to ZooKeeper; each node has one ZkBridgeActor.
+
+    Its first message is StartBridge. Requesters send Ask and receive Answer. Watchers receive controller events, and
+    the subscriber receives session events. The store, an external endpoint, receives StoreRead, StoreWrite and
+    StoreArm. It sends StoreReply, WatchEvent and SessionState.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._core: BridgeCore
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is in progress."""
+        return hasattr(self, "_core") and self._core.busy
+
+    def receiveMsg_StartBridge(self, message: StartBridge, sender: ActorAddress) -> None:
+        """Create the core with the addresses of the store and of the subscriber."""
+        self._core = BridgeCore(self.myAddress, message.store, message.subscriber, self.send, self.serve)
+
+    def receiveMsg_Ask(self, message: Ask, sender: ActorAddress) -> None:
+        """Start the sender's request to ZooKeeper."""
+        self._core.start(sender, message.id, message.question, self.event_id)
+
+    def receiveMsg_StoreReply(self, message: StoreReply, sender: ActorAddress) -> None:
+        """Handle the store's reply to a request."""
+        self._core.take(message)
+
+    def receiveMsg_WatchEvent(self, message: WatchEvent, sender: ActorAddress) -> None:
+        """Handle a fired watch."""
+        self._core.take(message)
+
+    def receiveMsg_SessionState(self, message: SessionState, sender: ActorAddress) -> None:
+        """Handle a change of the session's state."""
+        self._core.take(message)
+
+    def receiveMsg_Continue(self, message: Continue, sender: ActorAddress) -> None:
+        """Resume a request that paused."""
+        self._core.take(message)

@@ -32,8 +32,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
-from actors.core.broker.partition_markers import partition_markers
-from actors.core.broker.pending_requests import PendingRequest, PendingRequests
+from actors.core.broker.pending_requests import PendingRequest, PendingRequests, partition_markers
 from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats

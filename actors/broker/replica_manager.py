@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from datetime import timedelta
+from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
@@ -30,7 +31,7 @@ from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, rename_deleted
 from messages.broker import Forwarded, ForwardedPart, RemoveDeletedLogs
 from messages.cluster import TopicPartition
-from messages.flow.conversation import Flow, Instruction, Pause
+from messages.flow.conversation import Flow, Pause
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, ExpireLog, MaintainLogs
 from messages.vocabulary import AnyMessage, Message
@@ -131,7 +132,7 @@ class ReplicaManagerActor(FlowActor):
         """Respond with an error to a request whose flow failed."""
         return self.replicas.failed(event) if isinstance(event, Forwarded) else None
 
-    def perform(self, instruction: Instruction) -> object:
+    def perform(self, instruction: Any) -> object:
         """Execute an effect, and return its result."""
         match instruction:
             case Send(to, message):

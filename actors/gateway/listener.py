@@ -39,8 +39,8 @@ from thespian.actors import ActorAddress
 from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdleFetchSessions
 from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, MemoryPool
+from actors.gateway.metrics import RequestMetrics
 from actors.gateway.request_faults import RequestFault, RequestFaults
-from actors.gateway.request_metrics import RequestMetrics
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
 from actors.runtime.rate_limited_logger import RateLimitedLogger

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 from thespian.actors import ActorAddress
 
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
-from actors.gateway.request_metrics import RequestMetrics
+from actors.gateway.metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.ask import Answer, Ask

@@ -21,8 +21,7 @@ from thespian.actors import ActorAddress
 from actors.controller.channel import QUEUE_SIZE
 from actors.gateway.limits import FileLimit
 from actors.gateway.metric_table import COUNTERS
-from actors.gateway.metrics import MetricsGateway, Row
-from actors.gateway.request_metrics import RequestMetrics
+from actors.gateway.metrics import MetricsGateway, RequestMetrics, Row
 from actors.gateway.store import StoreGateway
 from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor

@@ -79,7 +79,7 @@ from messages.node import (
 )
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
-from zk_bridge.bridge import ZkBridgeActor
+from zk_bridge.core import ZkBridgeActor
 
 _log = logging.getLogger("kafka_actors.node")
 
@@ -90,7 +90,7 @@ NEXT_TRY = "next try at controlled shutdown"
 LOOKED_LONG_ENOUGH = "looked for the controller long enough"
 
 
-_BROKER: dict[str, tuple[type, type[Message]]] = {
+_BROKER: dict[str, tuple[type, Any]] = {
     "topic_creation": (AutoTopicCreationActor, StartAutoTopicCreation),
     "metadata_cache": (MetadataCacheActor, StartMetadataCache),
     "partition_requests": (PartitionRequestsActor, StartPartitionRequests),
@@ -110,7 +110,7 @@ _BROKER: dict[str, tuple[type, type[Message]]] = {
 The fields of a start message name what the actor needs.
 """
 
-_ACTORS = {
+_ACTORS: dict[str, tuple[type, Any]] = {
     **_BROKER,
     "controller": (ControllerActor, StartController),
     "request_handler": (RequestHandlerActor, StartRequestHandler),

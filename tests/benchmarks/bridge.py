@@ -43,7 +43,7 @@ from messages.zookeeper import (
 )
 from tests.benchmarks.report import report
 from zk_bridge import paths
-from zk_bridge.bridge import ZkBridgeActor
+from zk_bridge.core import ZkBridgeActor
 from zk_bridge.embedded import EmbeddedZooKeeper
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.partition_states import decode_state, encode_state

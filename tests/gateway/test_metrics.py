@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway
+from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway, RequestMetrics
 from actors.gateway.metrics_server import CONNECTIONS
-from actors.gateway.request_metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.fetch import FetchRequest

@@ -37,8 +37,8 @@ from messages.state import ActorState, StateName, StatePart
 from messages.trace.codec import MessageDecoder, encode
 from messages.zookeeper import RequestTopicDeletion
 from tests.node.test_assembly import World, assert_each_replays, controller, create_topic, leaders
-from zk_bridge.bridge import ZkBridgeActor
 from zk_bridge.client import Client
+from zk_bridge.core import ZkBridgeActor
 from zk_bridge.memory_store import MemoryStore
 
 ACTORS = {

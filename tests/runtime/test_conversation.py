@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.runtime.flow.conversation import WAITING, Raised, Returned, advance
+from actors.runtime.flow.flow import WAITING, Raised, Returned, advance
 
 Talk = Generator[Any, Any, str]
 

@@ -47,8 +47,8 @@ from messages.zookeeper import (
 )
 from tests.zk_bridge.bridging import broker, led
 from tests.zk_bridge.proxy import Proxy
-from zk_bridge.bridge import ZkBridgeActor
 from zk_bridge.client import Client, connect
+from zk_bridge.core import ZkBridgeActor
 from zk_bridge.embedded import EmbeddedZooKeeper
 from zk_bridge.kazoo_store import KazooStore
 

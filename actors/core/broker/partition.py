@@ -26,8 +26,15 @@ from functools import lru_cache
 from typing import cast
 
 from actors.core.broker import partition_effects, replica_role
-from actors.core.broker.delayed_delete_records import HIGH_WATERMARK, DelayedDeleteRecords, delete_verdict, deleted
-from actors.core.broker.hosted_replica import NOTHING, WALL_MS, HostedReplica
+from actors.core.broker.hosted_replica import (
+    HIGH_WATERMARK,
+    NOTHING,
+    WALL_MS,
+    DelayedDeleteRecords,
+    HostedReplica,
+    delete_verdict,
+    deleted,
+)
 from actors.core.broker.leader import Leader
 from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
 from actors.core.broker.produce import acks_verdict, batch_verdict

@@ -9,24 +9,67 @@ Kafka: `KafkaApis`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 
-from actors.core.broker.partition_markers import PartitionMarker, markers_response, partition_markers
 from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.declaration import PartitionError
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest
 from messages.apis.describe_producers import DescribedProducers, DescribeProducersRequest
 from messages.apis.fetch import FetchedPartition, FetchRequest
 from messages.apis.list_offsets import ListedOffset, ListOffsetsRequest
 from messages.apis.offset_for_leader_epoch import EpochEnd, OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducedPartition, ProduceRequest, ProduceResponse
-from messages.apis.write_txn_markers import WriteTxnMarkersRequest
+from messages.apis.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.network import ClientResponse, CloseClient, client_response
 from messages.vocabulary import AnyMessage, Message, maker
+
+
+class PartitionMarker(NamedTuple):
+    """A marker that ends a transaction in one partition."""
+
+    marker: WritableTxnMarker
+    partition: TopicPartition
+
+
+def partition_markers(request: WriteTxnMarkersRequest) -> tuple[PartitionMarker, ...]:
+    """Split a WriteTxnMarkers request: one entry for each partition of each marker, in order (transactions.md 1.6).
+
+    A marker with a negative producer epoch is not appended (error code -1). A partition that is not hosted here is
+    unknown (error code 3), even if it exists elsewhere; a follower refuses with error code 6. After codes 3 and 6 the
+    coordinator looks up the leader again. Kafka: `KafkaApis.handleWriteTxnMarkersRequest`.
+    """
+    return tuple([PartitionMarker(marker, each) for marker in request.markers for each in marker.partitions])
+
+
+def markers_response(request: WriteTxnMarkersRequest, results: Sequence[ProducedPartition]) -> WriteTxnMarkersResponse:
+    """Build the response from `results`, which have the order of `partition_markers`.
+
+    The markers of one producer id share their results. If several markers of a producer id name the same partition, the
+    last marker's result counts.
+    """
+    codes: dict[int, dict[TopicPartition, int]] = {marker.producer_id: {} for marker in request.markers}
+    for (marker, partition), result in zip(partition_markers(request), results, strict=True):
+        codes[marker.producer_id][partition] = result.error_code
+    return WriteTxnMarkersResponse(
+        tuple(
+            [
+                WritableTxnMarkerResult(producer_id, tuple([PartitionError(*each) for each in of_producer.items()]))
+                for producer_id, of_producer in codes.items()
+            ]
+        )
+    )
+
 
 Unanswered = list[tuple[int, TopicPartition]]
 """Partitions without a result, each with its index in the request."""

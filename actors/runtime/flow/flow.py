@@ -38,16 +38,69 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import Any, ClassVar
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
-from actors.runtime.flow.conversation import WAITING, Raised, advance
 from actors.runtime.thespian.dispatch import Dispatcher
 from messages import ask
 from messages.ask import Ask, Failure, answering
 from messages.flow import conversation
 from messages.vocabulary import Message
+
+T = TypeVar("T")
+
+WAITING: Final = object()
+"""Result of `perform` for a step whose answer is not available yet."""
+
+
+class Returned(NamedTuple, Generic[T]):
+    """The outcome of a generator that returned, with its return value."""
+
+    result: T
+
+
+class Raised(NamedTuple):
+    """The outcome of a generator that raised; it holds the exception."""
+
+    error: Exception
+
+
+def advance(
+    conversation: Generator[Any, Any, T],
+    perform: Callable[[Any], object],
+    value: object = None,
+    error: Exception | None = None,
+) -> Returned[T] | Raised | None:
+    """Resume a generator, and run it until it waits, returns or raises.
+
+    Drivers call it: FlowActor (one flow at a time), `zk_bridge.core` (many at once, each with one request in flight),
+    and tests, which supply the answers.
+
+    Args:
+        conversation: The generator.
+        perform: Executes each yielded value; returns its result, or WAITING.
+        value: Sent into the generator.
+        error: If given, thrown into the generator instead.
+
+    Returns:
+        None if the generator waits; otherwise its outcome, Returned or Raised.
+    """
+    while True:
+        try:
+            step = conversation.send(value) if error is None else conversation.throw(error)
+        except StopIteration as end:
+            return Returned(end.value)
+        except Exception as raised:
+            return Raised(raised)
+        value = error = None
+        try:
+            value = perform(step)
+        except Exception as raised:
+            error = raised
+        if value is WAITING:
+            return None
 
 
 class Answerer(Dispatcher):

@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from actors.broker.partition import PartitionActor
-from actors.core.broker.delayed_delete_records import delete_verdict
+from actors.core.broker.hosted_replica import delete_verdict
 from actors.core.broker.leader import Leader
 from actors.core.broker.partition import Partition
 from actors.core.broker.partition_effects import CallAdapter, RenameDeletedLog, Send, StorageError, WakeAt

@@ -13,7 +13,7 @@ from actors.core.controller.instructions import RecordRefusals, SendRequest
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import disagreements, inconsistencies
-from actors.runtime.flow.conversation import Raised, Returned, advance
+from actors.runtime.flow.flow import Raised, Returned, advance
 from messages.ask import AskFailed, ConnectionLoss, Done, Question, ZooKeeperRefused
 from messages.cluster import (
     Broker,
