@@ -28,9 +28,8 @@ from actors.cli.usage_errors import exit_codes
 from actors.core.coordinator import group_metadata_records as group_records
 from actors.core.transaction import transaction_records
 from actors.storage.log.checkpoint import Checkpoint
-from actors.storage.log.index import OFFSET_ENTRY, TIME_ENTRY
+from actors.storage.log.index import OFFSET_ENTRY, TIME_ENTRY, read_entries
 from actors.storage.log.producers import DamagedSnapshot, read_snapshot
-from actors.storage.log.transaction_index import read_entries
 from messages.groups import OffsetRecord
 from messages.records import CODECS, LOG_APPEND_TIME_BIT, NO_SEQUENCE, BatchHeader
 from messages.wire.batch_records import Record, records

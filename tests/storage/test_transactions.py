@@ -317,7 +317,7 @@ def test_a_failed_index_write_does_not_reuse_an_offset(log: Partition, monkeypat
     """KAFKA-7866: the marker is in the log, so the log end offset has moved although the index write failed."""
     log.send(6, b"a")
     with monkeypatch.context() as patch:
-        patch.setattr("actors.storage.log.transaction_index.TransactionIndex.append", _failing)
+        patch.setattr("actors.storage.log.index.TransactionIndex.append", _failing)
         with pytest.raises(OSError, match="full"):
             log.mark(6, committed=False)
     assert log.send(7, b"b") == NONE

@@ -34,10 +34,10 @@ from actors.storage.log.checkpoint import DamagedCheckpoint
 from actors.storage.log.epochs import EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
+from actors.storage.log.index import AbortedTxn, aborted_in
 from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
-from actors.storage.log.transaction_index import AbortedTxn, aborted_in
 from actors.storage.log.transactions import NO_OFFSET
 from messages.records import CONTROL_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker

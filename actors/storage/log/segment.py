@@ -29,10 +29,9 @@ from typing import NamedTuple
 
 from actors.storage.log.flushing import make_durable
 from actors.storage.log.handles import Handles, opening
-from actors.storage.log.index import OffsetIndex, TimeIndex
+from actors.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from actors.storage.log.old_formats import refuse_old_format
 from actors.storage.log.region import FileRegion, TruncationFlag
-from actors.storage.log.transaction_index import TransactionIndex
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
 from messages.wire.record_batch import HEADER, MAGIC, has_valid_crc, read_header
