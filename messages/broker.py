@@ -316,14 +316,28 @@ class MergeMetadata(Question["MetadataMerged"]):
 
 
 @message
+class AliveBrokers(Message):
+    """The ids of the live brokers.
+
+    It also has their inter-broker endpoints and racks, if known.
+    """
+
+    ids: tuple[int, ...]
+    endpoints: tuple[Endpoint | None, ...] = ()
+    racks: tuple[str | None, ...] = ()
+
+
+@message
 class MetadataMerged(Message):
     """The reply to MergeMetadata: the update is applied; `deleted` are the partitions that it removed from the cache.
 
-    `old` is the number of topics of the previous snapshot that are still in memory; DropOldTopics frees them.
+    `old` is the number of topics of the previous snapshot that are still in memory; DropOldTopics frees them. `alive`
+    is None if the live brokers are the same as before.
     """
 
     deleted: tuple[TopicPartition, ...] = ()
     old: int = 0
+    alive: AliveBrokers | None = None
 
 
 @message
@@ -417,15 +431,3 @@ class KnownTopics(Message):
     """The reply to GetKnownTopics: the topics that exist, in the order of the request."""
 
     topics: tuple[str, ...]
-
-
-@message
-class AliveBrokers(Message):
-    """The reply to GetAliveBrokers: the ids of the live brokers.
-
-    It also has their inter-broker endpoints and racks, if known.
-    """
-
-    ids: tuple[int, ...]
-    endpoints: tuple[Endpoint | None, ...] = ()
-    racks: tuple[str | None, ...] = ()

@@ -115,13 +115,13 @@ class MetadataCacheActor(FlowActor, Answerer):
                 deleted = self._cache.merge(request, begins)
                 if self._validates:
                     check(view_disagreements(self._cache.view))
-                self._publish_live_brokers()
+                alive = self._publish_live_brokers()
                 if self._request_handler is not None:
                     self.send(self._request_handler, MetadataReceived())
                     self._request_handler = None
                 for number in tuple(self._waiting):
                     self._respond_if_complete(number)
-                return MetadataMerged(deleted, self._cache.drop_old())
+                return MetadataMerged(deleted, self._cache.drop_old(), alive)
             case DropOldTopics():
                 return OldTopics(self._cache.drop_old())
             case GetAliveBrokers():
@@ -145,12 +145,15 @@ class MetadataCacheActor(FlowActor, Answerer):
             tuple(broker.rack for broker in view.brokers.values()),
         )
 
-    def _publish_live_brokers(self) -> None:
-        """Send PartitionRequestsActor a changed set of live brokers; only a live broker may join an ISR."""
+    def _publish_live_brokers(self) -> AliveBrokers | None:
+        """Return a changed set of live brokers, else None; PartitionRequestsActor lets only these join an ISR."""
         alive = self._alive()
-        if self._partition_requests is not None and alive != self._sent_alive:
-            self._sent_alive = alive
+        if alive == self._sent_alive:
+            return None
+        self._sent_alive = alive
+        if self._partition_requests is not None:
             self.send(self._partition_requests, alive)
+        return alive
 
     def receiveMsg_CheckPartitionsExist(self, message: CheckPartitionsExist, sender: ActorAddress) -> None:
         """Answer whether these partitions exist anywhere in the cluster."""

@@ -124,6 +124,7 @@ class ReplicaManager:
         """Whether the node is shutting down: a leader would add this broker to the ISR if it fetched."""
         self._start = start
         self._node = node
+        self._alive = broker.AliveBrokers(())
         self._counts = PartitionCounts()
         self._offline = 0
         self._published: tuple[Gauge, ...] = ()
@@ -252,6 +253,8 @@ class ReplicaManager:
         for place, part in enumerate(self._parts):
             yield from ask(broker.StageMetadata(part, begins=place == 0))
         merged = yield from ask(broker.MergeMetadata(request, begins=not self._parts))
+        if merged.alive is not None:
+            self._alive = merged.alive
         if self._unled:
             yield from for_each(all_entries(self._parts, request), self._led_elsewhere)
         if merged.deleted:
@@ -309,18 +312,17 @@ class ReplicaManager:
 
     def _follow(self) -> Flow[None]:
         following = 0
-        brokers = yield from ask(broker.GetAliveBrokers())
-        alive = frozenset(brokers.ids)
+        alive = frozenset(self._alive.ids)
         for window in chunks(self._roles.following.values(), PARTITIONS_AT_ONCE):
             taken = yield from self._take_roles(
                 window, lambda order, log, host: broker.BecomeFollower(order, log, host, order.leader in alive)
             )
-            following += yield from self._fetch(taken, brokers)
+            following += yield from self._fetch(taken)
             self._note_leaderships(taken)
         if following:
             self._log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
 
-    def _fetch(self, taken: Sequence[Taken], brokers: broker.AliveBrokers) -> Flow[int]:
+    def _fetch(self, taken: Sequence[Taken]) -> Flow[int]:
         """Start to fetch the partitions that have a new role, each from its leader.
 
         Return the number of these partitions.
@@ -329,6 +331,7 @@ class ReplicaManager:
         partition begins to fetch. Otherwise a new leader would add this broker to the ISR just before this broker
         stops.
         """
+        brokers = self._alive
         endpoints = {} if self.shutting_down else dict(zip(brokers.ids, brokers.endpoints, strict=True))
         by_leader: dict[int, list[partition.FollowedPartition]] = {}
         left: list[TopicPartition] = []
