@@ -1,6 +1,7 @@
 """Generate the pages of the paths: recorded messages of a simulated cluster, with an explanation of each step.
 
-`python -m tests.docs.paths` writes the pages. The cluster is deterministic, so that a test can compare the pages.
+`python -m tests.docs.paths` writes the pages, and prints how many files' functions run during a page's deliveries. The
+cluster is deterministic, so that a test can compare the pages.
 """
 
 from __future__ import annotations
@@ -8,21 +9,24 @@ from __future__ import annotations
 import json
 import logging
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from actors.public.simulated import SimulatedCluster
+from actors.runtime.kernel.kernel import Kernel
 from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES, TraceRecord
 from messages.wire.record_batch import batch_of
-from tests.docs.files_on_path import DEATH, PRODUCE, FilesOnPath, section
 from tests.docs.markdown import wrap_paragraphs
-from tests.layering import ROOT
+from tests.layering import PACKAGES, ROOT
 
 FOLDER = ROOT / "docs" / "explanation"
 TOPIC = "orders"
@@ -61,7 +65,6 @@ class RecordedPath(NamedTuple):
     conclusion: str
     record: Callable[[], tuple[list[TraceRecord], dict[str, object]]]
     hidden: frozenset[str] = frozenset()
-    files: FilesOnPath | None = None
 
 
 LEGEND = """\
@@ -135,6 +138,42 @@ new event is stashed until the flow of `BrokerChange` ends.""",
 )
 
 
+_files: dict[tuple[str, int], set[str]] = {}
+"""Node's run and number of a delivery -> files whose functions ran during it."""
+
+
+@contextmanager
+def watched_files() -> Iterator[None]:
+    """Collect the files whose functions run while the block runs; do nothing while a test compares the pages."""
+    current: set[str] = set()
+
+    def called(frame: FrameType, event: str, _: object) -> None:
+        nonlocal current
+        if frame.f_code is Kernel.hand_out.__code__ and event == "call":
+            kernel = frame.f_locals["self"]
+            current = _files.setdefault((kernel.observer.run, kernel.n + 1), set())
+        current.add(frame.f_code.co_filename)
+
+    if __name__ == "__main__":
+        sys.setprofile(called)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+NOT_COUNTED = "actors/simulation", "actors/public", "actors/node/memory", "messages/trace", "zk_bridge/memory"
+"""The simulator, what it has instead of a real network and ZooKeeper, and the writer of traces."""
+
+
+def files_of(node: int, records: Sequence[TraceRecord]) -> set[str]:
+    """Return the product's files whose functions ran during these deliveries of a node, except NOT_COUNTED."""
+    numbers = {record.n for record in records}
+    own = (files for (run, n), files in _files.items() if n in numbers and run.startswith(f"node{node}-"))
+    names = {file.removeprefix(f"{ROOT}/") for file in set().union(*own)}
+    return {name for name in names if name.startswith(PACKAGES) and not name.startswith(NOT_COUNTED)}
+
+
 def recorded(folder: Path, node: int) -> list[TraceRecord]:
     """Read the deliveries of a node, except those to the metrics gateway."""
     (run,) = (run for run in find_runs(folder).runs if run.header.node == node)
@@ -153,6 +192,7 @@ def from_first(records: list[TraceRecord], *texts: str) -> list[TraceRecord]:
     return records[begin:]
 
 
+@cache
 def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
     """Kill a leader that is not the controller; return the controller node's deliveries since its znode was deleted."""
     with tempfile.TemporaryDirectory() as name:
@@ -163,9 +203,10 @@ def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
             leaders = [cluster.leader_of(TOPIC, number) for number in range(3)]
             victim = next(leader for leader in leaders if leader is not None and leader != controller)
             partition = leaders.index(victim)
-            cluster.kill(victim)
-            cluster.wait_for(lambda: cluster.leader_of(TOPIC, partition) not in (victim, None))
-            cluster.run(1.0)
+            with watched_files():
+                cluster.kill(victim)
+                cluster.wait_for(lambda: cluster.leader_of(TOPIC, partition) not in (victim, None))
+                cluster.run(1.0)
         assert controller is not None
         records = from_first(recorded(Path(name), controller), f'{{"kind":"deleted","path":"/brokers/ids/{victim}"}}')
     return records, {"controller": controller, "victim": victim, "partition": partition}
@@ -265,8 +306,9 @@ def produced() -> tuple[list[list[TraceRecord]], int]:
             leader = cluster.wait_for_leader(TOPIC)
             batch = batch_of([(b"key", b"first")], 1)
             part = ProducePartition(TopicPartition(TOPIC, 0), batch)
-            cluster.ask(leader, ProduceRequest(8, None, ACKS_ALL, 3_000, (part,)))
-            cluster.run(1.0)
+            with watched_files():
+                cluster.ask(leader, ProduceRequest(8, None, ACKS_ALL, 3_000, (part,)))
+                cluster.run(1.0)
         return [recorded(Path(name), node) for node in range(3)], leader
 
 
@@ -300,7 +342,6 @@ PATHS = (
         "`orders-{partition}`. Before the notification, ZooKeeper waited until the session of the dead broker expired: "
         "6 s in this cluster.",
         failed_broker,
-        files=DEATH,
     ),
     RecordedPath(
         FOLDER / "produce.md",
@@ -313,7 +354,6 @@ PATHS = (
         "watermark moves.",
         produce,
         HIDDEN,
-        PRODUCE,
     ),
     RecordedPath(
         FOLDER / "follower-fetch.md",
@@ -417,9 +457,6 @@ def document(path: RecordedPath) -> str:
         lines = "\n".join(line(record, shown[0], path.hidden) for record in found)
         parts += [f"## {number}. {step.title}", lines, wrap_paragraphs(step.text)]
     parts += ["## The result", wrap_paragraphs(path.conclusion.format(milliseconds=milliseconds, **named))]
-    if path.files is not None:
-        heading, said, table = section(path.files)
-        parts += [heading, wrap_paragraphs(said), table]
     parts.append(wrap_paragraphs(LOOK))
     return "\n\n".join(parts) + "\n"
 
@@ -427,3 +464,7 @@ def document(path: RecordedPath) -> str:
 if __name__ == "__main__":
     for each in PATHS:
         each.file.write_text(document(each), encoding="utf-8")
+        passed, named = each.record()
+        shown = [record for _, found in sections(each, passed) for record in found]
+        node = named.get("controller", named.get("follower", named.get("leader")))
+        print(f"{each.file.name}: {len(files_of(node, shown))} files, {len(shown)} deliveries")

@@ -16,7 +16,7 @@ from actors.cli.topics import ACTIONS
 from messages.cluster import Broker
 from messages.zookeeper import NodeRegistration
 from spark.results import Summary
-from tests.docs import architecture, catalogue, columns, files_on_path, paths, references, simulation, state_machines
+from tests.docs import architecture, catalogue, columns, paths, references, simulation, state_machines
 from tests.docs.citations import citations, resolves
 from tests.docs.vocabulary import Hit, all_hits, hits, unused_exceptions
 from tests.layering import ROOT
@@ -47,14 +47,6 @@ def files_that_pages_name_exist(texts: Texts) -> Iterator[str]:
         folder = (ROOT / path).parent
         linked = [(folder / link).resolve() for link in re.findall(r"\]\(([\w/.-]+)(?:#[\w-]+)?\)", text)]
         yield from (f"{path}: {each}" for each in [*named, *linked] if not (ROOT / each).exists())
-
-
-@rule(pages)
-def present_files_on_a_path_exist(_: Texts) -> Iterator[str]:
-    """Measure the path again (`python -m tests.docs.paths`)."""
-    for path in (files_on_path.DEATH, files_on_path.PRODUCE):
-        named = (f"{package}/{name}.py" for package, names in path.now.items() for name in names.split())
-        yield from (name for name in named if not (ROOT / name).exists())
 
 
 @rule(pages)
