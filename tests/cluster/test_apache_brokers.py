@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.cluster.processes import ApacheBroker, OurNode, Running, create_topic, free_ports
+from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
 from tests.waiting import until
 from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
@@ -109,7 +109,11 @@ def test_two_apache_brokers_are_led_by_our_controller(
         apache = {id: broker(id) for id in (0, 1)}
         children.extend(apache.values())
         until(lambda: sorted(zk.get_children("/brokers/ids")), lambda ids: ids == ["0", "1"], "both registered", 60)
-        create_topic(connect, TOPIC, "--partitions", str(PARTITIONS), "--replication-factor", "2")
+        # no client reaches a controller that is no broker, so the topic is created by its znodes
+        replicas = {str(p): [p % 2, 1 - p % 2] for p in range(PARTITIONS)}
+        assigned = {"version": 2, "partitions": replicas, "adding_replicas": {}, "removing_replicas": {}}
+        zk.create(f"/config/topics/{TOPIC}", b'{"version":1,"config":{}}')
+        zk.create(f"/brokers/topics/{TOPIC}", json.dumps(assigned).encode())
         until(isrs, lambda seen: seen == [[0, 1]] * PARTITIONS, "led and replicated", ignore=(Exception,))
         assert {state(p)["controller_epoch"] for p in range(PARTITIONS)} == {1}
 
