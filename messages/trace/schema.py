@@ -21,9 +21,9 @@ import msgspec
 from messages.runtime import OUTSIDE, SENT, TIMER
 from messages.sensitive_configs import masked_value
 
-SCHEMA_VERSION = 7
-READABLE = (7,)
-"""Supported schema versions. Version 7 has event ids; messages had other names in versions 2 to 5."""
+SCHEMA_VERSION = 8
+READABLE = (8,)
+"""Supported schema versions. In version 8, brokers start their actors in another order, and some messages changed."""
 
 FULL = "full"
 INPUTS = "inputs"

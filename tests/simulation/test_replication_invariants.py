@@ -276,7 +276,7 @@ CASES: dict[str, tuple[str, str]] = {
     ),
     "group that is being loaded answers as if it were empty": (
         "coordinators know the members",
-        "seed 5\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
+        "seed 2\n1 join g0 0\n1 join g0 2\n1 join g1 0\n1 join g1 2\n8 swamp 0 for 20",
     ),
 }
 """A mutant -> the invariant that it violates, and a schedule that shows the violation."""
