@@ -17,7 +17,7 @@ Rule 7: counts (`actors.core.broker.topic_stats`) are published once a second, i
         throttled replicas fetch is published at the same time, if it has changed.
 Rule 8: a transaction marker must be replicated to all in-sync replicas before the partition's result is accepted. The
         group coordinator is notified at once of a marker in its topic, without waiting for the request's other
-        partitions (`core.broker.partition_markers`).
+        partitions (`core.broker.pending_requests`).
 
 Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch` (`actors.core.broker.fetches`).
 """

@@ -235,7 +235,7 @@ class AdminClient:
         """Return the overrides of a topic or broker, with their synonyms.
 
         Args:
-            kind: config_requests.TOPIC or BROKER.
+            kind: describe_configs.TOPIC or BROKER.
             name: Topic or broker id; "" for the defaults of all brokers.
         """
         own = describe_configs.DYNAMIC_TOPIC_CONFIG
