@@ -418,8 +418,7 @@ def _controller_context_matches_zookeeper(law: checker.Checker, change: checker.
                 known = context.replica_state(broker, partition)
                 if known is ReplicaState.NEW and broker in added:
                     continue  # a reassignment sets new replicas online only when all are in the ISR
-                refused = known is ReplicaState.OFFLINE and law.may_lack(partition)  # after code 56, until a restart
-                if broker in law.registered and broker in able and known is not ReplicaState.ONLINE and not refused:
+                if broker in law.registered and broker in able and known is not ReplicaState.ONLINE:
                     yield f"controller {node} has replica {broker} of {partition} as {known.value}"
 
 

@@ -11,8 +11,8 @@ Rule 3: a partition checks an order (its part of a LeaderAndIsr request) before 
 Rule 4: a log that cannot be created in one directory is created in another. An order that needs an existing log fails
         with error code 56 if that log is unavailable.
 Rule 5: a partition that refuses to lead with error code 56, because its log lacks committed records, stays hosted. The
-        controller treats it as offline. As soon as another broker leads, this broker reports a changed log directory,
-        so that the controller sends its state again, and the partition follows.
+        controller treats it as offline. As soon as another broker leads, or the partition accepts a later order, this
+        broker reports a changed log directory, so that the controller sends its state again and sets it online.
 Rule 6: a deleted log is renamed, and removed from the checkpoints, before the response to StopReplica. This response
         waits until no ISR write of the deleted partitions is in flight or queued (broker.md 3.3).
 Rule 7: a disk error takes its whole log directory offline, and with it every partition whose log is there. If no other
@@ -416,6 +416,9 @@ class ReplicaManager:
         if result.error_code != errors.NONE:
             self._ignored(order, result.error_code, result.leader_epoch)
         if result.error_code != errors.KAFKA_STORAGE_ERROR:
+            if result.error_code == errors.NONE and tp in self._unled:
+                del self._unled[tp]
+                yield self._report()
             if result.error_code == errors.NONE and not result.leads:
                 yield from self._count_replicas(tp, 0)
             elif result.error_code == errors.NONE and result.leader_epoch == order.leader_epoch:
