@@ -22,6 +22,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from actors.runtime import LocalBase, RealClock, local_system
+from messages import zookeeper
 from messages.ask import Ask, Failure
 from messages.cluster import (
     LeaderIsrAndControllerEpoch,
@@ -32,15 +33,6 @@ from messages.cluster import (
 )
 from messages.node import StartBridge
 from messages.store import OK
-from messages.zookeeper import (
-    CreatePartitionStates,
-    CreateTopic,
-    Elect,
-    EnsurePaths,
-    GetPartitionStates,
-    TopicAssignment,
-    UpdatePartitionStates,
-)
 from tests.benchmarks.report import report
 from zk_bridge import paths
 from zk_bridge.core import ZkBridgeActor
@@ -125,15 +117,15 @@ def measure(hosts: str, count: int) -> None:
     try:
         partitions = [TopicPartition(f"topic-{n // PER_TOPIC:04d}", n % PER_TOPIC) for n in range(count)]
         state_paths = [paths.partition_state(tp) for tp in partitions]
-        ours.ask(EnsurePaths())
-        fence = ours.ask(Elect(1, 0)).epoch_zk_version
+        ours.ask(zookeeper.EnsurePaths())
+        fence = ours.ask(zookeeper.Elect(1, 0)).epoch_zk_version
         assignment = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2))) for n in range(PER_TOPIC))
         for topic in dict.fromkeys(tp.topic for tp in partitions):
-            ours.ask(CreateTopic(TopicAssignment(topic, assignment)))
-        ours.ask(CreatePartitionStates(decided(partitions, 0, [-1] * count), fence))
+            ours.ask(zookeeper.CreateTopic(zookeeper.TopicAssignment(topic, assignment)))
+        ours.ask(zookeeper.CreatePartitionStates(decided(partitions, 0, [-1] * count), fence))
 
         def read() -> list[int]:
-            states = ours.ask(GetPartitionStates(tuple(partitions))).states
+            states = ours.ask(zookeeper.GetPartitionStates(tuple(partitions))).states
             return [each.state.zk_version for each in states]
 
         def peer_read() -> list[int]:
@@ -145,7 +137,7 @@ def measure(hosts: str, count: int) -> None:
 
         def write(epoch: int, versions: list[int]) -> Callable[[], Any]:
             decisions = decided(partitions, epoch, versions)
-            return lambda: ours.ask(UpdatePartitionStates(decisions, fence)).results
+            return lambda: ours.ask(zookeeper.UpdatePartitionStates(decisions, fence)).results
 
         def peer_write(epoch: int, versions: list[int]) -> Callable[[], Any]:
             decisions = decided(partitions, epoch, versions)

@@ -29,6 +29,7 @@ from actors.runtime import LocalBase, RealClock, VirtualClock, local_system
 from actors.storage.disk import DiskAdapter
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
+from messages import node, zookeeper
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
@@ -42,30 +43,9 @@ from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges, ReplicasCounts
 from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, FetchSessionWoken
-from messages.node import (
-    BrokerEpoch,
-    NodeSettings,
-    ServeClients,
-    StartFetcherManager,
-    StartIsrKeeper,
-    StartMetadataCache,
-    StartPartitionRequests,
-    StartReplicaManager,
-    StartRequestHandler,
-)
 from messages.parts import Part, cut, joined
 from messages.store import OK
 from messages.vocabulary import Message
-from messages.zookeeper import (
-    ControllerEpochRead,
-    GetControllerEpoch,
-    GetTopicConfigs,
-    TopicConfig,
-    TopicConfigs,
-    UpdatePartitionStates,
-    WriteResult,
-    WriteResults,
-)
 
 CLUSTER_ID = "qOCh2TuhQcqxRBXk3PZ8Ng"
 CONTROLLER = 100
@@ -164,12 +144,12 @@ def alive(id: int, port: int = 9092, *listeners: str, rack: str | None = None) -
     return UpdateMetadataBroker(id, endpoints, rack)
 
 
-def settings(*log_dirs: Path | str, **fields: Any) -> NodeSettings:
+def settings(*log_dirs: Path | str, **fields: Any) -> node.NodeSettings:
     """Return the settings of broker 0 on a free port."""
     here = (Endpoint("PLAINTEXT", "127.0.0.1", 0),)
     defaults = {"log_segment_delete_delay_ms": DELAY_MS, "validate_state": True}
     places = {"listeners": here, "advertised_listeners": here}
-    return NodeSettings(
+    return node.NodeSettings(
         0, log_dirs=tuple(map(str, log_dirs)), zookeeper_connect="none", **{**places, **defaults, **fields}
     )
 
@@ -239,15 +219,15 @@ class Broker:
         self.partition_requests = self.system.createActor(PartitionRequestsActor)
         self.isr_keeper = self.system.createActor(IsrKeeperActor)
         self.fetcher_manager = self.system.createActor(ReplicaFetcherManagerActor)
-        self.base.inject(self.cache, StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
+        self.base.inject(self.cache, node.StartMetadataCache(self.settings, CLUSTER_ID, self.partition_requests))
         figures = self._metrics if counted else None
-        requests = StartPartitionRequests(self.settings, self.cache, figures, self._coordinator)
+        requests = node.StartPartitionRequests(self.settings, self.cache, figures, self._coordinator)
         self.base.inject(self.partition_requests, requests)
-        self.base.inject(self.isr_keeper, StartIsrKeeper(self._bridge, self._metrics))
-        self.base.inject(self.fetcher_manager, StartFetcherManager(self.settings, self.network, figures))
+        self.base.inject(self.isr_keeper, node.StartIsrKeeper(self._bridge, self._metrics))
+        self.base.inject(self.fetcher_manager, node.StartFetcherManager(self.settings, self.network, figures))
         self.base.inject(
             self.handler,
-            StartRequestHandler(self.settings, self.cache, self.manager, None, self.partition_requests),
+            node.StartRequestHandler(self.settings, self.cache, self.manager, None, self.partition_requests),
         )
         self._correlation_id = 0
         if start:
@@ -295,23 +275,25 @@ class Broker:
 
         With `grants`, ISR writes succeed.
         """
-        if isinstance(message.question, GetTopicConfigs):
-            configs = [TopicConfig(topic, self.configs.get(topic, ())) for topic in message.question.topics]
-            self.base.inject(sender, Answer(message.id, TopicConfigs(tuple(configs))), self._bridge)
-        elif isinstance(message.question, GetControllerEpoch):
+        if isinstance(message.question, zookeeper.GetTopicConfigs):
+            configs = [zookeeper.TopicConfig(topic, self.configs.get(topic, ())) for topic in message.question.topics]
+            self.base.inject(sender, Answer(message.id, zookeeper.TopicConfigs(tuple(configs))), self._bridge)
+        elif isinstance(message.question, zookeeper.GetControllerEpoch):
             away = Failure("ConnectionLoss", "ZooKeeper is away")
-            result = away if self.elected is None else ControllerEpochRead(self.elected)
+            result = away if self.elected is None else zookeeper.ControllerEpochRead(self.elected)
             self.base.inject(sender, Answer(message.id, result), self._bridge)
         else:
             self.questions.append(message.question)
-            if self.grants and isinstance(message.question, UpdatePartitionStates):
+            if self.grants and isinstance(message.question, zookeeper.UpdatePartitionStates):
                 states = message.question.states
-                granted = tuple(WriteResult(partition, OK, state.zk_version + 1) for partition, state in states)
-                self.base.inject(sender, Answer(message.id, WriteResults(granted)), self._bridge)
+                granted = tuple(
+                    zookeeper.WriteResult(partition, OK, state.zk_version + 1) for partition, state in states
+                )
+                self.base.inject(sender, Answer(message.id, zookeeper.WriteResults(granted)), self._bridge)
 
     def start(self) -> None:
         """Start the replica manager."""
-        start = StartReplicaManager(
+        start = node.StartReplicaManager(
             self.settings,
             CLUSTER_ID,
             self._bridge,
@@ -331,7 +313,7 @@ class Broker:
 
     def register(self, epoch: int) -> None:
         """Send the broker epoch: the czxid of its registration."""
-        self.base.inject(self.manager, BrokerEpoch(epoch))
+        self.base.inject(self.manager, node.BrokerEpoch(epoch))
 
     def post(self, request: Message, listener: str = "PLAINTEXT", client: str = "test") -> int:
         """Send a request to the handler and return its correlation id."""
@@ -411,7 +393,7 @@ class ServedBroker(Broker):
     async def _open(self) -> None:
         await self.gateway.bind()
         self.base.attach(self.loop)
-        self.base.inject(self.gateway.address, ServeClients(self.handler, self.partition_requests))
+        self.base.inject(self.gateway.address, node.ServeClients(self.handler, self.partition_requests))
 
     def __exit__(self, *exc: object) -> None:
         asyncio.run_coroutine_threadsafe(self.gateway.stop(), self.loop).result(10)

@@ -9,6 +9,7 @@ from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
 from actors.storage.directory_checkpoints import CLEAN_MARKER
+from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchPartition
 from messages.apis.list_offsets import EARLIEST, ListOffsetsRequest, OffsetQuery
@@ -16,12 +17,6 @@ from messages.apis.offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpo
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.broker import LogFailed
-from messages.errors import (
-    KAFKA_STORAGE_ERROR,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.partition import ExpireLog
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records
@@ -58,7 +53,9 @@ def all_answered(broker: Broker, deliveries: int) -> list[int]:
     return [answer.partitions[0].error_code for answer in answers]
 
 
-@pytest.mark.parametrize(("is_known", "code"), [(True, NOT_LEADER_OR_FOLLOWER), (False, UNKNOWN_TOPIC_OR_PARTITION)])
+@pytest.mark.parametrize(
+    ("is_known", "code"), [(True, errors.NOT_LEADER_OR_FOLLOWER), (False, errors.UNKNOWN_TOPIC_OR_PARTITION)]
+)
 def test_requests_to_a_deleted_partition_are_answered(tmp_path: Path, is_known: bool, code: int) -> None:
     seen: set[int] = set()
     for deliveries in range(MOST):
@@ -71,7 +68,7 @@ def test_requests_to_a_deleted_partition_are_answered(tmp_path: Path, is_known: 
         broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
         seen.update(all_answered(broker, deliveries))
         broker.end()
-    assert seen == {NOT_LEADER_OR_FOLLOWER, code}
+    assert seen == {errors.NOT_LEADER_OR_FOLLOWER, code}
 
 
 @pytest.mark.parametrize("deliveries", range(MOST))
@@ -103,7 +100,7 @@ def test_requests_to_a_partition_on_a_failed_disk_are_answered(tmp_path: Path) -
         broker.base.inject(broker.manager, LogFailed(T0, "Input/output error"), partition.myAddress)
         seen.update(all_answered(broker, deliveries))
         broker.end()
-    assert seen == {KAFKA_STORAGE_ERROR}
+    assert seen == {errors.KAFKA_STORAGE_ERROR}
 
 
 def test_it_is_notified_at_once(broker: Broker) -> None:
@@ -111,7 +108,7 @@ def test_it_is_notified_at_once(broker: Broker) -> None:
     lead(broker, 1)
     broker.post(StopReplicaRequest(3, CONTROLLER, 1, -1, (StopReplicaPartitionState(T0, -2, True),)))
     before = broker.clock.now()
-    assert REQUEST_TIMED_OUT not in all_answered(broker, 5)
+    assert errors.REQUEST_TIMED_OUT not in all_answered(broker, 5)
     assert broker.clock.now() == before
     answers = len(broker.answers)
     skip(broker, 60)

@@ -8,15 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.config.broker_config import (
-    DYNAMIC,
-    RETENTION,
-    THREADS,
-    TOPIC_DEFAULTS,
-    check_broker_config,
-    configured,
-    invalid,
-)
+from actors.core.config import broker_config
 from actors.core.config.log_settings import log_settings
 from actors.core.refusal import Refused
 from messages.broker import BrokerConfigured
@@ -30,7 +22,7 @@ from tests.broker.test_records import batch, configure, fetch, lead, produce, sk
 def alter(broker: Broker, of_all: dict[str, str] | None = None, **own: object) -> None:
     """Replace the broker's own overrides and the cluster-wide ones."""
     said = {name.replace("_", "."): str(value) for name, value in own.items()}
-    settings = configured(broker.settings, said, of_all or {})
+    settings = broker_config.configured(broker.settings, said, of_all or {})
     broker.base.inject(broker.manager, BrokerConfigured(settings))
     broker.run()
 
@@ -105,8 +97,8 @@ VALUES = {
 
 def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts() -> None:
     elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; with the controller
-    assert TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
-    assert TOPIC_DEFAULTS.keys() | set(THREADS) < DYNAMIC.keys()
+    assert broker_config.TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
+    assert broker_config.TOPIC_DEFAULTS.keys() | set(broker_config.THREADS) < broker_config.DYNAMIC.keys()
 
 
 @pytest.mark.parametrize("of_all", [False, True])
@@ -156,16 +148,16 @@ def test_a_deleted_log_stays_for_the_delay_of_now(broker: Broker, tmp_path: Path
 
 def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
     own: dict[str, Any] = {"log.segment.bytes": "x", "message.max.bytes": "7", "log.cleaner.threads": "x"}
-    assert invalid(own) == ["log.segment.bytes=x"]
-    settings = configured(server(), own, {"log.segment.bytes": "99"})
+    assert broker_config.invalid(own) == ["log.segment.bytes=x"]
+    settings = broker_config.configured(server(), own, {"log.segment.bytes": "99"})
     assert (settings.log_segment_bytes, settings.message_max_bytes) == (99, 7)
 
 
 def test_any_negative_retention_is_unlimited_as_in_kafka() -> None:
     """Kafka 3.9.1 accepts any negative value and refuses 0."""
-    check_broker_config(ConfigEntry(RETENTION, "-7"), True, server())
-    assert invalid({RETENTION: "-7"}) == []
-    node = configured(server(), {RETENTION: "-7"}, {})
+    broker_config.check_broker_config(ConfigEntry(broker_config.RETENTION, "-7"), True, server())
+    assert broker_config.invalid({broker_config.RETENTION: "-7"}) == []
+    node = broker_config.configured(server(), {broker_config.RETENTION: "-7"}, {})
     assert log_settings(node, "t", ()).retention_ms == -1
     with pytest.raises(Refused, match=r"must be unlimited \(-1\) or, greater than or equal to 1"):
-        check_broker_config(ConfigEntry(RETENTION, "0"), True, server())
+        broker_config.check_broker_config(ConfigEntry(broker_config.RETENTION, "0"), True, server())

@@ -16,6 +16,7 @@ from actors.storage.directory_checkpoints import HIGH_WATERMARKS, LOG_STARTS, RE
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import recover
+from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
@@ -23,27 +24,6 @@ from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetFo
 from messages.apis.produce import ProducedPartition, ProducePartition, ProduceRequest, RecordError
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.errors import (
-    CORRUPT_MESSAGE,
-    FENCED_LEADER_EPOCH,
-    FETCH_SESSION_ID_NOT_FOUND,
-    INVALID_FETCH_SESSION_EPOCH,
-    INVALID_RECORD,
-    INVALID_REQUIRED_ACKS,
-    KAFKA_STORAGE_ERROR,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    OFFSET_NOT_AVAILABLE,
-    OFFSET_OUT_OF_RANGE,
-    OUT_OF_ORDER_SEQUENCE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_LEADER_EPOCH,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE,
-)
 from messages.flow.conversation import all_at_once
 from messages.network import CloseClient, Received
 from messages.partition import LogRead, ReadLog
@@ -116,7 +96,7 @@ def skip(broker: Broker, seconds: float) -> None:
 def test_what_is_produced_is_fetched(broker: Broker) -> None:
     lead(broker)
     for number, acks in enumerate((1, -1, 1)):
-        assert produce(broker, batch(b"a", b"b"), acks) == ProducedPartition(T0, NONE, 2 * number, -1, 0)
+        assert produce(broker, batch(b"a", b"b"), acks) == ProducedPartition(T0, errors.NONE, 2 * number, -1, 0)
     result = fetch(broker, 0)
     assert (offsets_of(result), result.high_watermark, result.log_start_offset) == ([0, 2, 4], 6, 0)
     assert offsets_of(fetch(broker, 3)) == [2, 4]
@@ -126,23 +106,26 @@ def test_what_is_produced_is_fetched(broker: Broker) -> None:
 @pytest.mark.parametrize(
     ("data", "version", "code"),
     [
-        (batch(b"a", base_offset=5), 8, INVALID_RECORD),
-        (batch(b"a") + batch(b"b"), 8, INVALID_RECORD),
-        (b"", 8, INVALID_RECORD),
-        (batch(b"a")[:16] + b"\x01" + batch(b"a")[17:], 8, INVALID_RECORD),
-        *((batch(b"a")[:16] + bytes((magic,)) + batch(b"a")[17:], 8, CORRUPT_MESSAGE) for magic in (3, 127, 255)),
-        (batch(b"a")[:16] + b"\x03", 8, CORRUPT_MESSAGE),
-        *((with_header(batch(b"a"), length=length), 8, CORRUPT_MESSAGE) for length in (-1, 0, 48)),
-        (batch(b"a")[:30], 8, INVALID_RECORD),
-        (with_header(batch(b"a"), length=1000), 8, INVALID_RECORD),
-        (batch(b"a") + batch(b"a")[:16] + b"\x03" + batch(b"a")[17:], 8, CORRUPT_MESSAGE),
-        (with_header(batch(b"a"), attributes=32, producer_id=1, producer_epoch=0), 8, INVALID_RECORD),
-        (with_header(batch(b"a", b"b"), last_offset_delta=5), 8, INVALID_RECORD),
-        (batch(b"a")[:-1] + b"\x07", 8, CORRUPT_MESSAGE),
-        (batch(b"a" * 600), 8, MESSAGE_TOO_LARGE),
-        (with_header(batch(b"a"), attributes=4), 6, UNSUPPORTED_COMPRESSION_TYPE),
-        (with_header(batch(b"a"), attributes=4), 7, UNKNOWN_SERVER_ERROR),
-        pytest.param(bad_batches.batch(compressed(bad_batches.TWO, 4), 2, 4), 7, NONE, id="zstd"),
+        (batch(b"a", base_offset=5), 8, errors.INVALID_RECORD),
+        (batch(b"a") + batch(b"b"), 8, errors.INVALID_RECORD),
+        (b"", 8, errors.INVALID_RECORD),
+        (batch(b"a")[:16] + b"\x01" + batch(b"a")[17:], 8, errors.INVALID_RECORD),
+        *(
+            (batch(b"a")[:16] + bytes((magic,)) + batch(b"a")[17:], 8, errors.CORRUPT_MESSAGE)
+            for magic in (3, 127, 255)
+        ),
+        (batch(b"a")[:16] + b"\x03", 8, errors.CORRUPT_MESSAGE),
+        *((with_header(batch(b"a"), length=length), 8, errors.CORRUPT_MESSAGE) for length in (-1, 0, 48)),
+        (batch(b"a")[:30], 8, errors.INVALID_RECORD),
+        (with_header(batch(b"a"), length=1000), 8, errors.INVALID_RECORD),
+        (batch(b"a") + batch(b"a")[:16] + b"\x03" + batch(b"a")[17:], 8, errors.CORRUPT_MESSAGE),
+        (with_header(batch(b"a"), attributes=32, producer_id=1, producer_epoch=0), 8, errors.INVALID_RECORD),
+        (with_header(batch(b"a", b"b"), last_offset_delta=5), 8, errors.INVALID_RECORD),
+        (batch(b"a")[:-1] + b"\x07", 8, errors.CORRUPT_MESSAGE),
+        (batch(b"a" * 600), 8, errors.MESSAGE_TOO_LARGE),
+        (with_header(batch(b"a"), attributes=4), 6, errors.UNSUPPORTED_COMPRESSION_TYPE),
+        (with_header(batch(b"a"), attributes=4), 7, errors.UNKNOWN_SERVER_ERROR),
+        pytest.param(bad_batches.batch(compressed(bad_batches.TWO, 4), 2, 4), 7, errors.NONE, id="zstd"),
     ],
 )
 def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
@@ -151,28 +134,28 @@ def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
     broker.configs["t"] = (ConfigEntry("max.message.bytes", "500"),)
     lead(broker)
     assert produce(broker, data, version=version).error_code == code
-    assert fetch(broker, 0).high_watermark == (2 if code == NONE else 0)
+    assert fetch(broker, 0).high_watermark == (2 if code == errors.NONE else 0)
 
 
 def test_row_36_a_compacted_topic_wants_keys(broker: Broker) -> None:
     broker.configs["t"] = (ConfigEntry("cleanup.policy", "compact"),)
     lead(broker)
     result = produce(broker, batch(b"a", b"b"))
-    assert result.error_code == INVALID_RECORD
+    assert result.error_code == errors.INVALID_RECORD
     text = "Compacted topic cannot accept message without key"
     assert result.record_errors == (RecordError(0, text), RecordError(1, text)), "each of them is named"
 
 
 def test_row_31_acks_are_0_1_or_all(broker: Broker) -> None:
     lead(broker)
-    assert produce(broker, batch(b"a"), acks=2).error_code == INVALID_REQUIRED_ACKS
+    assert produce(broker, batch(b"a"), acks=2).error_code == errors.INVALID_REQUIRED_ACKS
 
 
 def test_row_32_too_few_in_sync_replicas_refuse_acks_all_only(broker: Broker) -> None:
     broker.configs["t"] = (ConfigEntry("min.insync.replicas", "2"),)
     lead(broker, 1, isr=(0,))
-    assert produce(broker, batch(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
-    assert produce(broker, batch(b"a"), acks=1) == ProducedPartition(T0, NONE, 0, -1, 0)
+    assert produce(broker, batch(b"a"), acks=-1).error_code == errors.NOT_ENOUGH_REPLICAS
+    assert produce(broker, batch(b"a"), acks=1) == ProducedPartition(T0, errors.NONE, 0, -1, 0)
 
 
 def test_row_34_acks_all_waits_for_the_isr_or_its_time(broker: Broker) -> None:
@@ -183,10 +166,10 @@ def test_row_34_acks_all_waits_for_the_isr_or_its_time(broker: Broker) -> None:
     assert fetch(broker, 0).high_watermark == 0
     skip(broker, 1.0)
     [result] = answered(broker, late).partitions
-    assert (result.error_code, answered(broker, good)) == (REQUEST_TIMED_OUT, None)
+    assert (result.error_code, answered(broker, good)) == (errors.REQUEST_TIMED_OUT, None)
     assert fetch(broker, 2, replica=1).high_watermark == 0, "what was before this fetch"
     [result] = answered(broker, good).partitions
-    assert (result.error_code, result.base_offset) == (NONE, 1)
+    assert (result.error_code, result.base_offset) == (errors.NONE, 1)
     assert offsets_of(fetch(broker, 0)) == [0, 1]
 
 
@@ -194,12 +177,12 @@ def test_row_15_waiting_requests_fail_when_the_leader_changes(broker: Broker) ->
     lead(broker, 1)
     waiting = wait_for_produce(broker, batch(b"a"))
     broker.lead(order("t", leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
-    assert answered(broker, waiting).partitions[0].error_code == NOT_LEADER_OR_FOLLOWER
+    assert answered(broker, waiting).partitions[0].error_code == errors.NOT_LEADER_OR_FOLLOWER
 
 
 def test_row_39_a_gap_in_the_sequence_is_refused(broker: Broker) -> None:
     lead(broker)
-    for sequence, code in ((0, NONE), (2, OUT_OF_ORDER_SEQUENCE), (1, NONE), (1, NONE)):
+    for sequence, code in ((0, errors.NONE), (2, errors.OUT_OF_ORDER_SEQUENCE), (1, errors.NONE), (1, errors.NONE)):
         data = batch(b"a", producer=5, epoch=0, sequence=sequence)
         assert produce(broker, data).error_code == code
     assert fetch(broker, 0).high_watermark == 2
@@ -207,9 +190,9 @@ def test_row_39_a_gap_in_the_sequence_is_refused(broker: Broker) -> None:
 
 def test_row_42_a_follower_and_a_broker_without_the_partition_refuse(broker: Broker) -> None:
     broker.update(known("t", leader=1), live=(alive(1),))
-    assert produce(broker, batch(b"a")).error_code == NOT_LEADER_OR_FOLLOWER
+    assert produce(broker, batch(b"a")).error_code == errors.NOT_LEADER_OR_FOLLOWER
     other = TopicPartition("nowhere", 0)
-    assert produce(broker, batch(b"a"), partition=other).error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert produce(broker, batch(b"a"), partition=other).error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_row_44_acks_0_is_never_answered_and_a_failure_closes(broker: Broker) -> None:
@@ -229,10 +212,15 @@ def test_row_44_acks_0_is_never_answered_and_a_failure_closes(broker: Broker) ->
 def test_row_45_leader_epochs_are_compared_first(broker: Broker) -> None:
     lead(broker, epoch=5)
     produce(broker, batch(b"a"))
-    for epoch, code in ((4, FENCED_LEADER_EPOCH), (6, UNKNOWN_LEADER_EPOCH), (5, NONE), (-1, NONE)):
+    for epoch, code in (
+        (4, errors.FENCED_LEADER_EPOCH),
+        (6, errors.UNKNOWN_LEADER_EPOCH),
+        (5, errors.NONE),
+        (-1, errors.NONE),
+    ):
         assert fetch(broker, 0, epoch).error_code == code
         [ended] = broker.ask(OffsetForLeaderEpochRequest(3, -1, (EpochQuery(T0, 5, epoch),))).partitions
-        assert ended == (EpochEnd(T0, code, 5, 1) if code == NONE else EpochEnd(T0, code))
+        assert ended == (EpochEnd(T0, code, 5, 1) if code == errors.NONE else EpochEnd(T0, code))
         [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST, epoch),))).partitions
         assert listed.error_code == code
 
@@ -240,8 +228,8 @@ def test_row_45_leader_epochs_are_compared_first(broker: Broker) -> None:
 def test_row_47_offsets_beyond_the_log_are_out_of_range(broker: Broker) -> None:
     lead(broker)
     produce(broker, batch(b"a"))
-    assert fetch(broker, 2) == FetchedPartition(T0, OFFSET_OUT_OF_RANGE)
-    assert fetch(broker, -1).error_code == OFFSET_OUT_OF_RANGE
+    assert fetch(broker, 2) == FetchedPartition(T0, errors.OFFSET_OUT_OF_RANGE)
+    assert fetch(broker, -1).error_code == errors.OFFSET_OUT_OF_RANGE
 
 
 def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: Broker) -> None:
@@ -256,8 +244,8 @@ def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: B
 def test_row_53_followers_serve_consumers_of_version_11(broker: Broker) -> None:
     broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
-    assert fetch(broker, 0, version=10).error_code == NOT_LEADER_OR_FOLLOWER
-    assert fetch(broker, 0, version=11).error_code == NONE
+    assert fetch(broker, 0, version=10).error_code == errors.NOT_LEADER_OR_FOLLOWER
+    assert fetch(broker, 0, version=11).error_code == errors.NONE
 
 
 def test_row_54_a_new_leader_does_not_name_offsets_that_may_fall(broker: Broker) -> None:
@@ -265,16 +253,16 @@ def test_row_54_a_new_leader_does_not_name_offsets_that_may_fall(broker: Broker)
     produce(broker, batch(b"a", b"b", b"c"))
     lead(broker, 1, epoch=1)
     for replica, timestamp, expected in (
-        (-1, LATEST, (OFFSET_NOT_AVAILABLE, -1)),
-        (1, LATEST, (NONE, 3)),
-        (-1, EARLIEST, (NONE, 0)),
-        (-1, 10**12, (OFFSET_NOT_AVAILABLE, -1)),
+        (-1, LATEST, (errors.OFFSET_NOT_AVAILABLE, -1)),
+        (1, LATEST, (errors.NONE, 3)),
+        (-1, EARLIEST, (errors.NONE, 0)),
+        (-1, 10**12, (errors.OFFSET_NOT_AVAILABLE, -1)),
     ):
         [listed] = broker.ask(ListOffsetsRequest(5, replica, (OffsetQuery(T0, timestamp),))).partitions
         assert (listed.error_code, listed.offset) == expected
     fetch(broker, 3, replica=1)
     [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST),))).partitions
-    assert (listed.error_code, listed.offset, listed.leader_epoch) == (NONE, 3, 1)
+    assert (listed.error_code, listed.offset, listed.leader_epoch) == (errors.NONE, 3, 1)
 
 
 def test_a_time_is_found_to_the_record(broker: Broker) -> None:
@@ -345,8 +333,8 @@ def test_row_16_waiting_requests_fail_when_the_role_changes(broker: Broker) -> N
     new = broker.post(fetch_request(parts[1], max_wait_ms=60_000))
     broker.run()
     broker.lead(order("t", leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
-    assert answered(broker, old).partitions[0].error_code == NOT_LEADER_OR_FOLLOWER
-    assert answered(broker, new).partitions[0].error_code == FENCED_LEADER_EPOCH
+    assert answered(broker, old).partitions[0].error_code == errors.NOT_LEADER_OR_FOLLOWER
+    assert answered(broker, new).partitions[0].error_code == errors.FENCED_LEADER_EPOCH
 
 
 def test_polls_of_consumers_send_no_message_to_an_idle_partition(broker: Broker) -> None:
@@ -392,7 +380,7 @@ class Reader:
 
     def answer(self, id: int) -> dict[int, FetchedPartition]:
         response = answered(self.broker, id)
-        assert response.error_code == NONE
+        assert response.error_code == errors.NONE
         self.id = response.session_id
         return {part.partition.partition: part for part in response.partitions}
 
@@ -413,10 +401,10 @@ def test_row_4_2_a_session_response_names_only_changed_partitions(broker: Broker
     reported = reader.fetch(FetchPartition(U[1], 1, 1 << 20))
     assert reported == {}
     reported = reader.fetch(FetchPartition(U[0], 5, 1 << 20))
-    assert reported[0].error_code == OFFSET_OUT_OF_RANGE
-    assert reader.fetch()[0].error_code == OFFSET_OUT_OF_RANGE
+    assert reported[0].error_code == errors.OFFSET_OUT_OF_RANGE
+    assert reader.fetch()[0].error_code == errors.OFFSET_OUT_OF_RANGE
     reported = reader.fetch(FetchPartition(U[0], 0, 1 << 20))
-    assert reported[0].error_code == NONE, "that the error is gone is news"
+    assert reported[0].error_code == errors.NONE, "that the error is gone is news"
     assert reader.fetch(forgotten=(U[0], U[1])) == {}
     produce(broker, batch(b"a"), partition=U[0])
     assert reader.fetch() == {}, "forgotten"
@@ -522,8 +510,8 @@ def test_a_negative_limit_of_a_partition_is_an_error_of_the_request_not_of_the_d
         produce(broker, batch(b"a"), partition=partition)
     parts = [FetchPartition(U[0], 0, 2 * size), FetchPartition(U[1], 0, -1), FetchPartition(U[2], 0, -1)]
     response = broker.ask(fetch_request(*parts, max_bytes=2 * size))
-    assert [part.error_code for part in response.partitions] == [NONE, UNKNOWN_SERVER_ERROR, NONE]
-    assert [part.error_code for part in broker.ask(fetch_request(*at(0, 0, 0))).partitions] == [NONE] * 3
+    assert [part.error_code for part in response.partitions] == [errors.NONE, errors.UNKNOWN_SERVER_ERROR, errors.NONE]
+    assert [part.error_code for part in broker.ask(fetch_request(*at(0, 0, 0))).partitions] == [errors.NONE] * 3
 
 
 def test_a_session_gets_an_error_after_a_leader_change(broker: Broker) -> None:
@@ -533,14 +521,19 @@ def test_a_session_gets_an_error_after_a_leader_change(broker: Broker) -> None:
     parked = reader.post(max_wait_ms=60_000, version=10)
     broker.run()
     broker.lead(order("t", 1, leader=1, epoch=1, isr=(1, 0), replicas=(0, 1), zk_version=1))
-    assert {number: part.error_code for number, part in reader.answer(parked).items()} == {1: NOT_LEADER_OR_FOLLOWER}
+    assert {number: part.error_code for number, part in reader.answer(parked).items()} == {
+        1: errors.NOT_LEADER_OR_FOLLOWER
+    }
 
 
 def test_sessions_that_are_not_there_or_at_another_epoch_are_refused(broker: Broker) -> None:
     lead_three(broker)
     reader = Reader(broker)
     reader.fetch(*at(0))
-    for id, epoch, code in ((99, 1, FETCH_SESSION_ID_NOT_FOUND), (reader.id, 5, INVALID_FETCH_SESSION_EPOCH)):
+    for id, epoch, code in (
+        (99, 1, errors.FETCH_SESSION_ID_NOT_FOUND),
+        (reader.id, 5, errors.INVALID_FETCH_SESSION_EPOCH),
+    ):
         response = broker.ask(fetch_request(session_id=id, session_epoch=epoch))
         assert (response.error_code, response.partitions, response.session_id) == (code, (), 0)
 
@@ -552,10 +545,13 @@ def test_row_95_records_are_deleted_up_to_the_high_watermark_and_stay_so(broker:
     lead(broker)
     for _ in range(3):
         produce(broker, batch(b"a"))
-    for offset, expected in ((4, DeletedRecords(T0, OFFSET_OUT_OF_RANGE)), (2, DeletedRecords(T0, NONE, 2))):
+    for offset, expected in (
+        (4, DeletedRecords(T0, errors.OFFSET_OUT_OF_RANGE)),
+        (2, DeletedRecords(T0, errors.NONE, 2)),
+    ):
         [result] = broker.ask(DeleteRecordsRequest(2, (TrimmedPartition(T0, offset),), 1_000)).partitions
         assert result == expected
-    assert fetch(broker, 1).error_code == OFFSET_OUT_OF_RANGE
+    assert fetch(broker, 1).error_code == errors.OFFSET_OUT_OF_RANGE
     assert fetch(broker, 2).log_start_offset == 2
     broker.end()
     again = Broker(tmp_path)
@@ -573,11 +569,11 @@ def test_a_disk_that_fails_under_a_write_costs_its_directory(tmp_path: Path, err
     broker.update(known("t"), known("u"), live=(alive(0),))
     broker.lead(order("t"), order("u"))
     broken = next(path for path in (tmp_path / "a", tmp_path / "b") if (path / "t-0").exists())
-    assert produce(broker, batch(b"a")).error_code == NONE
+    assert produce(broker, batch(b"a")).error_code == errors.NONE
     broker.logs.faults[str(broken)] = error
-    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    assert produce(broker, batch(b"a")).error_code == errors.KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a")).error_code == errors.KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.questions == [NotifyLogDirFailure(0)]
     broker.end()
@@ -598,9 +594,9 @@ def test_a_process_without_a_free_descriptor_loses_no_directory(tmp_path: Path) 
     broker.update(known("t"), known("u"), live=(alive(0),))
     broker.lead(order("t"))
     broker.logs.faults[str(tmp_path)] = errno.EMFILE
-    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a")).error_code == errors.KAFKA_STORAGE_ERROR
     broker.disk.faults[str(tmp_path / "u-0")] = errno.EMFILE
-    assert codes(broker.lead(order("u"))) == {"u-0": KAFKA_STORAGE_ERROR}
+    assert codes(broker.lead(order("u"))) == {"u-0": errors.KAFKA_STORAGE_ERROR}
     broker.logs.faults.clear()
     broker.disk.faults.clear()
     assert produce(broker, batch(b"a")).base_offset == 0
@@ -619,7 +615,7 @@ def test_a_disk_that_fails_as_a_follower_asks_where_an_epoch_ends_costs_its_dire
     broker.logs.faults[str(broken)] = IO_ERROR
     queries = (EpochQuery(T0, -1, 0), EpochQuery(U0, -1, 0))
     ends = broker.ask(OffsetForLeaderEpochRequest(3, -1, queries)).partitions
-    assert {end.partition: end.error_code for end in ends} == {T0: KAFKA_STORAGE_ERROR, U0: NONE}
+    assert {end.partition: end.error_code for end in ends} == {T0: errors.KAFKA_STORAGE_ERROR, U0: errors.NONE}
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.base.failures == 0
     broker.end()
@@ -638,8 +634,8 @@ def test_a_disk_that_fails_under_a_file_that_is_sent_costs_its_directory_once(tm
     broker.run()
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.questions == [NotifyLogDirFailure(0)]
-    assert fetch(broker, 0).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    assert fetch(broker, 0).error_code == errors.KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
     broker.end()
 
 
@@ -671,8 +667,8 @@ def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(
     skip(broker, 5.1)
     assert (sound / "replication-offset-checkpoint").read_text() == "0\n1\nu 0 1\n"
     assert broker.gauges["offlinereplicacount"] == 1
-    assert produce(broker, batch(b"a")).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    assert produce(broker, batch(b"a")).error_code == errors.KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
     broker.end()
 
 
@@ -683,7 +679,7 @@ def test_expired_segments_are_removed_at_the_retention_check(tmp_path: Path) -> 
     for _ in range(3):
         produce(broker, batch(b"a" * 120, timestamp=1000))
     skip(broker, 1.1)
-    assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, OFFSET_OUT_OF_RANGE)
+    assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, errors.OFFSET_OUT_OF_RANGE)
     broker.end()
 
 
@@ -699,28 +695,28 @@ def configure(broker: Broker, topic: str = "t", **overrides: object) -> None:
 
 def test_open_logs_apply_a_changed_configuration(broker: Broker, tmp_path: Path) -> None:
     lead(broker)
-    assert produce(broker, batch(bytes(2000))).error_code == NONE
+    assert produce(broker, batch(bytes(2000))).error_code == errors.NONE
     configure(broker, max_message_bytes=1000)
-    assert produce(broker, batch(bytes(2000))).error_code == MESSAGE_TOO_LARGE
+    assert produce(broker, batch(bytes(2000))).error_code == errors.MESSAGE_TOO_LARGE
     configure(broker, segment_bytes=1000, message_timestamp_type="LogAppendTime")
     assert produce(broker, batch(b"a")).log_append_time_ms > 0
     assert sorted(each.name for each in (tmp_path / "t-0").glob("*.log")) == [f"{0:020d}.log", f"{1:020d}.log"]
     configure(broker, cleanup_policy="compact")
-    assert produce(broker, batch(b"without a key")).error_code == INVALID_RECORD
+    assert produce(broker, batch(b"without a key")).error_code == errors.INVALID_RECORD
     configure(broker, "u", max_message_bytes=1)
     configure(broker)
-    assert produce(broker, batch(bytes(2000))).error_code == NONE
+    assert produce(broker, batch(bytes(2000))).error_code == errors.NONE
 
 
 def test_more_or_fewer_in_sync_replicas_may_be_asked_for_at_any_time(broker: Broker) -> None:
     lead(broker, 1, 2, isr=(0, 1))
     configure(broker, min_insync_replicas=3)
-    assert produce(broker, batch(b"a"), acks=-1).error_code == NOT_ENOUGH_REPLICAS
+    assert produce(broker, batch(b"a"), acks=-1).error_code == errors.NOT_ENOUGH_REPLICAS
     configure(broker, min_insync_replicas=2)
     waiting = wait_for_produce(broker, batch(b"a"))
     fetch(broker, 1, replica=1)
     [result] = answered(broker, waiting).partitions
-    assert result.error_code == NONE
+    assert result.error_code == errors.NONE
 
 
 def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker, tmp_path: Path) -> None:
@@ -741,7 +737,7 @@ def test_a_follower_requests_the_end_of_its_newest_epoch(broker: Broker) -> None
     broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
     transmit = broker.transmitted[-1]
     assert isinstance(transmit.request, FetchRequest)
-    fetched = FetchedPartition(T0, NONE, 0, 0, 0, body=body_of(batch(b"a", leader_epoch=0)))
+    fetched = FetchedPartition(T0, errors.NONE, 0, 0, 0, body=body_of(batch(b"a", leader_epoch=0)))
     [fetcher] = broker.base.actors(ReplicaFetcherActor)
     answer = Received(transmit.channel, transmit.correlation_id, FetchResponse((fetched,)))
     broker.base.inject(fetcher.myAddress, answer, broker.network)
@@ -789,7 +785,7 @@ def log_start_offset(broker: Broker, partition: TopicPartition) -> int:
 
 def trim(broker: Broker, offset: int) -> None:
     [result] = broker.ask(DeleteRecordsRequest(2, (TrimmedPartition(T0, offset),), 1_000)).partitions
-    assert result == DeletedRecords(T0, NONE, offset)
+    assert result == DeletedRecords(T0, errors.NONE, offset)
 
 
 def kill(broker: Broker) -> None:
@@ -845,7 +841,7 @@ def test_a_request_that_deletes_many_logs_writes_each_checkpoint_once(
     broker.update(*(known("t", number) for number in range(count)), live=(alive(0),))
     broker.lead(*(order("t", number) for number in range(count)))
     for number in range(count):
-        assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == NONE
+        assert produce(broker, batch(b"a"), partition=TopicPartition("t", number)).error_code == errors.NONE
     skip(broker, 61)
     assert len(listed(tmp_path)[RECOVERY_POINTS]) == count
     written: list[str] = []
@@ -873,9 +869,9 @@ def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Pat
     skip(broker, 61)
     (broken / "recovery-point-offset-checkpoint.tmp").mkdir()
     [error] = broker.stop(("t", 0, -2, True)).partition_errors
-    assert error.error_code == NONE
+    assert error.error_code == errors.NONE
     assert broker.questions == [NotifyLogDirFailure(0)]
-    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
     broker.end()
 
 
@@ -906,9 +902,9 @@ def test_a_log_of_an_old_format_costs_its_partition_alone(
     for epoch in range(2):
         answer = broker.lead(order("t", epoch=epoch), order("u", epoch=epoch))
         codes = {error.partition.topic: error.error_code for error in answer.partition_errors}
-        assert codes == {"t": KAFKA_STORAGE_ERROR, "u": NONE}
-    assert fetch(broker, 0).error_code == KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=U0).error_code == NONE
+        assert codes == {"t": errors.KAFKA_STORAGE_ERROR, "u": errors.NONE}
+    assert fetch(broker, 0).error_code == errors.KAFKA_STORAGE_ERROR
+    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
     assert broker.gauges["offlinereplicacount"] == 1
     assert broker.questions == []
     [line] = {

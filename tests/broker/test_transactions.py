@@ -18,6 +18,7 @@ from actors.broker.request_handler import RequestHandlerActor
 from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
 from actors.runtime.trace.replayer import replay_directory
+from messages import errors
 from messages.apis.declaration import PartitionError
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.describe_producers import DescribedProducer, DescribedProducers, DescribeProducersRequest
@@ -26,18 +27,6 @@ from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, Off
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerResult, WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_TOPIC,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.groups import TransactionEnded
 from messages.network import CloseClient
 from messages.wire.record_batch import body_of, read_records
@@ -63,7 +52,7 @@ def produced(broker: Broker, *parts: tuple[TopicPartition, bytes], id: str | Non
 
 def send(broker: Broker, producer: int, value: bytes, sequence: int, **fields: Any) -> None:
     data = batch(value, producer=producer, epoch=0, sequence=sequence, transactional=True, **fields)
-    assert produced(broker, (T0, data)) == [NONE]
+    assert produced(broker, (T0, data)) == [errors.NONE]
 
 
 def write_markers(
@@ -108,14 +97,14 @@ def test_a_reader_of_committed_data_waits_for_the_marker(broker: Broker) -> None
     assert (ends(broker), ends(broker, isolation_level=1)) == ((1, 3), (1, 3))
     assert committed(broker) == ([0], [])
     assert offsets_of(fetch(broker, 0)) == [0, 1, 2]
-    assert end(broker, commit=False) == NONE
+    assert end(broker, commit=False) == errors.NONE
     assert ends(broker) == (4, 4)
     assert committed(broker) == ([0, 1, 2, 3], [(6, 1)])
     assert committed(broker, 3) == ([3], [(6, 1)]), "inside"
     assert committed(broker, 4) == ([], [])
     assert fetch(broker, 0).aborted_transactions is None
     send(broker, 6, b"b", 1)
-    assert end(broker) == NONE
+    assert end(broker) == errors.NONE
     assert committed(broker, 4) == ([4, 5], [])
 
 
@@ -204,7 +193,7 @@ def test_records_are_deleted_inside_an_open_transaction(broker: Broker) -> None:
     broker.ask(DeleteRecordsRequest(1, (TrimmedPartition(T0, 2),), 1_000))
     result = fetch(broker, 2, isolation_level=1)
     assert (result.last_stable_offset, result.high_watermark, result.log_start_offset) == (2, 3, 2)
-    assert end(broker) == NONE
+    assert end(broker) == errors.NONE
     assert committed(broker, 2) == ([2, 3], [])
 
 
@@ -218,7 +207,7 @@ def test_a_follower_answers_with_its_own_last_stable_offset(broker: Broker) -> N
     assert isinstance(fetched, FetchRequest)
 
     def leader_sends(data: bytes, high_watermark: int) -> None:
-        part = FetchedPartition(T0, NONE, high_watermark, high_watermark, 0, body=body_of(data))
+        part = FetchedPartition(T0, errors.NONE, high_watermark, high_watermark, 0, body=body_of(data))
         reply(broker, 1, FetchResponse((part,)))
 
     leader_sends(data, 1)
@@ -240,15 +229,15 @@ def test_a_transactional_batch_needs_a_transactional_id(broker: Broker) -> None:
     broker.lead(order("t"), order("t", 1))
     data = batch(b"a", producer=6, epoch=0, sequence=0, transactional=True)
     parts = (T0, data), (TopicPartition("t", 1), batch(b"b"))
-    assert produced(broker, *parts, id=None) == [TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
-    assert produced(broker, *parts) == [NONE, NONE]
+    assert produced(broker, *parts, id=None) == [errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED] * 2
+    assert produced(broker, *parts) == [errors.NONE, errors.NONE]
     assert ends(broker) == (0, 1)
     broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(data)),)))
     broker.run()
     assert isinstance(broker.raw[-1], CloseClient), "acks=0 has no response"
     other = batch(b"b", producer=7, epoch=0, sequence=0, transactional=True)
     two = (T0, data), (TopicPartition("t", 1), other)
-    assert produced(broker, *two) == [INVALID_PRODUCER_ID_MAPPING] * 2, "batches of two producers"
+    assert produced(broker, *two) == [errors.INVALID_PRODUCER_ID_MAPPING] * 2, "batches of two producers"
 
 
 def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:
@@ -258,11 +247,15 @@ def test_markers_are_refused_as_kafka_refuses_them(broker: Broker) -> None:
     broker.lead(order("f", leader=1))
     elsewhere, unknown = TopicPartition("f", 0), TopicPartition("nowhere", 0)
     [result] = broker.ask(write_markers(unknown, elsewhere, T0)).markers
-    assert [part.error_code for part in result.partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, NONE]
-    assert end(broker, epoch=3, by=5) == NONE
+    assert [part.error_code for part in result.partitions] == [
+        errors.UNKNOWN_TOPIC_OR_PARTITION,
+        errors.NOT_LEADER_OR_FOLLOWER,
+        errors.NONE,
+    ]
+    assert end(broker, epoch=3, by=5) == errors.NONE
     assert end(broker, epoch=2, by=5) == OLD_EPOCH
     assert end(broker, epoch=3, by=4) == FENCED
-    assert end(broker, epoch=-1) == UNKNOWN_SERVER_ERROR
+    assert end(broker, epoch=-1) == errors.UNKNOWN_SERVER_ERROR
     assert ends(broker) == (2, 2), "two were appended"
     assert broker.ask(WriteTxnMarkersRequest(0, ())).markers == ()
 
@@ -274,7 +267,7 @@ def test_markers_of_one_producer_share_their_results(broker: Broker) -> None:
     response = broker.ask(WriteTxnMarkersRequest(1, (*markers, WritableTxnMarker(7, 0, True, (T0,), 0))))
     assert response.markers == (
         WritableTxnMarkerResult(6, (PartitionError(T0, OLD_EPOCH),)),
-        WritableTxnMarkerResult(7, (PartitionError(T0, NONE),)),
+        WritableTxnMarkerResult(7, (PartitionError(T0, errors.NONE),)),
     )
 
 
@@ -285,26 +278,26 @@ def test_a_marker_waits_for_all_replicas_or_its_time(broker: Broker) -> None:
     assert answered(broker, waiting) is None
     skip(broker, 2)
     [[result]] = [each.partitions for each in answered(broker, waiting).markers]
-    assert result.error_code == REQUEST_TIMED_OUT
+    assert result.error_code == errors.REQUEST_TIMED_OUT
     waiting = broker.post(write_markers())
     broker.run()
     broker.update(known("t", leader=1, epoch=1), live=(alive(0), alive(1, 1)))
     broker.lead(order("t", leader=1, epoch=1, zk_version=1, replicas=(0, 1), isr=(0, 1)))
     [[result]] = [each.partitions for each in answered(broker, waiting).markers]
-    assert result.error_code == NOT_LEADER_OR_FOLLOWER
+    assert result.error_code == errors.NOT_LEADER_OR_FOLLOWER
 
 
 def test_a_marker_needs_min_insync_replicas_and_a_disk(broker: Broker, tmp_path: Path) -> None:
     lead(broker)
     broker.logs.faults[str(tmp_path)] = IO_ERROR
-    assert end(broker) == KAFKA_STORAGE_ERROR
-    assert end(broker) == UNKNOWN_TOPIC_OR_PARTITION, "the directory is offline"
+    assert end(broker) == errors.KAFKA_STORAGE_ERROR
+    assert end(broker) == errors.UNKNOWN_TOPIC_OR_PARTITION, "the directory is offline"
 
 
 def test_too_few_replicas_refuse_a_marker(tmp_path: Path) -> None:
     broker = Broker(tmp_path, min_insync_replicas=2)
     lead(broker, 1, isr=(0,))
-    assert end(broker) == NOT_ENOUGH_REPLICAS
+    assert end(broker) == errors.NOT_ENOUGH_REPLICAS
     broker.end()
 
 
@@ -333,11 +326,11 @@ def test_producers_are_described_by_each_replica(broker: Broker) -> None:
     first, second = of_leader.active_producers
     assert first == DescribedProducer(6, 0, 0, NOW, -1, 0)
     assert second == DescribedProducer(7, 3, -1, second.last_timestamp, 5, -1)
-    assert of_follower == DescribedProducers(asked[1], NONE)
+    assert of_follower == DescribedProducers(asked[1], errors.NONE)
     text = "Topic name is invalid: 'bad name' contains one or more characters other than ASCII alphanumerics, '.', '_'"
     assert refused == [
-        DescribedProducers(asked[2], UNKNOWN_TOPIC_OR_PARTITION),
-        DescribedProducers(asked[3], INVALID_TOPIC, f"{text} and '-'"),
+        DescribedProducers(asked[2], errors.UNKNOWN_TOPIC_OR_PARTITION),
+        DescribedProducers(asked[3], errors.INVALID_TOPIC, f"{text} and '-'"),
     ]
 
 

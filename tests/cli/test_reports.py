@@ -22,15 +22,7 @@ from rich.console import Console
 from actors.cli import display, status, summary
 from actors.cli.app import run
 from actors.core.controller.gauges import FAILED_EVENTS
-from messages.cluster import (
-    Broker,
-    Endpoint,
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    PartitionAssignment,
-    ReplicaAssignment,
-    TopicPartition,
-)
+from messages import cluster
 from messages.store import ANY_VERSION, CREATE, DELETE, StoreWrite, WriteOp
 from messages.trace.schema import INPUTS
 from messages.zookeeper import (
@@ -237,7 +229,7 @@ def metrics(registry: CollectorRegistry) -> Iterator[int]:
 
 def register(ask: Any, number: int, port: int, host: str = "127.0.0.1") -> None:
     """Register a broker and node of this project with this address of its metrics."""
-    broker = Broker(number, (Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),), rack=f"rack-{number}")
+    broker = cluster.Broker(number, (cluster.Endpoint("PLAINTEXT", "127.0.0.1", 9092 + number),), rack=f"rack-{number}")
     ask(RegisterBroker(broker, timestamp_ms=Clock().wall_ms(), ibp="2.6"))
     ask(RegisterNode(NodeRegistration(number, ("broker", "controller"), host, port, 1)))
 
@@ -268,18 +260,18 @@ def test_the_status_of_a_cluster(ask: Any, capsys: pytest.CaptureFixture[str]) -
     with metrics(registry) as port:
         register(ask, 0, port)
         register(ask, 1, 1)
-        replicas = ReplicaAssignment((0, 1))
-        ask(CreateTopic(TopicAssignment("t", tuple(PartitionAssignment(n, replicas) for n in range(5)))))
-        internal = (PartitionAssignment(0, replicas),)
+        replicas = cluster.ReplicaAssignment((0, 1))
+        ask(CreateTopic(TopicAssignment("t", tuple(cluster.PartitionAssignment(n, replicas) for n in range(5)))))
+        internal = (cluster.PartitionAssignment(0, replicas),)
         ask(CreateTopic(TopicAssignment("__consumer_offsets", internal)))
         elected = ask(Elect(1, 0))
         led = {0: (0, (0, 1)), 1: (0, (0,)), 2: (-1, (1,)), 3: (7, (7,))}
         states = tuple(
-            Leadership(TopicPartition("t", n), LeaderIsrAndControllerEpoch(leader, 0, isr, 1))
+            cluster.Leadership(cluster.TopicPartition("t", n), cluster.LeaderIsrAndControllerEpoch(leader, 0, isr, 1))
             for n, (leader, isr) in led.items()
         )
-        lost = LeaderIsrAndControllerEpoch(-1, 0, (1,), 1)
-        states += (Leadership(TopicPartition("__consumer_offsets", 0), lost),)
+        lost = cluster.LeaderIsrAndControllerEpoch(-1, 0, (1,), 1)
+        states += (cluster.Leadership(cluster.TopicPartition("__consumer_offsets", 0), lost),)
         ask(CreatePartitionStates(states, elected.epoch_zk_version))
         ask(RequestTopicDeletion("t"))
         assert run(["status", "--zookeeper", "h:1", "--json"]) == 1
@@ -366,7 +358,7 @@ def test_torn_registrations_cost_only_themselves_and_steer_no_terminal(
 )
 def test_metrics_are_fetched_only_where_a_broker_is_registered(host: str, broker_at: str, asked: bool) -> None:
     node = NodeRegistration(1, ("broker",), host, 9999, 1)
-    broker = Broker(1, (Endpoint("PLAINTEXT", broker_at, 9092),))
+    broker = cluster.Broker(1, (cluster.Endpoint("PLAINTEXT", broker_at, 9092),))
     assert status.may_fetch_metrics(node, (broker,)) is asked
     assert not status.may_fetch_metrics(attrs.evolve(node, metrics_host="198.51.100.1"), (broker,))
     if not asked:
@@ -383,7 +375,7 @@ def test_metrics_are_read_from_registered_addresses_only(capsys: pytest.CaptureF
     with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
-        broker = Broker(1, (Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
+        broker = cluster.Broker(1, (cluster.Endpoint("PLAINTEXT", "127.0.0.1", 9092),))
         node = NodeRegistration(1, ("broker",), "127.0.0.1", server.server_port, 1)
         assert status.scrape(node, (broker,)).missing.endswith("answers 302")
         thread.join()

@@ -30,15 +30,7 @@ from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
 from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
-from messages.facts.declarations import (
-    BrokersRead,
-    LogDirectoryFailed,
-    NodeRun,
-    ReplicasAssigned,
-    StateChangeRefused,
-    StateWrite,
-    TracePosition,
-)
+from messages.facts import declarations
 from messages.store import WriteOp
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import find_runs
@@ -308,20 +300,22 @@ def test_a_refused_end_of_a_transaction_is_a_refused_request_of_its_producer(tmp
 
 
 def test_a_failed_disk_of_a_living_broker_is_why_it_is_not_elected() -> None:
-    def at(seconds: float, node: int = 2) -> TracePosition:
-        return TracePosition(seconds, node, f"r{node}", int(seconds))
+    def at(seconds: float, node: int = 2) -> declarations.TracePosition:
+        return declarations.TracePosition(seconds, node, f"r{node}", int(seconds))
 
-    failed = LogDirectoryFailed(at(3.0, 1), T0, "No space left")
+    failed = declarations.LogDirectoryFailed(at(3.0, 1), T0, "No space left")
     facts = TraceFacts(
-        assigned=[ReplicasAssigned(at(1.0), T0, (1,), (), ())],
-        seen=[BrokersRead(at(1.0), 2, {1: 1, 2: 2})],
+        assigned=[declarations.ReplicasAssigned(at(1.0), T0, (1,), (), ())],
+        seen=[declarations.BrokersRead(at(1.0), 2, {1: 1, 2: 2})],
         written=[
-            StateWrite(at(2.0), T0, 1, 0, (1,), "controller 2", 2.0, None, 0),
-            StateWrite(at(4.0), T0, -1, 1, (1,), "controller 2", 4.0, None, 1),
+            declarations.StateWrite(at(2.0), T0, 1, 0, (1,), "controller 2", 2.0, None, 0),
+            declarations.StateWrite(at(4.0), T0, -1, 1, (1,), "controller 2", 4.0, None, 1),
         ],
         failed_disks=[failed],
-        refusals=[StateChangeRefused(at(5.0), T0, "move to OnlinePartition", f"{NOT_ELECTED} for partition t-0")],
-        node_runs=[NodeRun(at(9.0, node), 0.5, RUNNING, ((node, 0.6),)) for node in (1, 2)],
+        refusals=[
+            declarations.StateChangeRefused(at(5.0), T0, "move to OnlinePartition", f"{NOT_ELECTED} for partition t-0")
+        ],
+        node_runs=[declarations.NodeRun(at(9.0, node), 0.5, RUNNING, ((node, 0.6),)) for node in (1, 2)],
     )
     verdict = verdict_of(facts, "partition", T0, str)
     assert "No space left" in verdict.text and "disk" in verdict.text and "no replica" not in verdict.text

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from actors.public import KafkaCluster
+from messages import errors
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -33,14 +34,6 @@ from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    ILLEGAL_GENERATION,
-    INVALID_PRODUCER_EPOCH,
-    MEMBER_ID_REQUIRED,
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    OUT_OF_ORDER_SEQUENCE,
-)
 from messages.wire.record_batch import read_records
 from tests.storage.batches import batch
 from tests.waiting import until
@@ -84,7 +77,7 @@ class Stage:
 
         def found() -> list[int]:
             answer = self.ask(self.cluster.live_brokers[0], FindCoordinatorRequest(1, key, kind))
-            return [answer.node_id] if answer.error_code == NONE else []
+            return [answer.node_id] if answer.error_code == errors.NONE else []
 
         return int(until(found, what=f"the coordinator of {key}")[0])
 
@@ -92,7 +85,7 @@ class Stage:
         self,
         topic: str,
         client: str,
-        code: int = NONE,
+        code: int = errors.NONE,
         acks: int = ACKS_ALL,
         producer: tuple[int, int, int] = (-1, -1, -1),
     ) -> None:
@@ -113,7 +106,7 @@ class Stage:
         configs = tuple(CreatableConfig(key.replace("_", "."), str(value)) for key, value in config.items())
         topic = CreatableTopic(name, assignments=(CreatableAssignment(0, replicas),), configs=configs)
         answer = self.ask_controller(CreateTopicsRequest(5, (topic,), 30_000), "creator")
-        assert answer.topics[0].error_code == NONE, answer
+        assert answer.topics[0].error_code == errors.NONE, answer
         self.cluster.wait_for_leader(name)
         self.produce(name, "first")
 
@@ -160,12 +153,12 @@ class Stage:
             request = JoinGroupRequest(5, group, session_ms, member, "consumer", protocols, session_ms)
             joined = self.ask(node, request, client)
             member = joined.member_id
-            if joined.error_code != MEMBER_ID_REQUIRED:
+            if joined.error_code != errors.MEMBER_ID_REQUIRED:
                 break
-        assert joined.error_code == NONE, joined
+        assert joined.error_code == errors.NONE, joined
         assignments = (MemberAssignment(member, b""),)
         synced = self.ask(node, SyncGroupRequest(3, group, joined.generation_id, member, assignments), client)
-        assert synced.error_code == NONE
+        assert synced.error_code == errors.NONE
         return member, joined.generation_id
 
     def begin(self, name: str, client: str, timeout_ms: int = 60_000) -> tuple[int, int]:
@@ -174,12 +167,12 @@ class Stage:
 
         def given() -> Any:
             answer = self.ask(node, InitProducerIdRequest(1, name, timeout_ms), client)
-            return answer if answer.error_code == NONE else None
+            return answer if answer.error_code == errors.NONE else None
 
         answer = until(given, what=f"{name} has a producer id")
         producer = answer.producer_id, answer.producer_epoch
         add = AddPartitionsToTxnRequest(1, name, *producer, (TopicPartition("ledger", 0),))
-        until(lambda: self.ask(node, add, client).partitions[0].error_code == NONE, what="the transaction began")
+        until(lambda: self.ask(node, add, client).partitions[0].error_code == errors.NONE, what="the transaction began")
         return producer
 
 
@@ -267,7 +260,7 @@ def refuse_producers(stage: Stage) -> None:
     stage.create("pay", leader, follower, min_insync_replicas=2)
     with stage.killed(follower):
         stage.cluster.wait_for(lambda: stage.cluster.isr_of("pay") == [leader])
-        stage.produce("pay", "till", NOT_ENOUGH_REPLICAS)
+        stage.produce("pay", "till", errors.NOT_ENOUGH_REPLICAS)
     stage.in_sync("pay", 2)
 
 
@@ -313,7 +306,7 @@ def skip_a_sequence(stage: Stage) -> None:
     answer = stage.ask(broker, InitProducerIdRequest(1, None, 60_000), "skipper")
     producer, epoch = answer.producer_id, answer.producer_epoch
     stage.produce("ordered", "skipper", producer=(producer, epoch, 0))
-    stage.produce("ordered", "skipper", OUT_OF_ORDER_SEQUENCE, producer=(producer, epoch, 5))
+    stage.produce("ordered", "skipper", errors.OUT_OF_ORDER_SEQUENCE, producer=(producer, epoch, 5))
 
 
 def fence_a_producer(stage: Stage) -> None:
@@ -321,14 +314,14 @@ def fence_a_producer(stage: Stage) -> None:
     stage.begin("fenced", "new")
     node = stage.coordinator("fenced", TRANSACTION)
     end = stage.ask(node, EndTxnRequest(1, "fenced", *producer, True), "old")
-    assert end.error_code == INVALID_PRODUCER_EPOCH
+    assert end.error_code == errors.INVALID_PRODUCER_EPOCH
 
 
 def let_a_transaction_time_out(stage: Stage) -> None:
     producer = stage.begin("late", "sleeper", timeout_ms=300)
     node = stage.coordinator("late", TRANSACTION)
     add = AddPartitionsToTxnRequest(1, "late", *producer, (TopicPartition("ledger", 0),))
-    fenced = INVALID_PRODUCER_EPOCH
+    fenced = errors.INVALID_PRODUCER_EPOCH
     until(lambda: stage.ask(node, add, "sleeper").partitions[0].error_code == fenced, what="the transaction timed out")
 
 
@@ -354,7 +347,7 @@ def commit_in_an_old_generation(stage: Stage) -> None:
     node = stage.coordinator("stale", GROUP)
     offsets = (CommittedPartition(TopicPartition("ledger", 0), 1),)
     commit = stage.ask(node, OffsetCommitRequest(7, "stale", generation, member, offsets), "worker")
-    assert commit.partitions[0].error_code == ILLEGAL_GENERATION
+    assert commit.partitions[0].error_code == errors.ILLEGAL_GENERATION
 
 
 def move_a_coordinator(stage: Stage) -> None:
@@ -371,7 +364,7 @@ def move_a_coordinator(stage: Stage) -> None:
 
 def _is_loaded(stage: Stage, group: str, node: int) -> bool:
     leave = LeaveGroupRequest(3, group, (LeavingMember("missing"),))
-    return stage.ask(node, leave, "prober").error_code == NONE
+    return stage.ask(node, leave, "prober").error_code == errors.NONE
 
 
 def break_a_disk(stage: Stage) -> None:

@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
+from messages import errors
 from messages.apis.elect_leaders import PREFERRED, UNCLEAN, ElectableTopic, ElectLeadersRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    ELECTION_NOT_NEEDED,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE,
-    INVALID_TOPIC,
-    NONE,
-    NOT_CONTROLLER,
-    PREFERRED_LEADER_NOT_AVAILABLE,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from tests.controller.test_leader_balance import led_by_second
 from tests.controller.test_topic_requests import TIMEOUT_MS, ask, heard, learn
 from tests.controller.world import Node, World
@@ -49,9 +39,9 @@ def test_the_response_follows_the_metadata_with_the_preferred_leader(world: Worl
     ask(world, node, elect(("t", (0,))))
     assert world.led(partition) == (8, 2, (8, 9)) and heard(world) == []
     learn(world, node)
-    assert codes(world) == {partition: NONE}
+    assert codes(world) == {partition: errors.NONE}
     ask(world, node, elect(("t", (0,))))
-    assert codes(world) == {partition: ELECTION_NOT_NEEDED}
+    assert codes(world) == {partition: errors.ELECTION_NOT_NEEDED}
 
 
 def test_a_timed_out_election_names_the_pending_partitions(world: World) -> None:
@@ -59,7 +49,10 @@ def test_a_timed_out_election_names_the_pending_partitions(world: World) -> None
     partition = led_by_second(world)
     ask(world, node, elect(("t", (0, 7))))
     world.run(TIMEOUT_MS / 1000 + 1)
-    assert codes(world) == {partition: REQUEST_TIMED_OUT, TopicPartition("t", 7): UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(world) == {
+        partition: errors.REQUEST_TIMED_OUT,
+        TopicPartition("t", 7): errors.UNKNOWN_TOPIC_OR_PARTITION,
+    }
     assert world.led(partition) == (8, 2, (8, 9))
 
 
@@ -70,7 +63,7 @@ def test_of_all_partitions_only_those_are_named_that_needed_a_leader(world: Worl
     learn(world, node)
     ask(world, node, ElectLeadersRequest(2, None, TIMEOUT_MS))
     learn(world, node)
-    assert codes(world) == {partition: NONE}
+    assert codes(world) == {partition: errors.NONE}
     ask(world, node, ElectLeadersRequest(2, None, TIMEOUT_MS))
     assert codes(world) == {}
 
@@ -85,17 +78,18 @@ def test_an_unclean_election_without_in_sync_replicas(world: World) -> None:
     world.lose(8)
     assert world.led(partition) == (-1, 1, (8,))
     ask(world, node, elect(("t", (0,))))
-    assert codes(world) == {partition: PREFERRED_LEADER_NOT_AVAILABLE}
+    assert codes(world) == {partition: errors.PREFERRED_LEADER_NOT_AVAILABLE}
     ask(world, node, elect(("t", (0,)), kind=UNCLEAN))
     learn(world, node)
-    assert codes(world) == {partition: NONE}
+    assert codes(world) == {partition: errors.NONE}
     assert world.led(partition) == (9, 2, (9,))
     ask(world, node, elect(("t", (0,)), kind=UNCLEAN))
-    assert codes(world) == {partition: ELECTION_NOT_NEEDED}
+    assert codes(world) == {partition: errors.ELECTION_NOT_NEEDED}
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [(PREFERRED, PREFERRED_LEADER_NOT_AVAILABLE), (UNCLEAN, ELIGIBLE_LEADERS_NOT_AVAILABLE)]
+    ("kind", "code"),
+    [(PREFERRED, errors.PREFERRED_LEADER_NOT_AVAILABLE), (UNCLEAN, errors.ELIGIBLE_LEADERS_NOT_AVAILABLE)],
 )
 def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code: int) -> None:
     """Kafka never responds to a request with a partition that never had a leader, and elects none of the others."""
@@ -108,10 +102,10 @@ def test_t8_each_partition_is_answered_for_itself(world: World, kind: int, code:
     ask(world, node, elect(("t", (0,)), ("unled", (0,)), ("going", (0,)), ("missing", (0,)), kind=kind))
     world.run(TIMEOUT_MS / 1000 + 1)
     assert codes(world) == {
-        partition: REQUEST_TIMED_OUT if kind == PREFERRED else ELECTION_NOT_NEEDED,
+        partition: errors.REQUEST_TIMED_OUT if kind == PREFERRED else errors.ELECTION_NOT_NEEDED,
         TopicPartition("unled", 0): code,
-        TopicPartition("going", 0): INVALID_TOPIC,
-        TopicPartition("missing", 0): UNKNOWN_TOPIC_OR_PARTITION,
+        TopicPartition("going", 0): errors.INVALID_TOPIC,
+        TopicPartition("missing", 0): errors.UNKNOWN_TOPIC_OR_PARTITION,
     }
 
 
@@ -119,7 +113,7 @@ def test_an_unknown_election_type_keeps_the_term(world: World) -> None:
     node = controller(world)
     ask(world, node, elect(("t", (0,)), kind=7))
     (response,) = heard(world)
-    assert response.error_code == response.topics[0].partitions[0].error_code == UNKNOWN_SERVER_ERROR
+    assert response.error_code == response.topics[0].partitions[0].error_code == errors.UNKNOWN_SERVER_ERROR
     assert world.controller() == (1, 1)
 
 
@@ -129,5 +123,5 @@ def test_another_broker_refuses_each_partition(world: World) -> None:
     ask(world, other, elect(("t", (0,))))
     ask(world, other, ElectLeadersRequest(2, None, TIMEOUT_MS))
     named, all_ = heard(world)
-    assert (named.error_code, named.topics[0].partitions[0].error_code) == (NONE, NOT_CONTROLLER)
-    assert (all_.error_code, all_.topics) == (NOT_CONTROLLER, ())
+    assert (named.error_code, named.topics[0].partitions[0].error_code) == (errors.NONE, errors.NOT_CONTROLLER)
+    assert (all_.error_code, all_.topics) == (errors.NOT_CONTROLLER, ())

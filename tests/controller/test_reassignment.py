@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from messages import errors
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -20,13 +21,6 @@ from messages.apis.list_partition_reassignments import (
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.broker import Forwarded
 from messages.cluster import ReplicaAssignment, TopicPartition
-from messages.errors import (
-    INVALID_REPLICA_ASSIGNMENT,
-    NO_REASSIGNMENT_IN_PROGRESS,
-    NONE,
-    NOT_CONTROLLER,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.network import ClientRequest
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import GetAssignments, RequestedReassignment
@@ -155,7 +149,7 @@ def test_a_deletion_waits_for_nothing_but_a_target_that_is_away(world: World) ->
     assert assigned(world, partition) == ReplicaAssignment((9, 8))
     assert world.topics() == ("t",) and node.gauge("topicsineligibletodeletecount") == 1
     assert node.gauge("replicasineligibletodeletecount") == 0, "it was tried again when the other was done"
-    assert alter(world, node, partition, None) == NO_REASSIGNMENT_IN_PROGRESS
+    assert alter(world, node, partition, None) == errors.NO_REASSIGNMENT_IN_PROGRESS
     world.broker(9)
     assert world.topics() == () and world.deletions() == ()
 
@@ -205,9 +199,9 @@ def alter(world: World, node: Node, partition: TopicPartition, replicas: tuple[i
     """Request other replicas; return the error code."""
     topic = ReassignableTopic(partition.topic, (ReassignablePartition(partition.partition, replicas),))
     response = ask(world, node, AlterPartitionReassignmentsRequest(0, 1000, (topic,)))
-    assert response.error_code == NONE
+    assert response.error_code == errors.NONE
     ((result,),) = (each.partitions for each in response.responses)
-    assert (result.error_message is None) == (result.error_code == NONE)
+    assert (result.error_message is None) == (result.error_code == errors.NONE)
     return result.error_code
 
 
@@ -224,16 +218,16 @@ def test_ra2_a_reassignment_is_started_listed_and_cancelled(world: World) -> Non
     node = world.node(1)
     brokers(world, 8, 9)
     (partition,) = world.topic("t", (8,))
-    assert alter(world, node, partition, (9,)) == NONE
+    assert alter(world, node, partition, (9,)) == errors.NONE
     assert assigned(world, partition) == ReplicaAssignment((9, 8), (9,), (8,))
     assert listed(world, node) == [("t", 0, (9, 8), (9,), (8,))]
     assert listed(world, node, ListPartitionReassignmentsTopics("t", (0, 1))) == listed(world, node)
     assert listed(world, node, ListPartitionReassignmentsTopics("u", (0,))) == []
-    assert alter(world, node, partition, None) == NONE
+    assert alter(world, node, partition, None) == errors.NONE
     assert assigned(world, partition) == ReplicaAssignment((8,)) and listed(world, node) == []
     stopped = [s.delete_partition for r in world.sent(9, StopReplicaRequest) for s in r.partition_states]
     assert stopped == [False, True]
-    assert alter(world, node, partition, None) == NO_REASSIGNMENT_IN_PROGRESS
+    assert alter(world, node, partition, None) == errors.NO_REASSIGNMENT_IN_PROGRESS
 
 
 def test_the_latest_request_counts_from_zookeeper_or_the_api(world: World) -> None:
@@ -241,7 +235,7 @@ def test_the_latest_request_counts_from_zookeeper_or_the_api(world: World) -> No
     brokers(world, 8, 9)
     partition, other = world.topic("t", (8,), (8,))
     reassign(world, (partition, (9,)), (other, (9,)))
-    assert alter(world, node, partition, (1,)) == NONE
+    assert alter(world, node, partition, (1,)) == errors.NONE
     assert assigned(world, partition) == ReplicaAssignment((1, 8), (1,), (8,))
     data = world.zk.read(paths.REASSIGNMENTS).data
     assert data == encode_reassignments((RequestedReassignment(other, (9,)),))
@@ -255,12 +249,12 @@ def test_the_latest_request_counts_from_zookeeper_or_the_api(world: World) -> No
 def test_an_assignment_to_dead_brokers_is_refused(world: World, replicas: tuple[int, ...]) -> None:
     node = world.node(1)
     (partition,) = world.topic("t", (1,))
-    assert alter(world, node, partition, replicas) == INVALID_REPLICA_ASSIGNMENT
+    assert alter(world, node, partition, replicas) == errors.INVALID_REPLICA_ASSIGNMENT
     assert assigned(world, partition) == ReplicaAssignment((1,))
 
 
 def test_what_is_unknown_is_refused_by_name_and_all_of_it_elsewhere(world: World) -> None:
     node, other = world.node(1), world.node(2)
-    assert alter(world, node, TopicPartition("none", 0), (1,)) == UNKNOWN_TOPIC_OR_PARTITION
+    assert alter(world, node, TopicPartition("none", 0), (1,)) == errors.UNKNOWN_TOPIC_OR_PARTITION
     request = AlterPartitionReassignmentsRequest(0, 1000, ())
-    assert ask(world, other, request) == AlterPartitionReassignmentsResponse(NOT_CONTROLLER)
+    assert ask(world, other, request) == AlterPartitionReassignmentsResponse(errors.NOT_CONTROLLER)

@@ -13,6 +13,7 @@ import pytest
 
 from actors.core.controller.events import HANDLERS, REQUESTS
 from actors.runtime import Delivery
+from messages import events
 from messages.apis import API_BY_REQUEST
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -31,18 +32,6 @@ from messages.apis.update_features import UpdateFeaturesRequest
 from messages.apis.update_metadata import UpdateMetadataResponse
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.events import (
-    EVENTS,
-    ControllerChange,
-    ControllerShutdown,
-    ControllerState,
-    IsrChangeNotification,
-    LeaderAndIsrResponseReceived,
-    Reelect,
-    SessionExpired,
-    Startup,
-    UpdateMetadataResponseReceived,
-)
 from messages.network import ClientRequest
 from messages.store import CREATE_SEQUENTIAL, DELETE, WriteOp
 from messages.zookeeper import EnsurePaths
@@ -53,11 +42,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_event_is_handled() -> None:
-    assert set(EVENTS) == set(HANDLERS) | set(ABOUT_THE_TERM) and set(REFUSED) == set(REQUESTS)
-    assert [event for event in EVENTS if not isinstance(event.state, ControllerState)] == []
+    assert set(events.EVENTS) == set(HANDLERS) | set(ABOUT_THE_TERM) and set(REFUSED) == set(REQUESTS)
+    assert [event for event in events.EVENTS if not isinstance(event.state, events.ControllerState)] == []
 
 
-ABOUT_THE_TERM = (Startup, ControllerChange, Reelect, SessionExpired, ControllerShutdown)
+ABOUT_THE_TERM = (
+    events.Startup,
+    events.ControllerChange,
+    events.Reelect,
+    events.SessionExpired,
+    events.ControllerShutdown,
+)
 """Events that each candidate handles, active or not; only the active controller handles the others."""
 
 FIELDS = {
@@ -71,7 +66,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("kind", [*EVENTS, *REQUESTS], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*events.EVENTS, *REQUESTS], ids=lambda kind: kind.__name__)
 def test_an_inactive_controller_ignores_events_outside_the_term(world: World, kind: type) -> None:
     """Each event of controller.md 1.4 and 1.5 is ignored, or runs ("I: runs"); a request gets its refusal."""
     world.node(0)
@@ -88,7 +83,7 @@ def test_an_inactive_controller_ignores_events_outside_the_term(world: World, ki
     else:
         names = [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]
         other.send(kind(**{name: value for name, value in FIELDS.items() if name in names}))
-    looks = kind in (Startup, ControllerChange, Reelect)
+    looks = kind in (events.Startup, events.ControllerChange, events.Reelect)
     assert bool(asked) is looks, "it looks at /controller, and at nothing else"
     assert world.wire == [] and not other.context.active and not other.context.topics
     assert world.controller() == (0, 1) and world.led(partitions[0]) == (0, 0, (0, 1))
@@ -115,8 +110,8 @@ def test_answers_of_a_channel_that_is_closed_are_dropped(world: World) -> None:
     world.broker(1)
     (partition,) = world.topic("t", (1, 0))
     lost = LeaderAndIsrResponse(0, (PartitionError(partition, 56),))
-    node.send(LeaderAndIsrResponseReceived(1, lost), world.network)
-    node.send(UpdateMetadataResponseReceived(9, UpdateMetadataResponse(11)), world.network)
+    node.send(events.LeaderAndIsrResponseReceived(1, lost), world.network)
+    node.send(events.UpdateMetadataResponseReceived(9, UpdateMetadataResponse(11)), world.network)
     assert world.led(partition) == (1, 0, (1, 0)) and node.context.offline_dirs == {}
 
 
@@ -150,7 +145,7 @@ def test_gauges_are_zero_on_an_inactive_controller(world: World) -> None:
 def test_the_state_is_published_while_an_event_runs(world: World) -> None:
     node = world.node(0)
     node.store.disconnect()
-    node.send(IsrChangeNotification())
+    node.send(events.IsrChangeNotification())
     assert node.gauge("controllerstate") == 9
     node.store.reconnect()
     world.run()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.core.topic.replica_assignment import extend
+from messages import errors
 from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
 from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
@@ -17,22 +18,6 @@ from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
 from messages.broker import Forwarded, MergeMetadata
 from messages.cluster import TopicPartition
-from messages.errors import (
-    INVALID_CONFIG,
-    INVALID_PARTITIONS,
-    INVALID_REPLICA_ASSIGNMENT,
-    INVALID_REPLICATION_FACTOR,
-    INVALID_REQUEST,
-    INVALID_TOPIC,
-    NONE,
-    NOT_CONTROLLER,
-    REASSIGNMENT_IN_PROGRESS,
-    REQUEST_TIMED_OUT,
-    TOPIC_ALREADY_EXISTS,
-    TOPIC_DELETION_DISABLED,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.flow.conversation import SLICE
 from messages.network import ClientRequest, ClientResponse
 from messages.store import SET, WriteOp
@@ -100,9 +85,9 @@ def test_the_response_to_create_topics_follows_the_leaders(world: World) -> None
     learn(world, node)
     (response,) = heard(world)
     counted, manual, bad = response.topics
-    assert (counted.error_code, counted.num_partitions, counted.replication_factor) == (NONE, 6, 3)
-    assert (manual.error_code, manual.num_partitions, manual.replication_factor) == (NONE, 1, 2)
-    assert bad.error_code == INVALID_TOPIC and "Topic name is invalid" in bad.error_message
+    assert (counted.error_code, counted.num_partitions, counted.replication_factor) == (errors.NONE, 6, 3)
+    assert (manual.error_code, manual.num_partitions, manual.replication_factor) == (errors.NONE, 1, 2)
+    assert bad.error_code == errors.INVALID_TOPIC and "Topic name is invalid" in bad.error_message
     replicas = world.replicas("counted")
     assert [sorted(each) for each in replicas.values()] == [[0, 1, 2]] * 6
     assert sorted(each[0] for each in replicas.values()) == [0, 0, 1, 1, 2, 2]
@@ -133,7 +118,7 @@ def test_racks_of_some_brokers_only_are_refused(world: World) -> None:
     node = world.node(0, broker_rack="a")
     world.broker(1)
     ask(world, node, create(CreatableTopic("t", 1, 1)))
-    assert codes(world) == {"t": UNKNOWN_SERVER_ERROR}
+    assert codes(world) == {"t": errors.UNKNOWN_SERVER_ERROR}
     assert world.topics() == ()
 
 
@@ -147,19 +132,19 @@ def test_a_topic_without_leaders_in_time_times_out(world: World) -> None:
     node = cluster(world)
     ask(world, node, create(CreatableTopic("t", 1, 1), CreatableTopic("bad name", 1, 1)))
     world.run(TIMEOUT_MS / 1000 + 1)
-    assert codes(world) == {"t": REQUEST_TIMED_OUT, "bad name": INVALID_TOPIC}
+    assert codes(world) == {"t": errors.REQUEST_TIMED_OUT, "bad name": errors.INVALID_TOPIC}
     assert world.topics() == ("t",)
 
 
 def test_a_request_without_timeout_is_answered_at_once(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", 1, 1), timeout_ms=0))
-    assert codes(world) == {"t": REQUEST_TIMED_OUT}
+    assert codes(world) == {"t": errors.REQUEST_TIMED_OUT}
     assert world.topics() == ("t",)
 
 
 def test_validate_only_makes_nothing(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", 2, 3), CreatableTopic("r", 1, 9), validate_only=True))
-    assert codes(world) == {"t": NONE, "r": INVALID_REPLICATION_FACTOR}
+    assert codes(world) == {"t": errors.NONE, "r": errors.INVALID_REPLICATION_FACTOR}
     assert world.topics() == ()
 
 
@@ -167,12 +152,12 @@ def test_a_large_topic_is_planned_in_slices_and_one_beyond_all_bounds_not_at_all
     node = cluster(world)
     ask(world, node, create(CreatableTopic("large", 2 * SLICE + 7, 2), validate_only=True))
     (response,) = heard(world)
-    assert [(topic.error_code, topic.num_partitions) for topic in response.topics] == [(NONE, 2 * SLICE + 7)]
+    assert [(topic.error_code, topic.num_partitions) for topic in response.topics] == [(errors.NONE, 2 * SLICE + 7)]
     ask(world, node, create(CreatableTopic("beyond", 2**31 - 1, 2)))
-    assert codes(world) == {"beyond": INVALID_PARTITIONS}
+    assert codes(world) == {"beyond": errors.INVALID_PARTITIONS}
     world.topic("t", (1,))
     ask(world, node, grow(GrowingTopic("t", 2**31 - 1)))
-    assert codes(world) == {"t": INVALID_PARTITIONS}
+    assert codes(world) == {"t": errors.INVALID_PARTITIONS}
 
 
 def test_a_topic_grows_by_thousands_in_slices(world: World) -> None:
@@ -189,45 +174,45 @@ def test_a_topic_grows_by_thousands_in_slices(world: World) -> None:
 
 
 REFUSED = [
-    (CreatableTopic("old", 1, 1), TOPIC_ALREADY_EXISTS, "Topic 'old' already exists."),
-    (CreatableTopic("..", 1, 1), INVALID_TOPIC, "Topic name is invalid: '..' is not allowed"),
-    (CreatableTopic("o_d", 1, 1), INVALID_TOPIC, "Topic 'o_d' collides with existing topics: o.d"),
-    (CreatableTopic("t", 0, 1), INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
-    (CreatableTopic("t", 1, 0), INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."),
+    (CreatableTopic("old", 1, 1), errors.TOPIC_ALREADY_EXISTS, "Topic 'old' already exists."),
+    (CreatableTopic("..", 1, 1), errors.INVALID_TOPIC, "Topic name is invalid: '..' is not allowed"),
+    (CreatableTopic("o_d", 1, 1), errors.INVALID_TOPIC, "Topic 'o_d' collides with existing topics: o.d"),
+    (CreatableTopic("t", 0, 1), errors.INVALID_PARTITIONS, "Number of partitions must be larger than 0."),
+    (CreatableTopic("t", 1, 0), errors.INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0."),
     (
         CreatableTopic("t", 1, 4),
-        INVALID_REPLICATION_FACTOR,
+        errors.INVALID_REPLICATION_FACTOR,
         "Replication factor: 4 larger than available brokers: 3.",
     ),
     (
         CreatableTopic("t", 1, 1, given((0,))),
-        INVALID_REQUEST,
+        errors.INVALID_REQUEST,
         "Both numPartitions or replicationFactor and replicasAssignments were set."
         " Both cannot be used at the same time.",
     ),
     (
         CreatableTopic("t", assignments=given((0,), (1, 2))),
-        INVALID_REPLICA_ASSIGNMENT,
+        errors.INVALID_REPLICA_ASSIGNMENT,
         "All partitions should have the same number of replicas",
     ),
     (
         CreatableTopic("t", assignments=given((1, 1))),
-        INVALID_REPLICA_ASSIGNMENT,
+        errors.INVALID_REPLICA_ASSIGNMENT,
         "Duplicate replica assignment found: 1, 1",
     ),
     (
         CreatableTopic("t", assignments=given((0,), first=1)),
-        INVALID_REPLICA_ASSIGNMENT,
+        errors.INVALID_REPLICA_ASSIGNMENT,
         "partitions should be a consecutive 0-based integer sequence",
     ),
     (
         CreatableTopic("t", 1, 1, configs=(CreatableConfig("a", None), CreatableConfig("b", None))),
-        INVALID_CONFIG,
+        errors.INVALID_CONFIG,
         "Null value not supported for topic configs: a,b",
     ),
     (
         CreatableTopic("t", 1, 1, configs=(CreatableConfig("no.such", "1"),)),
-        INVALID_CONFIG,
+        errors.INVALID_CONFIG,
         "Unknown topic config name: no.such",
     ),
 ]  # fmt: skip
@@ -247,7 +232,7 @@ def test_what_is_refused_in_kafkas_words(world: World, topic: CreatableTopic, co
 
 def test_a_topic_named_twice_is_made_by_neither(world: World) -> None:
     ask(world, cluster(world), create(CreatableTopic("t", 1, 1), CreatableTopic("t", 2, 1)))
-    assert codes(world) == {"t": INVALID_REQUEST}
+    assert codes(world) == {"t": errors.INVALID_REQUEST}
     assert world.topics() == ()
 
 
@@ -266,7 +251,7 @@ def test_the_response_to_delete_topics_follows_the_metadata(world: World) -> Non
     ask(world, node, DeleteTopicsRequest(4, ("t", "missing", "t"), TIMEOUT_MS))
     assert heard(world) == []
     learn(world, node)
-    assert codes(world) == {"t": NONE, "missing": UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(world) == {"t": errors.NONE, "missing": errors.UNKNOWN_TOPIC_OR_PARTITION}
     assert (world.topics(), world.deletions()) == ((), ())
 
 
@@ -278,15 +263,15 @@ def test_dt11_a_topic_that_is_queued_for_deletion_is_unknown(world: World) -> No
     world.lose(2)
     ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
     learn(world, node)
-    assert codes(world) == {"t": NONE}
+    assert codes(world) == {"t": errors.NONE}
     assert world.deletions() == ("t",)
     ask(world, node, DeleteTopicsRequest(4, ("t",), TIMEOUT_MS))
-    assert codes(world) == {"t": UNKNOWN_TOPIC_OR_PARTITION}
+    assert codes(world) == {"t": errors.UNKNOWN_TOPIC_OR_PARTITION}
     world.broker(2)
     assert (world.topics(), world.deletions()) == ((), ())
 
 
-@pytest.mark.parametrize(("version", "code"), [(2, INVALID_REQUEST), (3, TOPIC_DELETION_DISABLED)])
+@pytest.mark.parametrize(("version", "code"), [(2, errors.INVALID_REQUEST), (3, errors.TOPIC_DELETION_DISABLED)])
 def test_a_cluster_without_topic_deletion_refuses(world: World, version: int, code: int) -> None:
     node = cluster(world, delete_topic_enable=False)
     world.topic("t", (1,))
@@ -310,7 +295,7 @@ def test_the_response_to_create_partitions_follows_the_leaders(world: World) -> 
     ask(world, node, grow(GrowingTopic("t", 3), GrowingTopic("u", 2, (WantedReplicas((2,)),))))
     assert heard(world) == []
     learn(world, node)
-    assert codes(world) == {"t": NONE, "u": NONE}
+    assert codes(world) == {"t": errors.NONE, "u": errors.NONE}
     assert sorted(world.replicas("t")) == [0, 1, 2] and world.replicas("t")[0] == (1, 2)
     assert world.replicas("u") == {0: (1,), 1: (2,)}
 
@@ -318,16 +303,16 @@ def test_the_response_to_create_partitions_follows_the_leaders(world: World) -> 
 @pytest.mark.parametrize(
     ("topic", "code"),
     [
-        (GrowingTopic("missing", 2), UNKNOWN_TOPIC_OR_PARTITION),
-        (GrowingTopic("t", 1), INVALID_PARTITIONS),
-        (GrowingTopic("t", 0), INVALID_PARTITIONS),
-        (GrowingTopic("t", 3, (WantedReplicas((1, 2)),)), INVALID_REPLICA_ASSIGNMENT),
-        (GrowingTopic("t", 2, (WantedReplicas((1, 77)),)), INVALID_REPLICA_ASSIGNMENT),
-        (GrowingTopic("t", 2, (WantedReplicas((1, 1)),)), INVALID_REPLICA_ASSIGNMENT),
-        (GrowingTopic("t", 2, (WantedReplicas((1,)),)), INVALID_REPLICA_ASSIGNMENT),
-        (GrowingTopic("t", 2, (WantedReplicas(()),)), INVALID_REPLICA_ASSIGNMENT),
-        (GrowingTopic("moving", 2), REASSIGNMENT_IN_PROGRESS),
-        (GrowingTopic("going", 2), INVALID_TOPIC),
+        (GrowingTopic("missing", 2), errors.UNKNOWN_TOPIC_OR_PARTITION),
+        (GrowingTopic("t", 1), errors.INVALID_PARTITIONS),
+        (GrowingTopic("t", 0), errors.INVALID_PARTITIONS),
+        (GrowingTopic("t", 3, (WantedReplicas((1, 2)),)), errors.INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1, 77)),)), errors.INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1, 1)),)), errors.INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas((1,)),)), errors.INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("t", 2, (WantedReplicas(()),)), errors.INVALID_REPLICA_ASSIGNMENT),
+        (GrowingTopic("moving", 2), errors.REASSIGNMENT_IN_PROGRESS),
+        (GrowingTopic("going", 2), errors.INVALID_TOPIC),
     ],
 )
 def test_invalid_numbers_of_partitions(world: World, topic: GrowingTopic, code: int) -> None:
@@ -346,9 +331,9 @@ def test_a_topic_to_grow_named_twice_grows_by_neither(world: World) -> None:
     node = cluster(world)
     world.topic("t", (1,))
     ask(world, node, grow(GrowingTopic("t", 2), GrowingTopic("t", 3)))
-    assert codes(world) == {"t": INVALID_REQUEST}
+    assert codes(world) == {"t": errors.INVALID_REQUEST}
     ask(world, node, grow(GrowingTopic("t", 2), validate_only=True))
-    assert codes(world) == {"t": NONE}
+    assert codes(world) == {"t": errors.NONE}
     assert len(world.replicas("t")) == 1
 
 
@@ -362,7 +347,7 @@ def test_an_invalid_name_in_metadata_is_no_error_line(world: World, caplog: pyte
     request = ClientRequest(7, 1, "client", "PLAINTEXT", MetadataRequest(9, ("bad name",), True))
     world.base.inject(cache, Forwarded(world.client, request), world.client)
     world.run()
-    assert codes(world) == {"bad name": INVALID_TOPIC}
+    assert codes(world) == {"bad name": errors.INVALID_TOPIC}
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
@@ -371,9 +356,9 @@ def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: Worl
     for node in (cluster(world), world.node(3)):
         ask(world, node, UpdateFeaturesRequest(1))
     refused, elsewhere = heard(world)
-    assert refused == UpdateFeaturesResponse(INVALID_REQUEST, "Feature versioning system is disabled.")
+    assert refused == UpdateFeaturesResponse(errors.INVALID_REQUEST, "Feature versioning system is disabled.")
     text = "This is not the correct controller for this cluster."
-    assert elsewhere == UpdateFeaturesResponse(NOT_CONTROLLER, text)
+    assert elsewhere == UpdateFeaturesResponse(errors.NOT_CONTROLLER, text)
 
 
 @pytest.mark.parametrize(
@@ -384,7 +369,7 @@ def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: Worl
 def test_only_the_controller_answers(world: World, request_: Any) -> None:
     cluster(world)
     ask(world, world.node(3), request_)
-    assert codes(world) == {"t": NOT_CONTROLLER}
+    assert codes(world) == {"t": errors.NOT_CONTROLLER}
     assert world.topics() == ()
 
 
@@ -402,6 +387,6 @@ def test_a_deposed_controller_writes_nothing(world: World, request_: Any) -> Non
     world.zk.write((epoch,), 0)
     world.expected_failures = 1
     ask(world, node, request_)
-    assert set(codes(world).values()) == {NOT_CONTROLLER}
+    assert set(codes(world).values()) == {errors.NOT_CONTROLLER}
     for name in ("/brokers/topics/t", "/brokers/topics/n", "/admin/delete_topics/t", "/config/topics/n"):
         assert dict(world.zk.walk()).get(name) == before.get(name)

@@ -11,18 +11,9 @@ from typing import NamedTuple
 
 import pytest
 
+from messages import zookeeper
 from messages.cluster import Broker, ConfigEntry, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.store import CREATE, DELETE, WriteOp
-from messages.zookeeper import (
-    EnsurePaths,
-    GetAssignments,
-    NotifyIsrChange,
-    NotifyLogDirFailure,
-    RegisterBroker,
-    SetAssignments,
-    SetTopicConfig,
-    TopicAssignment,
-)
 from tests.controller.test_leader_balance import prefer, wanted
 from tests.controller.world import World, endpoint
 from zk_bridge import paths
@@ -52,7 +43,7 @@ def lose(world: World) -> None:
 
 def come(world: World) -> None:
     client = world.brokers[11] = Client(MemoryStore(world.zk))
-    client.ask(RegisterBroker(Broker(11, (endpoint(11),)), 0, "2.6"))
+    client.ask(zookeeper.RegisterBroker(Broker(11, (endpoint(11),)), 0, "2.6"))
 
 
 def bounce(world: World) -> None:
@@ -61,9 +52,9 @@ def bounce(world: World) -> None:
 
 
 def grow(world: World) -> None:
-    (red,) = world.admin.ask(GetAssignments(("red",), watch=False)).topics
+    (red,) = world.admin.ask(zookeeper.GetAssignments(("red",), watch=False)).topics
     added = PartitionAssignment(1, ReplicaAssignment((12, 11)))
-    world.admin.ask(SetAssignments((TopicAssignment("red", (*red.partitions, added)),), None))
+    world.admin.ask(zookeeper.SetAssignments((zookeeper.TopicAssignment("red", (*red.partitions, added)),), None))
 
 
 def strand(world: World) -> None:
@@ -104,12 +95,12 @@ KINDS = {
     "ControlledShutdown": Kind(nothing, lambda world: world.shut_down_somewhere(11), lambda world: True),
     "IsrChangeNotification": Kind(
         nothing,
-        lambda world: world.admin.ask(NotifyIsrChange((RED, BLUE))),
+        lambda world: world.admin.ask(zookeeper.NotifyIsrChange((RED, BLUE))),
         lambda world: not world.zk.children(paths.ISR_CHANGES).names,
     ),
     "LogDirEventNotification": Kind(
         nothing,
-        lambda world: world.admin.ask(NotifyLogDirFailure(12)),
+        lambda world: world.admin.ask(zookeeper.NotifyLogDirFailure(12)),
         lambda world: not world.zk.children(paths.LOG_DIR_EVENTS).names,
     ),
     "ZkPartitionReassignment": Kind(nothing, move, moved),
@@ -120,7 +111,9 @@ KINDS = {
     ),
     "ConfigChangeNotification": Kind(
         strand,
-        lambda world: world.admin.ask(SetTopicConfig("red", (ConfigEntry("unclean.leader.election.enable", "true"),))),
+        lambda world: world.admin.ask(
+            zookeeper.SetTopicConfig("red", (ConfigEntry("unclean.leader.election.enable", "true"),))
+        ),
         lambda world: world.led(RED)[0] == 12,
     ),
 }
@@ -129,7 +122,7 @@ KINDS = {
 def cluster(kind: Kind) -> World:
     """Return a world with controller 0 and candidate 1, in which the event was triggered but not yet handled."""
     world = World()
-    world.admin.ask(EnsurePaths())
+    world.admin.ask(zookeeper.EnsurePaths())
     for node_id in (0, 1):
         world.node(node_id, auto_leader_rebalance_enable=False)
     world.broker(11)

@@ -15,48 +15,17 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.validation import disagreements, inconsistencies
 from actors.node.node import NodeActor
 from actors.runtime import Delivery, LocalBase, VirtualClock, local_system
+from messages import cluster, network, zookeeper
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from messages.broker import Forwarded
-from messages.cluster import (
-    Broker,
-    ConfigEntry,
-    Endpoint,
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    PartitionAssignment,
-    ReplicaAssignment,
-    TopicPartition,
-)
 from messages.events import ControllerShutdown
 from messages.metrics import DropMetric, Gauges, Sample, Samples
-from messages.network import (
-    ChannelPart,
-    ClientRequest,
-    ClientResponse,
-    CloseConnection,
-    Received,
-    Transmit,
-    TransmitFailed,
-)
 from messages.node import NodeReady, NodeSettings, OpenStore, StartNode
 from messages.parts import cut, joined
-from messages.zookeeper import (
-    CreateTopic,
-    GetAssignments,
-    GetController,
-    GetPartitionStates,
-    GetTopicDeletions,
-    GetTopics,
-    NotifyIsrChange,
-    RegisterBroker,
-    RequestTopicDeletion,
-    TopicAssignment,
-    UpdatePartitionStates,
-)
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
@@ -66,9 +35,9 @@ Wire = tuple[int, Any]
 """(broker, request) as sent over the network."""
 
 
-def endpoint(broker_id: int) -> Endpoint:
+def endpoint(broker_id: int) -> cluster.Endpoint:
     """Return the endpoint of a fake broker."""
-    return Endpoint("PLAINTEXT", "127.0.0.1", FIRST_PORT + broker_id)
+    return cluster.Endpoint("PLAINTEXT", "127.0.0.1", FIRST_PORT + broker_id)
 
 
 def settings(node_id: int, **options: Any) -> NodeSettings:
@@ -233,11 +202,11 @@ class World:
         self.nodes: dict[int, Node] = {}
         self.brokers: dict[int, Client] = {}
         self.wire: list[Wire] = []
-        self.transmits: list[Transmit] = []
+        self.transmits: list[network.Transmit] = []
         self.closed: list[str] = []
         self.responses: list[Any] = []
         self.answers: dict[int, Callable[[Any], Any]] = {}
-        self.unanswered: dict[int, tuple[ActorAddress, Transmit, Any]] = {}
+        self.unanswered: dict[int, tuple[ActorAddress, network.Transmit, Any]] = {}
         """The last unanswered request of each broker, and the channel that waits for the response."""
         self.expected_failures = 0
         self._parts: dict[str, list[Any]] = {}
@@ -259,7 +228,7 @@ class World:
     def broker(self, broker_id: int, rack: str | None = None) -> None:
         """Register a fake broker."""
         client = self.brokers[broker_id] = Client(MemoryStore(self.zk))
-        client.ask(RegisterBroker(Broker(broker_id, (endpoint(broker_id),), rack=rack), 0, "2.6"))
+        client.ask(zookeeper.RegisterBroker(cluster.Broker(broker_id, (endpoint(broker_id),), rack=rack), 0, "2.6"))
         self.run()
 
     def lose(self, broker_id: int) -> None:
@@ -276,7 +245,9 @@ class World:
         """Send the response that the broker has held back; from now on it responds as usual."""
         del self.answers[broker_id]
         channel, asked, request = self.unanswered.pop(broker_id)
-        self.base.inject(channel, Received(asked.channel, asked.correlation_id, good_answer(request)), self.network)
+        self.base.inject(
+            channel, network.Received(asked.channel, asked.correlation_id, good_answer(request)), self.network
+        )
         self.run()
 
     def run(self, seconds: float = 1.0) -> None:
@@ -287,71 +258,73 @@ class World:
 
     def topic(
         self, name: str, *assignments: tuple[int, ...], config: tuple[tuple[str, str], ...] = (), run: bool = True
-    ) -> list[TopicPartition]:
+    ) -> list[cluster.TopicPartition]:
         """Create a topic with these replicas per partition; return its partitions."""
-        partitions = tuple(PartitionAssignment(n, ReplicaAssignment(r)) for n, r in enumerate(assignments))
-        entries = tuple(ConfigEntry(*entry) for entry in config)
-        self.admin.ask(CreateTopic(TopicAssignment(name, partitions), entries))
+        partitions = tuple(
+            cluster.PartitionAssignment(n, cluster.ReplicaAssignment(r)) for n, r in enumerate(assignments)
+        )
+        entries = tuple(cluster.ConfigEntry(*entry) for entry in config)
+        self.admin.ask(zookeeper.CreateTopic(zookeeper.TopicAssignment(name, partitions), entries))
         if run:
             self.run()
-        return [TopicPartition(name, n) for n in range(len(assignments))]
+        return [cluster.TopicPartition(name, n) for n in range(len(assignments))]
 
     def delete(self, name: str) -> None:
         """Request the deletion of a topic."""
-        self.admin.ask(RequestTopicDeletion(name))
+        self.admin.ask(zookeeper.RequestTopicDeletion(name))
         self.run()
 
-    def state(self, partition: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
+    def state(self, partition: cluster.TopicPartition) -> cluster.LeaderIsrAndControllerEpoch | None:
         """Return the state in the partition's znode; None without a znode."""
-        return self.admin.ask(GetPartitionStates((partition,))).states[0].state
+        return self.admin.ask(zookeeper.GetPartitionStates((partition,))).states[0].state
 
-    def led(self, partition: TopicPartition) -> tuple[int, int, tuple[int, ...]]:
+    def led(self, partition: cluster.TopicPartition) -> tuple[int, int, tuple[int, ...]]:
         """Return (leader, leader epoch, ISR) from the partition's znode."""
         state = self.state(partition)
         assert state is not None
         return state.leader, state.leader_epoch, state.isr
 
-    def write_isr(self, partition: TopicPartition, *isr: int) -> None:
+    def write_isr(self, partition: cluster.TopicPartition, *isr: int) -> None:
         """Write a new ISR and notify the controller, as the partition's leader does."""
         state = self.state(partition)
         assert state is not None
-        new = LeaderIsrAndControllerEpoch(
+        new = cluster.LeaderIsrAndControllerEpoch(
             state.leader, state.leader_epoch, isr, state.controller_epoch, state.zk_version
         )
-        self.admin.ask(UpdatePartitionStates((Leadership(partition, new),), None))
-        self.admin.ask(NotifyIsrChange((partition,)))
+        self.admin.ask(zookeeper.UpdatePartitionStates((cluster.Leadership(partition, new),), None))
+        self.admin.ask(zookeeper.NotifyIsrChange((partition,)))
         self.run()
 
     def topics(self) -> tuple[str, ...]:
         """Return the children of /brokers/topics."""
-        return self.admin.ask(GetTopics(watch=False)).topics
+        return self.admin.ask(zookeeper.GetTopics(watch=False)).topics
 
     def replicas(self, topic: str) -> dict[int, tuple[int, ...]]:
         """Return the replicas of each partition of the topic from ZooKeeper."""
-        answer = self.admin.ask(GetAssignments((topic,), watch=False))
+        answer = self.admin.ask(zookeeper.GetAssignments((topic,), watch=False))
         return {n: assignment.replicas for t in answer.topics for n, assignment in t.partitions}
 
     def deletions(self) -> tuple[str, ...]:
         """Return the children of /admin/delete_topics."""
-        return self.admin.ask(GetTopicDeletions(watch=False)).topics
+        return self.admin.ask(zookeeper.GetTopicDeletions(watch=False)).topics
 
     def controller(self) -> tuple[int, int]:
         """Return (id, epoch) of the controller from ZooKeeper."""
-        found = self.admin.ask(GetController(watch=False))
+        found = self.admin.ask(zookeeper.GetController(watch=False))
         return found.broker_id, found.epoch
 
     def shut_down(self, node: Node, broker_id: int, epoch: int = -1) -> Any:
         """Request the controlled shutdown of a broker from the node; return the response."""
         request = ControlledShutdownRequest(3, broker_id, epoch)
-        mail = ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request)
+        mail = network.ClientRequest(7, len(self.responses), "test", "PLAINTEXT", request)
         node.send(Forwarded(self.client, mail), self.client)
         response = self.responses[-1]
-        assert isinstance(response, ClientResponse) and response.connection == 7
+        assert isinstance(response, network.ClientResponse) and response.connection == 7
         return response.response
 
     def shut_down_somewhere(self, broker_id: int) -> None:
         """Send a request for the controlled shutdown of a broker to each node, without waiting for responses."""
-        mail = ClientRequest(7, 0, "test", "PLAINTEXT", ControlledShutdownRequest(3, broker_id))
+        mail = network.ClientRequest(7, 0, "test", "PLAINTEXT", ControlledShutdownRequest(3, broker_id))
         for node in self.nodes.values():
             self.base.inject(node.controller, Forwarded(self.client, mail), self.client)
 
@@ -366,13 +339,13 @@ class World:
         ]
 
     def _transmitted(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, CloseConnection):
+        if isinstance(message, network.CloseConnection):
             self.closed.append(message.channel)
             return
-        if isinstance(message, ChannelPart):
+        if isinstance(message, network.ChannelPart):
             self._parts.setdefault(message.channel, []).append(message.part)
             return
-        assert isinstance(message, Transmit)
+        assert isinstance(message, network.Transmit)
         broker_id = message.endpoint.port - FIRST_PORT
         request = joined(self._parts.pop(message.channel, []), message.request)
         self.transmits.append(message)
@@ -381,13 +354,13 @@ class World:
         if answer is None:
             self.unanswered[broker_id] = sender, message, request
         if isinstance(answer, Exception):
-            outcome = TransmitFailed(message.channel, message.correlation_id, str(answer))
+            outcome = network.TransmitFailed(message.channel, message.correlation_id, str(answer))
             self.base.inject(sender, outcome, self.network)
         elif answer is not None:
             parts, rest = cut(answer)
             for part in parts:
-                self.base.inject(sender, ChannelPart(message.channel, part), self.network)
-            self.base.inject(sender, Received(message.channel, message.correlation_id, rest), self.network)
+                self.base.inject(sender, network.ChannelPart(message.channel, part), self.network)
+            self.base.inject(sender, network.Received(message.channel, message.correlation_id, rest), self.network)
 
     def stop(self, node: Node) -> None:
         """Stop a node's controller cleanly."""

@@ -12,6 +12,7 @@ from actors.coordinator.group import GroupActor
 from actors.coordinator.group_coordinator import GroupCoordinatorActor
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import restore, state_of
+from messages import errors
 from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.describe_groups import DescribeGroupsRequest
 from messages.apis.list_groups import ListGroupsRequest
@@ -19,20 +20,6 @@ from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.errors import (
-    COORDINATOR_NOT_AVAILABLE,
-    GROUP_ID_NOT_FOUND,
-    ILLEGAL_GENERATION,
-    INVALID_GROUP_ID,
-    INVALID_REQUEST,
-    INVALID_SESSION_TIMEOUT,
-    NON_EMPTY_GROUP,
-    NONE,
-    NOT_COORDINATOR,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.probes import collecting
 from messages.state import ActorState
 from messages.trace.codec import MessageDecoder, encode
@@ -60,19 +47,19 @@ def other_group(world: World, than: str = "g") -> str:
 
 def test_the_first_request_creates_the_topic(world: World) -> None:
     world.topic_exists = False
-    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.find("g").error_code == errors.COORDINATOR_NOT_AVAILABLE
     assert world.made() == [(GROUP_METADATA,)]
     world.topic_exists = True
-    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE, "its partition has no leader yet"
+    assert world.find("g").error_code == errors.COORDINATOR_NOT_AVAILABLE, "its partition has no leader yet"
     world.coordinate(world.partition_of("g"))
     found = world.find("g")
-    assert (found.error_code, found.node_id, found.host, found.port) == (NONE, 0, "127.0.0.1", 9092)
+    assert (found.error_code, found.node_id, found.host, found.port) == (errors.NONE, 0, "127.0.0.1", 9092)
     assert len(world.made()) == 1
 
 
 def test_without_zookeeper_no_coordinator_is_known(world: World) -> None:
     world.topic_exists = None
-    assert world.find("g").error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.find("g").error_code == errors.COORDINATOR_NOT_AVAILABLE
     assert world.made() == []
 
 
@@ -81,11 +68,11 @@ def test_the_leader_of_the_groups_partition_coordinates(world: World) -> None:
     group = other_group(world)
     world.coordinate(world.partition_of(group), leader=1)
     assert world.find(group).node_id == 1
-    assert world.commit(group) == NOT_COORDINATOR
+    assert world.commit(group) == errors.NOT_COORDINATOR
 
 
 def test_an_unknown_type_of_key(world: World) -> None:
-    assert world.find("g", key_type=7).error_code == INVALID_REQUEST
+    assert world.find("g", key_type=7).error_code == errors.INVALID_REQUEST
 
 
 # ------------------------------------------------------------------------------------------------ members and commits
@@ -95,25 +82,25 @@ def test_a_member_joins_commits_and_expires(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     assert member == "test-00000000-0000-0000-0000-000000000001"
-    assert world.heartbeat(member) == NONE
-    assert world.commit(offset=5, member=member, generation=1) == NONE
+    assert world.heartbeat(member) == errors.NONE
+    assert world.commit(offset=5, member=member, generation=1) == errors.NONE
     assert world.fetch() == {T0: 5}
     world.pass_time(9.9)
-    assert world.heartbeat(member) == NONE
+    assert world.heartbeat(member) == errors.NONE
     world.pass_time(10.0)
-    assert world.heartbeat(member) == UNKNOWN_MEMBER_ID
+    assert world.heartbeat(member) == errors.UNKNOWN_MEMBER_ID
     assert world.fetch() == {T0: 5}
 
 
 def test_requests_that_the_coordinator_refuses(world: World) -> None:
     world.coordinate(*range(4))
-    assert world.answer(world.join("")).error_code == INVALID_GROUP_ID
-    assert world.answer(world.join(session_timeout_ms=5)).error_code == INVALID_SESSION_TIMEOUT
-    assert world.answer(world.join(member="stranger")).error_code == UNKNOWN_MEMBER_ID
-    assert world.commit(member="stranger", generation=3) == ILLEGAL_GENERATION
+    assert world.answer(world.join("")).error_code == errors.INVALID_GROUP_ID
+    assert world.answer(world.join(session_timeout_ms=5)).error_code == errors.INVALID_SESSION_TIMEOUT
+    assert world.answer(world.join(member="stranger")).error_code == errors.UNKNOWN_MEMBER_ID
+    assert world.commit(member="stranger", generation=3) == errors.ILLEGAL_GENERATION
     nowhere = CommittedPartition(T0._replace(topic="nowhere"), 1)
     response = world.ask(OffsetCommitRequest(8, "g", -1, "", (nowhere, CommittedPartition(T0, 2))))
-    assert [each.error_code for each in response.partitions] == [UNKNOWN_TOPIC_OR_PARTITION, NONE]
+    assert [each.error_code for each in response.partitions] == [errors.UNKNOWN_TOPIC_OR_PARTITION, errors.NONE]
     assert world.fetch() == {T0: 2}
 
 
@@ -138,14 +125,14 @@ def test_the_next_leader_loads_groups(world: World) -> None:
     world.commit(offset=5, member=member, generation=1)
     world.commit("alone", offset=6)
     world.coordinate(*range(4), leader=1)
-    assert world.fetch() == NOT_COORDINATOR
-    assert world.heartbeat(member) == NOT_COORDINATOR
+    assert world.fetch() == errors.NOT_COORDINATOR
+    assert world.heartbeat(member) == errors.NOT_COORDINATOR
     world.coordinate(*range(4))
     assert world.fetch() == {T0: 5}
     assert world.fetch("alone") == {T0: 6}
-    assert world.heartbeat(member) == NONE
+    assert world.heartbeat(member) == errors.NONE
     world.pass_time(10.0)
-    assert world.heartbeat(member) == UNKNOWN_MEMBER_ID, "its session began with the load"
+    assert world.heartbeat(member) == errors.UNKNOWN_MEMBER_ID, "its session began with the load"
 
 
 @pytest.mark.parametrize("at", [16, 17, 80, 23])
@@ -155,7 +142,7 @@ def test_a_damaged_batch_costs_its_own_records_and_is_reported(
     """A bit of the format, the checksum, a value, or the last offset of the last of three commits is flipped."""
     world.coordinate(*range(4))
     for offset in range(5, 8):
-        assert world.commit(offset=offset) == NONE
+        assert world.commit(offset=offset) == errors.NONE
     world.coordinate(*range(4), leader=1)
     partition = f"{GROUP_METADATA}-{world.partition_of('g')}"
     [file] = Path(world.settings.log_dirs[0]).glob(f"{partition}/*.log")
@@ -167,7 +154,7 @@ def test_a_damaged_batch_costs_its_own_records_and_is_reported(
     lines = [each.getMessage() for each in caplog.records if each.name == "kafka.coordinator"]
     assert [f"{partition} at offset 2" in line for line in lines] == [True]
     assert world.logs.unreadable_batches == 1
-    assert world.commit(offset=9) == NONE
+    assert world.commit(offset=9) == errors.NONE
     assert world.fetch() == {T0: 9}
 
 
@@ -175,10 +162,10 @@ def test_waiting_members_get_not_coordinator(world: World) -> None:
     world.coordinate(*range(4))
     member = world.member()
     joining = world.join()
-    assert world.heartbeat(member) == REBALANCE_IN_PROGRESS
+    assert world.heartbeat(member) == errors.REBALANCE_IN_PROGRESS
     assert world.answer(joining) is None
     world.coordinate(*range(4), leader=1)
-    assert world.answer(joining).error_code == NOT_COORDINATOR
+    assert world.answer(joining).error_code == errors.NOT_COORDINATOR
 
 
 def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +174,7 @@ def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.Monke
     world.coordinate(*range(4))
     groups = [f"group-{number}" for number in range(12)]
     for number, group in enumerate(groups):
-        assert world.commit(group, number) == NONE
+        assert world.commit(group, number) == errors.NONE
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
     assert [world.fetch(group) for group in groups] == [{T0: number} for number in range(12)]
@@ -205,7 +192,7 @@ def test_a_load_ends_when_another_broker_becomes_leader(world: World) -> None:
             world.base.inject(coordinator.myAddress, change, coordinator.myAddress)
         world.run()
     assert reached["a coordinator gives up a partition that it loads"] == 1
-    assert world.fetch() == NOT_COORDINATOR
+    assert world.fetch() == errors.NOT_COORDINATOR
     assert not coordinator.is_loading and not world.base.actors(GroupActor)
 
 
@@ -215,15 +202,15 @@ def test_a_deleted_group_is_not_loaded_again(world: World) -> None:
     member = world.member("h")
     response = world.ask(DeleteGroupsRequest(2, ("g", "h", "missing")))
     assert [(each.group_id, each.error_code) for each in response.results] == [
-        ("g", NONE),
-        ("h", NON_EMPTY_GROUP),
-        ("missing", GROUP_ID_NOT_FOUND),
+        ("g", errors.NONE),
+        ("h", errors.NON_EMPTY_GROUP),
+        ("missing", errors.GROUP_ID_NOT_FOUND),
     ]
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
     assert world.fetch() == {}
     assert [group.group_id for group in world.ask(ListGroupsRequest(4)).groups] == ["h"]
-    assert world.heartbeat(member, "h") == NONE
+    assert world.heartbeat(member, "h") == errors.NONE
 
 
 # ------------------------------------------------------------------------------------------------ admin
@@ -257,9 +244,9 @@ def test_offsets_are_deleted(world: World) -> None:
     world.commit()
     nowhere = T0._replace(topic="nowhere")
     response = world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0), OffsetDeletePartition(nowhere))))
-    assert [each.error_code for each in response.partitions] == [NONE, UNKNOWN_TOPIC_OR_PARTITION]
+    assert [each.error_code for each in response.partitions] == [errors.NONE, errors.UNKNOWN_TOPIC_OR_PARTITION]
     assert world.fetch() == {}
-    assert world.ask(OffsetDeleteRequest(0, "missing", ())).error_code == GROUP_ID_NOT_FOUND
+    assert world.ask(OffsetDeleteRequest(0, "missing", ())).error_code == errors.GROUP_ID_NOT_FOUND
 
 
 def test_offsets_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,12 +276,12 @@ def test_tombstones_are_appended_with_too_few_replicas_in_sync(tmp_path: Path) -
     world.coordinate(*range(4))
     number = world.partition_of("g")
     world.lead(order(GROUP_METADATA, number, epoch=2, isr=(0,), replicas=(0,)))
-    assert world.commit() == NONE, "one replica of one is enough"
+    assert world.commit() == errors.NONE, "one replica of one is enough"
     world.epoch = 3
     world.coordinate(*range(4))
-    assert world.commit(offset=8) == COORDINATOR_NOT_AVAILABLE, "one of two is not"
+    assert world.commit(offset=8) == errors.COORDINATOR_NOT_AVAILABLE, "one of two is not"
     assert world.fetch() == {T0: 7}
-    assert world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0),))).error_code == NONE
+    assert world.ask(OffsetDeleteRequest(0, "g", (OffsetDeletePartition(T0),))).error_code == errors.NONE
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
     assert world.fetch() == {}

@@ -20,30 +20,12 @@ from actors.core.transaction.transaction_states import (
     PREPARE_ABORT,
     PREPARE_COMMIT,
 )
+from messages import errors
 from messages.apis.find_coordinator import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.apis.list_transactions import ListTransactionsRequest
 from messages.ask import Failure
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import TopicPartition
-from messages.errors import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_NOT_AVAILABLE,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_REQUEST,
-    INVALID_TRANSACTION_TIMEOUT,
-    INVALID_TXN_STATE,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_LEADER_OR_FOLLOWER,
-    OPERATION_NOT_ATTEMPTED,
-    PRODUCER_FENCED,
-    TOPIC_AUTHORIZATION_FAILED,
-    TRANSACTION_COORDINATOR_FENCED,
-    TRANSACTIONAL_ID_NOT_FOUND,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.probes import collecting
 from tests.broker.harness import alive
 from tests.coordinator.transaction_world import A0, A1, B0, ID, TransactionWorld
@@ -79,15 +61,15 @@ def test_the_leader_of_the_ids_partition_coordinates(tmp_path: Path) -> None:
     world = TransactionWorld(tmp_path)
     world.topic_exists = False
     find = FindCoordinatorRequest(3, ID, TRANSACTION_KEY)
-    assert world.ask(find).error_code == COORDINATOR_NOT_AVAILABLE
+    assert world.ask(find).error_code == errors.COORDINATOR_NOT_AVAILABLE
     assert [each.topics for each in world.created] == [(TRANSACTION_STATE,)]
     world.topic_exists = True
     world.coordinate(world.partition_of())
     found = world.ask(find)
-    assert (found.error_code, found.node_id, found.port) == (NONE, 0, 9092)
+    assert (found.error_code, found.node_id, found.port) == (errors.NONE, 0, 9092)
     other = next(name for name in "abcdef" if world.partition_of(name) != world.partition_of())
-    assert world.init(other).error_code == NOT_COORDINATOR
-    assert world.init().error_code == NONE
+    assert world.init(other).error_code == errors.NOT_COORDINATOR
+    assert world.init().error_code == errors.NONE
     world.base.shutdown()
 
 
@@ -102,13 +84,16 @@ def test_each_initialization_raises_the_epoch(world: TransactionWorld) -> None:
 
 def test_a_producer_without_an_id_gets_a_fresh_producer_id(world: TransactionWorld) -> None:
     responses = [world.init(None, timeout=0) for _ in range(2)]
-    assert [(each.error_code, each.producer_epoch) for each in responses] == [(NONE, 0)] * 2
+    assert [(each.error_code, each.producer_epoch) for each in responses] == [(errors.NONE, 0)] * 2
     assert responses[0].producer_id != responses[1].producer_id
 
 
 @pytest.mark.parametrize(
     ("failure", "code", "level"),
-    [("BadZnode", UNKNOWN_SERVER_ERROR, logging.ERROR), ("ConnectionLoss", COORDINATOR_NOT_AVAILABLE, logging.WARNING)],
+    [
+        ("BadZnode", errors.UNKNOWN_SERVER_ERROR, logging.ERROR),
+        ("ConnectionLoss", errors.COORDINATOR_NOT_AVAILABLE, logging.WARNING),
+    ],
 )
 def test_without_producer_ids_the_reason_is_logged(
     world: TransactionWorld, caplog: pytest.LogCaptureFixture, failure: str, code: int, level: int
@@ -121,32 +106,34 @@ def test_without_producer_ids_the_reason_is_logged(
         (line,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
         assert line.levelno == level and "/latest_producer_id_block" in line.getMessage()
     world.no_block = None
-    assert [world.init(each).error_code for each in (None, ID)] == [NONE, NONE]
+    assert [world.init(each).error_code for each in (None, ID)] == [errors.NONE, errors.NONE]
 
 
 def test_requests_that_every_coordinator_refuses(world: TransactionWorld) -> None:
-    assert world.init("").error_code == INVALID_REQUEST
-    assert world.init("x" * 32768, version=2).error_code == INVALID_REQUEST, "no record can hold it"
-    assert [world.init(timeout=each).error_code for each in (0, -1, 900_001)] == [INVALID_TRANSACTION_TIMEOUT] * 3
-    assert world.init(timeout=900_000).error_code == NONE
-    assert world.init(pair=(7, -1)).error_code == INVALID_REQUEST
-    assert world.init(pair=(-1, 7)).error_code == INVALID_REQUEST
+    assert world.init("").error_code == errors.INVALID_REQUEST
+    assert world.init("x" * 32768, version=2).error_code == errors.INVALID_REQUEST, "no record can hold it"
+    assert [world.init(timeout=each).error_code for each in (0, -1, 900_001)] == [
+        errors.INVALID_TRANSACTION_TIMEOUT
+    ] * 3
+    assert world.init(timeout=900_000).error_code == errors.NONE
+    assert world.init(pair=(7, -1)).error_code == errors.INVALID_REQUEST
+    assert world.init(pair=(-1, 7)).error_code == errors.INVALID_REQUEST
     pair = world.producer()
-    assert world.add(pair, A0, name="") == [INVALID_REQUEST]
-    assert world.add_offsets(pair, name="") == INVALID_REQUEST
-    assert world.end(pair, name="") == INVALID_REQUEST
+    assert world.add(pair, A0, name="") == [errors.INVALID_REQUEST]
+    assert world.add_offsets(pair, name="") == errors.INVALID_REQUEST
+    assert world.end(pair, name="") == errors.INVALID_REQUEST
 
 
 def test_a_producer_continues_with_its_epoch(world: TransactionWorld) -> None:
     """KIP-360: the current id and epoch raise the epoch, a repeated request gets the same answer, others are fenced."""
     id, epoch = world.producer()
     again = [world.init(pair=(id, epoch)) for _ in range(2)]
-    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in again] == [(NONE, id, 1)] * 2
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in again] == [(errors.NONE, id, 1)] * 2
     world.producer()
-    assert world.init(pair=(id, epoch)).error_code == INVALID_PRODUCER_EPOCH
-    assert world.init(pair=(id + 5, epoch)).error_code == INVALID_PRODUCER_EPOCH
+    assert world.init(pair=(id, epoch)).error_code == errors.INVALID_PRODUCER_EPOCH
+    assert world.init(pair=(id + 5, epoch)).error_code == errors.INVALID_PRODUCER_EPOCH
     invented = world.init("new", pair=(77, 5))
-    assert (invented.error_code, invented.producer_epoch) == (NONE, 0)
+    assert (invented.error_code, invented.producer_epoch) == (errors.NONE, 0)
 
 
 # ---------------------------------------------------------------------------------------------------- transactions
@@ -155,10 +142,10 @@ def test_a_producer_continues_with_its_epoch(world: TransactionWorld) -> None:
 def test_a_transaction_from_beginning_to_end(world: TransactionWorld) -> None:
     world.inform(*world.topics_with(GROUPS))
     pair = world.producer()
-    assert world.add(pair, A0, A1) == [NONE, NONE]
-    assert world.add(pair, A0) == [NONE]
-    assert world.add_offsets(pair) == NONE
-    assert world.end(pair) == NONE
+    assert world.add(pair, A0, A1) == [errors.NONE, errors.NONE]
+    assert world.add(pair, A0) == [errors.NONE]
+    assert world.add_offsets(pair) == errors.NONE
+    assert world.end(pair) == errors.NONE
     assert states(world) == [EMPTY, ONGOING, ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT]
     last = world.logged()[-2]
     assert last is not None and last.partitions == (GROUPS, A0, A1)
@@ -167,9 +154,9 @@ def test_a_transaction_from_beginning_to_end(world: TransactionWorld) -> None:
         ((A1,), True, 1),
     }
     assert world.stands() == ("CompleteCommit", 0)
-    assert [world.end(pair), world.end(pair, commit=False)] == [NONE, INVALID_TXN_STATE]
-    assert world.add(pair, B0) == [NONE]
-    assert world.end(pair, commit=False) == NONE
+    assert [world.end(pair), world.end(pair, commit=False)] == [errors.NONE, errors.INVALID_TXN_STATE]
+    assert world.add(pair, B0) == [errors.NONE]
+    assert world.end(pair, commit=False) == errors.NONE
     assert states(world)[-3:] == [ONGOING, PREPARE_ABORT, COMPLETE_ABORT]
     assert not world.markers[-1].transaction_result
 
@@ -177,30 +164,30 @@ def test_a_transaction_from_beginning_to_end(world: TransactionWorld) -> None:
 def test_one_wrong_partition_refuses_the_request(world: TransactionWorld) -> None:
     pair, missing = world.producer(), TopicPartition("nowhere", 0)
     assert world.add(pair, A0, missing, GROUPS) == [
-        *(OPERATION_NOT_ATTEMPTED, UNKNOWN_TOPIC_OR_PARTITION, TOPIC_AUTHORIZATION_FAILED),
+        *(errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION, errors.TOPIC_AUTHORIZATION_FAILED),
     ]
     assert world.stands() == ("Empty", 0)
-    assert world.end(pair) == INVALID_TXN_STATE
+    assert world.end(pair) == errors.INVALID_TXN_STATE
 
 
 def test_the_producer_must_be_the_present_one(world: TransactionWorld) -> None:
     id, epoch = world.producer()
-    for version, code in ((1, INVALID_PRODUCER_EPOCH), (2, PRODUCER_FENCED)):
+    for version, code in ((1, errors.INVALID_PRODUCER_EPOCH), (2, errors.PRODUCER_FENCED)):
         for wrong in (epoch - 1, epoch + 1):
             assert world.add((id, wrong), A0, version=version) == [code]
             assert world.end((id, wrong), version=version) == code
-    assert world.add((id + 1, epoch), A0) == [INVALID_PRODUCER_ID_MAPPING]
-    assert world.end((id + 1, epoch)) == INVALID_PRODUCER_ID_MAPPING
-    assert world.add((id, epoch), A0, name="unknown") == [INVALID_PRODUCER_ID_MAPPING]
+    assert world.add((id + 1, epoch), A0) == [errors.INVALID_PRODUCER_ID_MAPPING]
+    assert world.end((id + 1, epoch)) == errors.INVALID_PRODUCER_ID_MAPPING
+    assert world.add((id, epoch), A0, name="unknown") == [errors.INVALID_PRODUCER_ID_MAPPING]
 
 
 def test_an_initialization_fences_an_open_transaction(world: TransactionWorld) -> None:
     id, _ = pair = world.producer()
     world.add(pair, A0)
-    assert world.init().error_code == CONCURRENT_TRANSACTIONS
+    assert world.init().error_code == errors.CONCURRENT_TRANSACTIONS
     assert [(each.producer_epoch, each.transaction_result) for each in world.markers] == [(1, False)]
     assert world.producer() == (id, 2)
-    assert world.end(pair) == INVALID_PRODUCER_EPOCH
+    assert world.end(pair) == errors.INVALID_PRODUCER_EPOCH
 
 
 def test_a_stale_producer_does_not_abort_the_live_one(world: TransactionWorld) -> None:
@@ -208,9 +195,9 @@ def test_a_stale_producer_does_not_abort_the_live_one(world: TransactionWorld) -
     id, stale = world.producer()
     live = world.producer()
     world.add(live, A0)
-    assert world.init(pair=(id, stale)).error_code == INVALID_PRODUCER_EPOCH
+    assert world.init(pair=(id, stale)).error_code == errors.INVALID_PRODUCER_EPOCH
     assert world.stands() == ("Ongoing", 1)
-    assert world.end(live) == NONE
+    assert world.end(live) == errors.NONE
 
 
 # ---------------------------------------------------------------------------------------------------- markers
@@ -220,11 +207,11 @@ def test_the_answer_does_not_wait_for_markers(world: TransactionWorld) -> None:
     pair = world.producer()
     world.add(pair, A0, A1)
     world.frozen.add(1)
-    assert world.end(pair) == NONE
+    assert world.end(pair) == errors.NONE
     assert world.describe().partitions == (A1,), "broker 0 has written its marker"
-    assert [world.end(pair), world.end(pair, commit=False)] == [CONCURRENT_TRANSACTIONS] * 2
-    assert world.add(pair, B0) == [CONCURRENT_TRANSACTIONS]
-    assert world.init().error_code == CONCURRENT_TRANSACTIONS
+    assert [world.end(pair), world.end(pair, commit=False)] == [errors.CONCURRENT_TRANSACTIONS] * 2
+    assert world.add(pair, B0) == [errors.CONCURRENT_TRANSACTIONS]
+    assert world.init().error_code == errors.CONCURRENT_TRANSACTIONS
     world.thaw()
     assert world.stands()[0] == "CompleteCommit"
 
@@ -236,7 +223,7 @@ def test_what_is_not_written_is_sent_again(world: TransactionWorld, failed: bool
     if failed:
         world.frozen.add(1)
     else:
-        world.codes[A1] = NOT_LEADER_OR_FOLLOWER
+        world.codes[A1] = errors.NOT_LEADER_OR_FOLLOWER
     world.end(pair)
     if failed:
         world.thaw(failed=True)
@@ -291,7 +278,7 @@ def test_a_deleted_partition_needs_no_marker(world: TransactionWorld) -> None:
 def test_a_newer_coordinator_cancels_markers(world: TransactionWorld) -> None:
     pair = world.producer()
     world.add(pair, A0, A1)
-    world.codes[A1] = TRANSACTION_COORDINATOR_FENCED
+    world.codes[A1] = errors.TRANSACTION_COORDINATOR_FENCED
     world.end(pair)
     sent = len(world.sent)
     world.pass_time(5.0)
@@ -310,14 +297,14 @@ def test_what_is_decided_is_completed_by_the_next_coordinator(world: Transaction
     world.frozen.add(1)
     world.end(pair)
     world.coordinate(0, 1, 2, leader=1)
-    assert world.init().error_code == NOT_COORDINATOR
+    assert world.init().error_code == errors.NOT_COORDINATOR
     world.thaw()
     world.sent.clear()
     world.coordinate(0, 1, 2)
     assert {each.partitions for each in world.markers} == {(A0,), (A1,)}
     assert {each.coordinator_epoch for each in world.markers} == {3}
     assert world.stands()[0] == "CompleteCommit"
-    assert world.end(open_pair, name=other) == NONE
+    assert world.end(open_pair, name=other) == errors.NONE
 
 
 def test_a_load_ends_when_another_broker_becomes_leader(world: TransactionWorld) -> None:
@@ -331,7 +318,7 @@ def test_a_load_ends_when_another_broker_becomes_leader(world: TransactionWorld)
             world.base.inject(coordinator.myAddress, change, coordinator.myAddress)
         world.run()
     assert reached["a coordinator gives up a partition of transactions that it loads"] == 1
-    assert world.init().error_code == NOT_COORDINATOR
+    assert world.init().error_code == errors.NOT_COORDINATOR
     assert not coordinator.is_loading
 
 
@@ -339,9 +326,9 @@ def test_pending_requests_fail_when_the_partition_moves(world: TransactionWorld)
     pair = world.producer()
     world.add(pair, A0)
     world.coordinate(0, 1, 2, leader=1)
-    assert world.add(pair, A1) == [NOT_COORDINATOR]
-    assert world.end(pair) == NOT_COORDINATOR
-    assert world.describe().error_code == NOT_COORDINATOR
+    assert world.add(pair, A1) == [errors.NOT_COORDINATOR]
+    assert world.end(pair) == errors.NOT_COORDINATOR
+    assert world.describe().error_code == errors.NOT_COORDINATOR
 
 
 # ---------------------------------------------------------------------------------------------------- time
@@ -354,8 +341,8 @@ def test_a_transaction_times_out(world: TransactionWorld) -> None:
     assert world.stands() == ("Ongoing", 0)
     world.pass_time(1.3)
     assert world.stands() == ("CompleteAbort", 1)
-    assert [world.end(pair), world.end(pair, version=2)] == [INVALID_PRODUCER_EPOCH, PRODUCER_FENCED]
-    assert world.add(pair, A0) == [INVALID_PRODUCER_EPOCH]
+    assert [world.end(pair), world.end(pair, version=2)] == [errors.INVALID_PRODUCER_EPOCH, errors.PRODUCER_FENCED]
+    assert world.add(pair, A0) == [errors.INVALID_PRODUCER_EPOCH]
     assert world.producer() == (id, 2)
 
 
@@ -365,8 +352,8 @@ def test_an_id_that_is_not_used_expires(world: TransactionWorld) -> None:
     world.end(pair)
     world.pass_time(41.0)
     assert world.logged()[-1] is None
-    assert world.describe().error_code == TRANSACTIONAL_ID_NOT_FOUND
-    assert world.add(pair, A0) == [INVALID_PRODUCER_ID_MAPPING]
+    assert world.describe().error_code == errors.TRANSACTIONAL_ID_NOT_FOUND
+    assert world.add(pair, A0) == [errors.INVALID_PRODUCER_ID_MAPPING]
     fresh = world.producer()
     assert fresh[0] != pair[0] and fresh[1] == 0
 

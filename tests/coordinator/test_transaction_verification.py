@@ -11,25 +11,13 @@ from thespian.actors import ActorAddress
 
 from actors.coordinator.transaction_verifier import TransactionVerifierActor
 from actors.coordinator.verification_sender import FAILURES, TIME
+from messages import errors
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.apis.describe_producers import DescribeProducersRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_REQUEST,
-    INVALID_TXN_STATE,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    OUT_OF_ORDER_SEQUENCE,
-    PRODUCER_FENCED,
-    TRANSACTION_ABORTABLE,
-)
 from messages.metrics import Count, Counts, Samples
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
 from messages.transactions import StartTransactionVerifier
@@ -83,7 +71,7 @@ class VerifyingWorld(TransactionWorld):
             if self.fails:
                 self._answer(message.correlation_id, None)
             elif isinstance(message.request, ApiVersionsRequest):
-                versions = ApiVersionsResponse(NONE, (ApiVersionRange(24, 0, self.version),))
+                versions = ApiVersionsResponse(errors.NONE, (ApiVersionRange(24, 0, self.version),))
                 self._answer(message.correlation_id, versions)
             else:
                 self.verified.append(message.request)
@@ -137,12 +125,12 @@ def world(tmp_path: Path) -> Iterator[VerifyingWorld]:
 
 def test_a_batch_is_appended_where_its_partition_was_added(world: VerifyingWorld) -> None:
     pair = world.producer()
-    assert world.produce(pair, b"early") == [INVALID_TXN_STATE]
+    assert world.produce(pair, b"early") == [errors.INVALID_TXN_STATE]
     world.add(pair, A0)
-    assert world.produce(pair, b"a", b"b") == [NONE, NONE]
-    assert world.produce(pair, b"c", sequence=2) == [NONE]
+    assert world.produce(pair, b"a", b"b") == [errors.NONE, errors.NONE]
+    assert world.produce(pair, b"c", sequence=2) == [errors.NONE]
     assert len(world.verified) == 2, "an open transaction is not verified again"
-    assert world.produce(pair, b"elsewhere", to=B0) == [INVALID_TXN_STATE]
+    assert world.produce(pair, b"elsewhere", to=B0) == [errors.INVALID_TXN_STATE]
 
 
 def test_a_batch_that_comes_after_the_marker_opens_no_transaction(world: VerifyingWorld) -> None:
@@ -151,8 +139,8 @@ def test_a_batch_that_comes_after_the_marker_opens_no_transaction(world: Verifyi
     world.add(pair, A0)
     world.holds = True
     late = world.begin_produce(pair, b"late")
-    assert world.mark(pair) == NONE
-    assert world.codes_of(late) == [INVALID_TXN_STATE]
+    assert world.mark(pair) == errors.NONE
+    assert world.codes_of(late) == [errors.INVALID_TXN_STATE]
     world.holds = False
     world.go_on()
     world.run()
@@ -169,50 +157,50 @@ def test_batches_of_one_producer_keep_their_order_and_others_do_not_wait(world: 
     plain = batch_at(b"plain", timestamp=START_MS)
     number = world.post(ProduceRequest(8, None, 1, 30_000, (ProducePartition(A0, read_records(plain)),)))
     world.run()
-    assert (world.codes_of(waiting), world.codes_of([number])) == ([None, None], [NONE])
+    assert (world.codes_of(waiting), world.codes_of([number])) == ([None, None], [errors.NONE])
     assert world.codes_of(world.begin_produce(other, b"x", name="other")) == [None]
     world.holds = False
     while world.held:
         world.go_on()
         world.run()
-    assert world.codes_of(waiting) == [NONE, NONE]
+    assert world.codes_of(waiting) == [errors.NONE, errors.NONE]
 
 
 def test_a_producer_without_a_coordinator_retries(world: VerifyingWorld) -> None:
     pair = world.producer()
     world.add(pair, A0)
     world.fails = True
-    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "no response"
+    assert world.produce(pair, b"a") == [errors.NOT_ENOUGH_REPLICAS], "no response"
     world.fails = False
     world.coordinate(0, 1, 2, leader=1)
-    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "asked at broker 0, which coordinates no longer"
+    assert world.produce(pair, b"a") == [errors.NOT_ENOUGH_REPLICAS], "asked at broker 0, which coordinates no longer"
     world.coordinate(0, 1, 2, leader=-1)
-    assert world.produce(pair, b"a") == [NOT_ENOUGH_REPLICAS], "there is no coordinator"
+    assert world.produce(pair, b"a") == [errors.NOT_ENOUGH_REPLICAS], "there is no coordinator"
     world.coordinate(0, 1, 2)
-    assert world.produce(pair, b"b", sequence=1) == [OUT_OF_ORDER_SEQUENCE], "KAFKA-14920"
-    assert world.produce(pair, b"a") == [NONE]
+    assert world.produce(pair, b"b", sequence=1) == [errors.OUT_OF_ORDER_SEQUENCE], "KAFKA-14920"
+    assert world.produce(pair, b"a") == [errors.NONE]
 
 
 def test_a_coordinator_without_version_4_counts_as_having_verified(world: VerifyingWorld) -> None:
     world.version = 3
-    assert world.produce(world.producer(), b"a") == [NONE]
+    assert world.produce(world.producer(), b"a") == [errors.NONE]
     assert world.verified == []
 
 
 def test_a_new_leader_verifies_again_and_a_former_one_refuses(world: VerifyingWorld) -> None:
     pair = world.producer()
     world.add(pair, A0)
-    assert world.produce(pair, b"a") == [NONE]
+    assert world.produce(pair, b"a") == [errors.NONE]
     world.holds = True
     waiting = world.begin_produce(world.producer("other"), b"x", name="other")
     world.lead(order("a", leader=1, epoch=1))
     world.run()
-    assert world.codes_of(waiting) == [NOT_LEADER_OR_FOLLOWER]
+    assert world.codes_of(waiting) == [errors.NOT_LEADER_OR_FOLLOWER]
     world.holds = False
     world.go_on()
     world.lead(order("a", epoch=2))
     asked = len(world.verified)
-    assert world.produce(pair, b"b", sequence=1) == [NONE]
+    assert world.produce(pair, b"b", sequence=1) == [errors.NONE]
     assert len(world.verified) == asked + 1
 
 
@@ -224,12 +212,12 @@ def test_batches_do_not_wait_for_a_coordinator_that_has_another_endpoint(world: 
     waiting = world.begin_produce(pair, b"a")
     world.update(*world.topics_with(), live=(alive(0, 9192), alive(1, 9093)))
     world.begin_produce(other, b"x", name="other")
-    assert world.codes_of(waiting) == [NOT_ENOUGH_REPLICAS]
+    assert world.codes_of(waiting) == [errors.NOT_ENOUGH_REPLICAS]
 
 
 def test_the_metrics_have_times_and_failures(world: VerifyingWorld) -> None:
     pair = world.producer()
-    assert world.produce(pair, b"early") == [INVALID_TXN_STATE]
+    assert world.produce(pair, b"early") == [errors.INVALID_TXN_STATE]
     world.add(pair, A0)
     world.holds = True
     world.begin_produce(pair, b"a")
@@ -253,18 +241,18 @@ def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
 
     ours = partial(AddPartitionsToTxnTransaction, ID)
     assert codes(ours(producer_id, epoch, True, (A0, A1)), ours(producer_id, epoch + 1, True, (A0,))) == [
-        [NONE, TRANSACTION_ABORTABLE],
-        [PRODUCER_FENCED],
+        [errors.NONE, errors.TRANSACTION_ABORTABLE],
+        [errors.PRODUCER_FENCED],
     ]
-    assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[INVALID_PRODUCER_ID_MAPPING]]
-    assert codes(ours(producer_id, epoch, False, (A0,))) == [[INVALID_REQUEST]]
+    assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[errors.INVALID_PRODUCER_ID_MAPPING]]
+    assert codes(ours(producer_id, epoch, False, (A0,))) == [[errors.INVALID_REQUEST]]
     world.coordinate(0, 1, 2, leader=1)
-    assert codes(ours(producer_id, epoch, True, (A0,))) == [[NOT_COORDINATOR]]
+    assert codes(ours(producer_id, epoch, True, (A0,))) == [[errors.NOT_COORDINATOR]]
 
 
 def test_a_zombie_is_refused(world: VerifyingWorld) -> None:
     old = world.producer()
     new = world.producer()
     world.add(new, A0)
-    assert world.produce(old, b"zombie") == [INVALID_PRODUCER_EPOCH]
-    assert world.produce(new, b"a") == [NONE]
+    assert world.produce(old, b"zombie") == [errors.INVALID_PRODUCER_EPOCH]
+    assert world.produce(new, b"a") == [errors.NONE]

@@ -6,15 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from messages.facts import facts
-from messages.facts.declarations import (
-    ControllerEvent,
-    ControllerEventHandled,
-    Fact,
-    StateWrite,
-    TracePosition,
-    Undecodable,
-)
+from messages.facts import declarations, facts
 from messages.facts.run_facts import DECODED
 from messages.trace.files.runs import Run, RunRecords, find_runs
 from messages.trace.names import vocabulary
@@ -33,29 +25,29 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def found(run: Run) -> list[Fact]:
+def found(run: Run) -> list[declarations.Fact]:
     return list(facts(run))
 
 
-def test_a_fact_names_the_delivery_that_shows_it(run: Run, found: list[Fact]) -> None:
+def test_a_fact_names_the_delivery_that_shows_it(run: Run, found: list[declarations.Fact]) -> None:
     deliveries = {record.n: record for record in RunRecords(run) if record.kind in DELIVERIES}
     for fact in found:
         record = deliveries[fact.place.n]
         at = record.taken_at + run.header.clock_offset
-        assert fact.place == TracePosition(at, run.header.node, run.header.run, record.n, record.event_id)
+        assert fact.place == declarations.TracePosition(at, run.header.node, run.header.run, record.n, record.event_id)
 
 
-def test_each_event_of_a_controller_has_an_id_of_its_own_under_which_it_ends(found: list[Fact]) -> None:
-    events = [fact for fact in found if isinstance(fact, ControllerEvent)]
+def test_each_event_of_a_controller_has_an_id_of_its_own_under_which_it_ends(found: list[declarations.Fact]) -> None:
+    events = [fact for fact in found if isinstance(fact, declarations.ControllerEvent)]
     assert all(event.place.n == event.place.event_id for event in events)
-    handled = [fact for fact in found if isinstance(fact, ControllerEventHandled)]
+    handled = [fact for fact in found if isinstance(fact, declarations.ControllerEventHandled)]
     assert handled and {fact.place for fact in handled} <= {event.place for event in events}
     assert len({fact.place for fact in handled}) == len(handled), "an event ends once"
 
 
-def test_what_a_controller_wrote_is_joined_with_its_event_by_the_id_alone(found: list[Fact]) -> None:
-    kinds = {fact.place.n: fact.kind for fact in found if isinstance(fact, ControllerEvent)}
-    written = [fact for fact in found if isinstance(fact, StateWrite) and not fact.read]
+def test_what_a_controller_wrote_is_joined_with_its_event_by_the_id_alone(found: list[declarations.Fact]) -> None:
+    kinds = {fact.place.n: fact.kind for fact in found if isinstance(fact, declarations.ControllerEvent)}
+    written = [fact for fact in found if isinstance(fact, declarations.StateWrite) and not fact.read]
     assert {kinds[fact.place.event_id] for fact in written} == {"TopicChange", "BrokerChange", "TopicDeletion"}
 
 
@@ -64,7 +56,7 @@ def test_a_payload_that_cannot_be_decoded_is_a_fact(run: Run, tmp_path: Path) ->
     broken = next(row for row in rows if row["type"] == "Ask")
     broken["payload"] = {"unencodable": "no form"}
     again = only_run(write(tmp_path, run.header, rows))
-    [undecodable] = [fact for fact in facts(again) if isinstance(fact, Undecodable)]
+    [undecodable] = [fact for fact in facts(again) if isinstance(fact, declarations.Undecodable)]
     assert (undecodable.place.n, undecodable.type) == (broken["n"], "Ask")
     assert undecodable.why.startswith("Ask: ")
 

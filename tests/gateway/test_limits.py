@@ -13,16 +13,9 @@ from typing import Any
 
 import pytest
 
+from actors.gateway import limits
 from actors.gateway import listener as listening
 from actors.gateway.connection import Connection, Hold
-from actors.gateway.limits import (
-    MAX_LOG_FILES,
-    RESERVED_FILES,
-    ConnectionCount,
-    FileLimit,
-    MemoryPool,
-    TraceRateLimit,
-)
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import USUAL
 from actors.runtime import LocalBase
@@ -160,11 +153,11 @@ def test_another_broker_gets_its_own_capacity() -> None:
 def test_files_are_kept_in_reserve() -> None:
     one = (Endpoint("A", "h", 1),)
     for files, listeners, protected in (
-        (FileLimit(2, 3, 0, 4), one, 2),
-        (FileLimit(2, 3, 0, 4), (*one, Endpoint("B", "h", 2)), 3),
+        (limits.FileLimit(2, 3, 0, 4), one, 2),
+        (limits.FileLimit(2, 3, 0, 4), (*one, Endpoint("B", "h", 2)), 3),
     ):
         settings = NodeSettings(0, listeners, listeners, (), "none", inter_broker_listener_name="A")
-        count = ConnectionCount(settings, files)
+        count = limits.ConnectionCount(settings, files)
         taken = 0
         while not (refusal := count.begin("A", "h")):
             taken += 1
@@ -174,19 +167,19 @@ def test_files_are_kept_in_reserve() -> None:
 
 @pytest.mark.parametrize("limit", (64, 256, 1024, 1 << 20))
 def test_logs_and_connections_share_what_the_reserve_leaves(limit: int) -> None:
-    files = FileLimit.of(limit)
+    files = limits.FileLimit.of(limit)
     reserve = limit - files.all - files.logs
-    assert reserve == min(RESERVED_FILES, limit // 2)
+    assert reserve == min(limits.RESERVED_FILES, limit // 2)
     assert limit // 4 <= files.all < files.protected < files.all + reserve / 3
-    assert min(limit // 4, MAX_LOG_FILES) <= files.logs <= MAX_LOG_FILES
-    assert FileLimit.of_process().limit == os.sysconf("SC_OPEN_MAX")
+    assert min(limit // 4, limits.MAX_LOG_FILES) <= files.logs <= limits.MAX_LOG_FILES
+    assert limits.FileLimit.of_process().limit == os.sysconf("SC_OPEN_MAX")
 
 
 def test_a_connection_beyond_the_limit_of_files_is_refused(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Formerly such connections waited in the socket, without a log line, until their clients gave up."""
-    monkeypatch.setattr(FileLimit, "of_process", lambda: FileLimit(2, 3, 2, 8))
+    monkeypatch.setattr(limits.FileLimit, "of_process", lambda: limits.FileLimit(2, 3, 2, 8))
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: Seen) -> None:
         serve(gateway, base, seen)
@@ -314,7 +307,7 @@ def test_half_sent_requests_do_not_take_all_memory() -> None:
 
 
 def test_waiting_connections_get_memory_in_order() -> None:
-    pool, retried = MemoryPool(100), []
+    pool, retried = limits.MemoryPool(100), []
     assert pool.take(90, lambda: None) and pool.take(500, lambda: None), "as long as there is anything, as Kafka does"
     assert not pool.take(1, lambda: retried.append("a"))
     assert not pool.take(1, lambda: retried.append("b"))
@@ -322,7 +315,7 @@ def test_waiting_connections_get_memory_in_order() -> None:
     assert retried == ["a", "b"]
     pool.give_back(500)
     assert pool.take(100, lambda: None) and not pool.take(1, lambda: None)
-    assert MemoryPool(-1).take(1 << 40, lambda: None)
+    assert limits.MemoryPool(-1).take(1 << 40, lambda: None)
 
 
 def test_a_clients_large_request_is_refused_as_soon_as_it_is_announced(caplog: pytest.LogCaptureFixture) -> None:
@@ -355,7 +348,7 @@ def test_a_tls_client_on_a_plain_port_is_named(caplog: pytest.LogCaptureFixture)
 
 
 def test_an_allowance_grows_with_time() -> None:
-    allowance = TraceRateLimit(100)
+    allowance = limits.TraceRateLimit(100)
     allowance.use(100, now=10.0)
     assert allowance.delay(10.0) == 0
     allowance.use(150, now=10.0)
@@ -377,7 +370,7 @@ def test_a_client_beyond_its_rate_is_read_later() -> None:
         assert len(seen) == 1
         await modest.ask()
         assert len(seen) == 2, "only the other one's"
-        throttled._allowance = TraceRateLimit(1 << 30)
+        throttled._allowance = limits.TraceRateLimit(1 << 30)
         throttled._unthrottle()
         await eventually(lambda: len(seen) == 3)
 

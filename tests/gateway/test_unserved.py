@@ -8,37 +8,8 @@ from typing import Any
 
 import pytest
 
-from messages.apis import ADVERTISED, API_BY_REQUEST
+from messages.apis import ADVERTISED, API_BY_REQUEST, unserved
 from messages.apis.api_versions import ApiVersionsRequest
-from messages.apis.unserved import (
-    AclCreation,
-    AclCreationResult,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResponse,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-    UndescribedGroup,
-)
 from messages.errors import NONE
 from tests.broker.harness import ServedBroker
 from tests.wire_client import WireClient
@@ -47,36 +18,40 @@ FILTER = (2, None, None, None, 1, 1)
 AFTERWARDS = "SaslAuthenticate request received after successful authentication"
 NO_AUTHORIZER = "No Authorizer is configured."
 CASES: list[tuple[str, Any, Any]] = [
-    ("SASL", SaslHandshakeRequest(1, "PLAIN"), SaslHandshakeResponse(34)),
-    ("SASL", SaslAuthenticateRequest(2), SaslAuthenticateResponse(34, AFTERWARDS)),
+    ("SASL", unserved.SaslHandshakeRequest(1, "PLAIN"), unserved.SaslHandshakeResponse(34)),
+    ("SASL", unserved.SaslAuthenticateRequest(2), unserved.SaslAuthenticateResponse(34, AFTERWARDS)),
     (
         "ACLs",
-        DescribeAclsRequest(2, *FILTER),
-        DescribeAclsResponse(54, "No Authorizer is configured on the broker"),
+        unserved.DescribeAclsRequest(2, *FILTER),
+        unserved.DescribeAclsResponse(54, "No Authorizer is configured on the broker"),
     ),
     (
         "ACLs",
-        CreateAclsRequest(2, (AclCreation(2, "t", "User:a", "*", 3, 3),) * 2),
-        CreateAclsResponse((AclCreationResult(54, NO_AUTHORIZER),) * 2),
+        unserved.CreateAclsRequest(2, (unserved.AclCreation(2, "t", "User:a", "*", 3, 3),) * 2),
+        unserved.CreateAclsResponse((unserved.AclCreationResult(54, NO_AUTHORIZER),) * 2),
     ),
     (
         "ACLs",
-        DeleteAclsRequest(2, (DeleteAclsFilter(*FILTER),)),
-        DeleteAclsResponse((DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
+        unserved.DeleteAclsRequest(2, (unserved.DeleteAclsFilter(*FILTER),)),
+        unserved.DeleteAclsResponse((unserved.DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
     ),
-    ("delegation tokens", CreateDelegationTokenRequest(2), CreateDelegationTokenResponse(64)),
-    ("delegation tokens", RenewDelegationTokenRequest(2), RenewDelegationTokenResponse(64)),
-    ("delegation tokens", ExpireDelegationTokenRequest(2), ExpireDelegationTokenResponse(64)),
-    ("delegation tokens", DescribeDelegationTokenRequest(2, None), DescribeDelegationTokenResponse(64)),
+    ("delegation tokens", unserved.CreateDelegationTokenRequest(2), unserved.CreateDelegationTokenResponse(64)),
+    ("delegation tokens", unserved.RenewDelegationTokenRequest(2), unserved.RenewDelegationTokenResponse(64)),
+    ("delegation tokens", unserved.ExpireDelegationTokenRequest(2), unserved.ExpireDelegationTokenResponse(64)),
+    (
+        "delegation tokens",
+        unserved.DescribeDelegationTokenRequest(2, None),
+        unserved.DescribeDelegationTokenResponse(64),
+    ),
     (
         "the consumer rebalance protocol",
-        ConsumerGroupHeartbeatRequest(0, "g", "", 0),
-        ConsumerGroupHeartbeatResponse(35),
+        unserved.ConsumerGroupHeartbeatRequest(0, "g", "", 0),
+        unserved.ConsumerGroupHeartbeatResponse(35),
     ),
     (
         "the consumer rebalance protocol",
-        ConsumerGroupDescribeRequest(0, ("g", "h", "g")),
-        ConsumerGroupDescribeResponse(tuple(UndescribedGroup(35, each) for each in "ghg")),
+        unserved.ConsumerGroupDescribeRequest(0, ("g", "h", "g")),
+        unserved.ConsumerGroupDescribeResponse(tuple(unserved.UndescribedGroup(35, each) for each in "ghg")),
     ),
 ]
 

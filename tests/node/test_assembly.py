@@ -18,15 +18,9 @@ from actors.node.assembly import Node
 from actors.node.node import NodeActor
 from actors.runtime import LoopScheduler, RealClock, VirtualScheduler
 from actors.runtime.trace.replayer import replay_directory
+from messages import errors
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.errors import (
-    INVALID_REPLICATION_FACTOR,
-    INVALID_TOPIC,
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.vocabulary import Message
@@ -295,17 +289,17 @@ def test_topics_are_made_by_their_first_use_on_any_broker(tmp_path: Path) -> Non
     names = ("new", "__consumer_offsets", "no name")
     reported = topics_of(ask(world, other, MetadataRequest(8, names, allow_auto_topic_creation=True)))
     assert reported == {
-        "new": (LEADER_NOT_AVAILABLE, 0),
-        "__consumer_offsets": (LEADER_NOT_AVAILABLE, 0),
-        "no name": (INVALID_TOPIC, 0),
+        "new": (errors.LEADER_NOT_AVAILABLE, 0),
+        "__consumer_offsets": (errors.LEADER_NOT_AVAILABLE, 0),
+        "no name": (errors.INVALID_TOPIC, 0),
     }
     world.scheduler.run(5.0)
     reported = topics_of(ask(world, other, MetadataRequest(8, (*names, "never"), allow_auto_topic_creation=False)))
     assert reported == {
-        "new": (NONE, 2),
-        "__consumer_offsets": (NONE, 3),
-        "no name": (INVALID_TOPIC, 0),
-        "never": (UNKNOWN_TOPIC_OR_PARTITION, 0),
+        "new": (errors.NONE, 2),
+        "__consumer_offsets": (errors.NONE, 3),
+        "no name": (errors.INVALID_TOPIC, 0),
+        "never": (errors.UNKNOWN_TOPIC_OR_PARTITION, 0),
     }
     with Client(MemoryStore(world.zookeeper)) as admin:
         (config,) = admin.ask(GetTopicConfigs(("__consumer_offsets",))).topics
@@ -318,11 +312,11 @@ def test_no_topic_is_made_where_the_settings_forbid_it_or_brokers_are_too_few(tm
     world = World.of(tmp_path, 1, offsets_topic_num_partitions=3, auto_create_topics_enable=False)
     world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
     world.scheduler.run(5.0)
-    assert topics_of(ask(world, 0, MetadataRequest(8, ("new",)))) == {"new": (UNKNOWN_TOPIC_OR_PARTITION, 0)}
+    assert topics_of(ask(world, 0, MetadataRequest(8, ("new",)))) == {"new": (errors.UNKNOWN_TOPIC_OR_PARTITION, 0)}
     world.stop(0)
     world = World.of(tmp_path / "two", 1)
     world.until(lambda: world.nodes[0].ready and controller(world.zookeeper) >= 0)
     world.scheduler.run(5.0)
     reported = topics_of(ask(world, 0, MetadataRequest(8, ("__consumer_offsets",))))
-    assert reported == {"__consumer_offsets": (INVALID_REPLICATION_FACTOR, 0)}
+    assert reported == {"__consumer_offsets": (errors.INVALID_REPLICATION_FACTOR, 0)}
     world.stop(0)

@@ -8,23 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from thespian.actors import (
-    Actor,
-    ActorAddress,
-    ActorExitRequest,
-    ChildActorExited,
-    DeadEnvelope,
-    InvalidActorAddress,
-    NoCompatibleSystemForActor,
-    requireCapability,
-)
+from thespian import actors
 
 from actors.runtime import LocalBase, local_system
 from actors.runtime.thespian.base import CHILDREN_AT_ONCE
 from tests.runtime.actors import Scripted, World
 
 
-def child_of(world: World, parent: ActorAddress, actor_class: type[Actor] = Scripted) -> ActorAddress:
+def child_of(
+    world: World, parent: actors.ActorAddress, actor_class: type[actors.Actor] = Scripted
+) -> actors.ActorAddress:
     made = []
     world.tell(parent, lambda actor, _: made.append(actor.createActor(actor_class)))
     return made[0]
@@ -35,8 +28,8 @@ class Mortal(Scripted):
 
     exits: list[str] = []
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, ActorExitRequest):
+    def receiveMessage(self, message: Any, sender: actors.ActorAddress) -> None:
+        if isinstance(message, actors.ActorExitRequest):
             Mortal.exits.append(str(self.myAddress))
         super().receiveMessage(message, sender)
 
@@ -45,8 +38,8 @@ def test_the_parent_is_notified_of_its_childs_exit() -> None:
     world = World()
     parent = world.actor()
     child = child_of(world, parent)
-    world.tell(child, ActorExitRequest())
-    assert world.got(parent) == [ChildActorExited(child)]
+    world.tell(child, actors.ActorExitRequest())
+    assert world.got(parent) == [actors.ChildActorExited(child)]
     assert world.base.instance_of(child) is None
 
 
@@ -56,7 +49,7 @@ def test_children_exit_with_their_parent_by_default() -> None:
         parent = world.actor()
         child = child_of(world, parent)
         grandchild = child_of(world, child)
-        world.tell(parent, ActorExitRequest(recursive=recursive))
+        world.tell(parent, actors.ActorExitRequest(recursive=recursive))
         alive = [world.base.instance_of(address) is not None for address in (parent, child, grandchild)]
         assert alive == [False, not recursive, not recursive]
 
@@ -66,13 +59,13 @@ def test_many_children_are_asked_to_go_some_at_a_time(count: int) -> None:
     world = World()
     parent = world.actor()
     world.tell(parent, lambda actor, _: [actor.createActor(Scripted) for _ in range(count)])
-    world.base.inject(parent, ActorExitRequest())
+    world.base.inject(parent, actors.ActorExitRequest())
     longest = 0
     while world.base.run(limit=1) == 0.0:
         longest = max(longest, world.base.queued)
     assert len(world.base.register) == 0
     assert longest <= CHILDREN_AT_ONCE + 2  # the next slice, and the message that the parent has exited
-    exits = [each for each in world.journal.deliveries if isinstance(each.message, ActorExitRequest)]
+    exits = [each for each in world.journal.deliveries if isinstance(each.message, actors.ActorExitRequest)]
     assert [str(each.receiver) for each in exits[1:]] == [f"Scripted.{number}" for number in range(2, count + 2)]
 
 
@@ -80,26 +73,26 @@ def test_an_actor_may_keep_its_children_from_exiting() -> None:
     world = World()
 
     class Kind(Scripted):
-        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-            if isinstance(message, ActorExitRequest):
+        def receiveMessage(self, message: Any, sender: actors.ActorAddress) -> None:
+            if isinstance(message, actors.ActorExitRequest):
                 message.notRecursive()
             super().receiveMessage(message, sender)
 
     parent = world.actor(Kind)
     child = child_of(world, parent)
-    world.tell(parent, ActorExitRequest())
+    world.tell(parent, actors.ActorExitRequest())
     assert world.base.instance_of(child) is not None
 
 
 def test_an_exit_handler_that_raises_exits_all_the_same() -> None:
     world = World()
 
-    class Stubborn(Actor):
-        def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+    class Stubborn(actors.Actor):
+        def receiveMessage(self, message: Any, sender: actors.ActorAddress) -> None:
             raise ValueError("never")
 
     one = world.actor(Stubborn)
-    world.tell(one, ActorExitRequest())
+    world.tell(one, actors.ActorExitRequest())
     assert world.base.instance_of(one) is None
     assert world.journal.deliveries[0].error == "ValueError: never"
 
@@ -107,13 +100,13 @@ def test_an_exit_handler_that_raises_exits_all_the_same() -> None:
 def test_a_child_that_cannot_be_constructed_is_reported_as_exited() -> None:
     world = World()
 
-    class Unborn(Actor):
+    class Unborn(actors.Actor):
         def __init__(self) -> None:
             raise ValueError("not today")
 
     parent = world.actor()
     child = child_of(world, parent, Unborn)
-    assert world.got(parent) == [ChildActorExited(child)]
+    assert world.got(parent) == [actors.ChildActorExited(child)]
     with pytest.raises(ValueError, match="not today"):
         world.actor(Unborn)
 
@@ -130,9 +123,9 @@ def test_constructors_get_capabilities_and_requirements_and_nothing_else() -> No
 
 
 def test_capability_checks_are_asked() -> None:
-    refused = requireCapability("trains")(type("Trains", (Scripted,), {}))
+    refused = actors.requireCapability("trains")(type("Trains", (Scripted,), {}))
     world = World()
-    with pytest.raises(NoCompatibleSystemForActor):
+    with pytest.raises(actors.NoCompatibleSystemForActor):
         world.actor(refused)
     world.system.updateCapability("trains", True)
     assert world.got(world.actor(refused)) == []
@@ -143,7 +136,7 @@ def test_a_global_name_finds_the_same_actor_until_it_exits() -> None:
     one = world.system.createActor(Scripted, globalName="king")
     assert world.system.createActor(Scripted, globalName="king") is one
     assert world.base.instance_of(one).globalName == "king"
-    world.tell(one, ActorExitRequest())
+    world.tell(one, actors.ActorExitRequest())
     assert world.system.createActor(Scripted, globalName="king") is not one
 
 
@@ -151,8 +144,8 @@ def test_dead_letters_are_recorded_counted_and_handled() -> None:
     world = World()
     handler, dead = world.actor(), world.actor()
     world.tell(handler, lambda actor, _: actor.handleDeadLetters())
-    world.tell(dead, ActorExitRequest(), "too late")
-    assert world.got(handler) == [DeadEnvelope(dead, "too late")]
+    world.tell(dead, actors.ActorExitRequest(), "too late")
+    assert world.got(handler) == [actors.DeadEnvelope(dead, "too late")]
     assert world.base.dead_letters == 1
     assert [d.error for d in world.journal.deliveries if d.message == "too late"] == ["dead letter"]
 
@@ -160,7 +153,7 @@ def test_dead_letters_are_recorded_counted_and_handled() -> None:
 def test_timers_of_the_dead_are_dropped() -> None:
     world = World()
     one = world.actor()
-    world.tell(one, lambda actor, _: actor.wakeupAfter(timedelta(seconds=1)), ActorExitRequest())
+    world.tell(one, lambda actor, _: actor.wakeupAfter(timedelta(seconds=1)), actors.ActorExitRequest())
     world.base.simulate(5)
     assert world.base.pending_timers == world.base.dead_letters == 0
 
@@ -193,7 +186,7 @@ def test_addresses_are_values_that_survive_pickle_and_copy() -> None:
     assert copy.deepcopy(one) is one and copy.copy(one) is one
     world.tell(two, lambda actor, _: actor.send(plain, "by text"))
     assert world.got(one) == ["by text"]
-    with pytest.raises(InvalidActorAddress):
+    with pytest.raises(actors.InvalidActorAddress):
         world.base.instance_of(one).send("Scripted.1", "no address")
 
 
@@ -216,7 +209,7 @@ def test_a_dead_actor_leaves_nothing_behind() -> None:
     parent = system.createActor(Scripted)
     before = len(base.register)
     for _ in range(100):
-        base.inject(parent, lambda actor, _: actor.send(actor.createActor(Scripted), ActorExitRequest()))
+        base.inject(parent, lambda actor, _: actor.send(actor.createActor(Scripted), actors.ActorExitRequest()))
     base.run()
     assert len(base.register) == before
     assert base.address_of("Scripted.1").children == 0

@@ -14,6 +14,7 @@ from thespian.actors import ActorAddress
 
 from actors.runtime.kernel.delivery import AdapterCall, Delivery
 from actors.runtime.trace.recorder import Recorder
+from messages import events
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
@@ -22,14 +23,6 @@ from messages.ask import Answer
 from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
-from messages.events import (
-    CONTROLLER_EVENTS,
-    BrokerChange,
-    Reelect,
-    Startup,
-    TopicChange,
-    UpdateMetadataResponseReceived,
-)
 from messages.network import ClientRequest, Received, Transmit, TransmitFailed
 from messages.trace.codec import encode
 from messages.zookeeper import Brokers, Elected, NotElected
@@ -66,7 +59,7 @@ class Node:
     def __init__(self, folder: Path, node: int) -> None:
         self.seconds = 1000.0 * node
         self.node = node
-        self.recorder = Recorder(folder, node=node, now=lambda: self.seconds + 0.25, events=CONTROLLER_EVENTS)
+        self.recorder = Recorder(folder, node=node, now=lambda: self.seconds + 0.25, events=events.CONTROLLER_EVENTS)
         self.seconds += 100.0 * node  # node 1 starts long after node 0
         self.n = 0
         self.channels: set[int] = set()
@@ -110,7 +103,7 @@ class Node:
 def first(folder: Path) -> Node:
     """Record node 0: it is elected, sends t-0 and t-1, detects that broker 2 is gone, and is still running."""
     node = Node(folder, 0)
-    node.deliver(CONTROLLER, Startup())
+    node.deliver(CONTROLLER, events.Startup())
     node.deliver(CONTROLLER, Answer(1, Elected(1, 0)))
     node.deliver(CONTROLLER, Answer(3, Brokers((Broker(0, ()), Broker(1, ()), Broker(2, ())))))
     both = (leader("t", 0, 2, 0, 1), leader("t", 1, 0, 0, 1))
@@ -118,22 +111,24 @@ def first(folder: Path) -> Node:
         node.transmit(broker, LeaderAndIsrRequest(4, 0, 1, 5, both, ()))
     node.transmit(1, UpdateMetadataRequest(6, 0, 1, 5, (known("t", 0, 2, 0, 1), known("t", 1, 0, 0, 1)), ()), "--+")
     node.deliver(
-        CONTROLLER, UpdateMetadataResponseReceived(1, UpdateMetadataResponse(0)), ActorAddress("BrokerChannelActor.11")
+        CONTROLLER,
+        events.UpdateMetadataResponseReceived(1, UpdateMetadataResponse(0)),
+        ActorAddress("BrokerChannelActor.11"),
     )
-    node.deliver(CONTROLLER, BrokerChange())
+    node.deliver(CONTROLLER, events.BrokerChange())
     node.deliver(CONTROLLER, Answer(2, Brokers((Broker(0, ()), Broker(1, ())))))
     node.transmit(1, LeaderAndIsrRequest(4, 0, 1, 5, (leader("t", 0, 1, 1, 1),), ()))
     node.transmit(1, StopReplicaRequest(3, 0, 1, 5, (StopReplicaPartitionState(TopicPartition("u", 0)),)))
-    node.deliver(CONTROLLER, TopicChange(), error="ValueError: torn")
+    node.deliver(CONTROLLER, events.TopicChange(), error="ValueError: torn")
     return node
 
 
 def second(folder: Path) -> Node:
     """Record node 1: it loses the first election, wins the second, and receives a ControlledShutdownRequest."""
     node = Node(folder, 1)
-    node.deliver(CONTROLLER, Startup())
+    node.deliver(CONTROLLER, events.Startup())
     node.deliver(CONTROLLER, Answer(1, NotElected(0)))
-    node.deliver(CONTROLLER, Reelect())
+    node.deliver(CONTROLLER, events.Reelect())
     node.deliver(CONTROLLER, Answer(2, Elected(2, 1)))
     node.deliver(CONTROLLER, Answer(3, Brokers((Broker(1, ()),))))
     node.transmit(1, LeaderAndIsrRequest(4, 1, 2, 6, (leader("t", 1, 1, 1, 2), leader("t", 0, 1, 1, 1)), ()))

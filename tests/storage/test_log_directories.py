@@ -13,22 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.storage import log_directories
 from actors.storage.disk import DiskAdapter
-from actors.storage.log_directories import (
-    LogDirectories,
-    LogDirectoryRefused,
-    deleted_name,
-    log_name,
-    parse_name,
-    parse_properties,
-)
 from tests.broker.harness import CLUSTER_ID, IO_ERROR, FaultyDisk
 
 HEX = "0123456789abcdef" * 2
 
 
-def directories(*paths: Path, broker_id: int = 0, cluster_id: str = CLUSTER_ID) -> LogDirectories:
-    return LogDirectories(tuple(map(str, paths)), broker_id, cluster_id)
+def directories(*paths: Path, broker_id: int = 0, cluster_id: str = CLUSTER_ID) -> log_directories.LogDirectories:
+    return log_directories.LogDirectories(tuple(map(str, paths)), broker_id, cluster_id)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +35,7 @@ def directories(*paths: Path, broker_id: int = 0, cluster_id: str = CLUSTER_ID) 
     ],
 )
 def test_row_99_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> None:
-    assert parse_name(name) == parsed
+    assert log_directories.parse_name(name) == parsed
 
 
 @pytest.mark.parametrize(
@@ -50,16 +43,16 @@ def test_row_99_names_that_are_logs(name: str, parsed: tuple[str, int, str]) -> 
 )
 def test_row_99_names_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match="topic-partition"):
-        parse_name(name)
+        log_directories.parse_name(name)
 
 
 @given(st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True), st.integers(0, 2**31 - 1))
 def test_a_name_is_read_as_it_was_written_and_stays_a_name_when_deleted(topic: str, partition: int) -> None:
-    name = log_name(topic, partition)
-    assert parse_name(name) == (topic, partition, "")
-    deleted = deleted_name(name, HEX)
+    name = log_directories.log_name(topic, partition)
+    assert log_directories.parse_name(name) == (topic, partition, "")
+    deleted = log_directories.deleted_name(name, HEX)
     assert len(deleted) <= 255
-    cut, number, renamed = parse_name(deleted)
+    cut, number, renamed = log_directories.parse_name(deleted)
     assert (number, renamed) == (partition, "delete")
     assert topic.startswith(cut)
 
@@ -75,7 +68,7 @@ def test_row_98_a_first_start_signs_and_locks_the_directory(tmp_path: Path) -> N
         f"cluster.id={CLUSTER_ID}",
     ]
     for _ in range(2):
-        with pytest.raises(LogDirectoryRefused, match=f"{data} is in use"):
+        with pytest.raises(log_directories.LogDirectoryRefused, match=f"{data} is in use"):
             directories(data).load(DiskAdapter())  # the second refusal shows that the first did not release the lock
     mine.unlock(disk)
     again = directories(data)
@@ -116,7 +109,7 @@ def test_the_lock_holds_against_another_process(tmp_path: Path) -> None:
 def test_a_foreign_signature_refuses_and_names_the_file(tmp_path: Path, meta: str, complaint: str) -> None:
     (tmp_path / "meta.properties").write_text(meta)
     disk = DiskAdapter()
-    with pytest.raises(LogDirectoryRefused) as refused:
+    with pytest.raises(log_directories.LogDirectoryRefused) as refused:
         directories(tmp_path).load(disk)
     assert str(tmp_path / "meta.properties") in str(refused.value)
     assert complaint in str(refused.value)
@@ -143,7 +136,7 @@ def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str
     disk, mine = DiskAdapter(), directories(tmp_path)
     mine.load(disk)
     mine.unlock(disk)
-    signed = parse_properties(meta.read_text())
+    signed = log_directories.parse_properties(meta.read_text())
     assert signed.pop("directory.id", "x") == "x", "what others wrote stays"
     assert signed == {"version": "0", "broker.id": "0", "cluster.id": CLUSTER_ID}
 
@@ -152,7 +145,9 @@ def test_a_signature_that_is_not_complete_is_completed(tmp_path: Path, text: str
 def test_a_damaged_signature_refuses_and_stays(tmp_path: Path, junk: bytes) -> None:
     meta = tmp_path / "meta.properties"
     meta.write_bytes(junk)
-    with pytest.raises(LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start the broker again"):
+    with pytest.raises(
+        log_directories.LogDirectoryRefused, match=f"{meta} is damaged.* remove that file and start the broker again"
+    ):
         directories(tmp_path).load(DiskAdapter())
     assert meta.read_bytes() == junk
 
@@ -181,14 +176,14 @@ def test_a_signature_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_a_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "holiday pictures").mkdir()
-    with pytest.raises(LogDirectoryRefused, match="'holiday pictures' does not have the form"):
+    with pytest.raises(log_directories.LogDirectoryRefused, match="'holiday pictures' does not have the form"):
         directories(tmp_path).load(DiskAdapter())
 
 
 def test_a_log_in_two_directories_refuses(tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name / "t-0").mkdir(parents=True)
-    with pytest.raises(LogDirectoryRefused, match="t-0 exists in two log directories"):
+    with pytest.raises(log_directories.LogDirectoryRefused, match="t-0 exists in two log directories"):
         directories(tmp_path / "a", tmp_path / "b").load(DiskAdapter())
 
 

@@ -15,16 +15,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from actors.storage import log_manager
 from actors.storage.log import LogConfig
 from actors.storage.log.producers import read_snapshot
-from actors.storage.log_manager import (
-    INVALID_PRODUCER_EPOCH,
-    INVALID_TXN_STATE,
-    NONE,
-    OUT_OF_ORDER_SEQUENCE,
-    TRANSACTION_COORDINATOR_FENCED,
-    LogManager,
-)
 from messages.records import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_BIT
 from messages.wire.batch_records import records
 from messages.wire.control_batch import EndTransactionMarker, marker_batch, read_marker
@@ -42,7 +35,7 @@ class Partition:
 
     def __init__(self, folder: Path, config: tuple[int, ...] = CONFIG, is_open: bool = True) -> None:
         self.path, self.config = f"{folder}/t-0", config
-        self.logs = LogManager(lambda: NOW)
+        self.logs = log_manager.LogManager(lambda: NOW)
         self.end, self.unstable = 0, -1
         self.sequences: dict[tuple[int, int], int] = {}
         if is_open:
@@ -57,7 +50,7 @@ class Partition:
         sequence = fields.pop("sequence", self.sequences.get((producer, epoch), 0))
         data = batch(*values, producer=producer, epoch=epoch, sequence=sequence, transactional=transactional, **fields)
         code = self._done(self.logs.append(self.path, 0, False, True, body_of(data)))
-        if code == NONE:
+        if code == log_manager.NONE:
             self.sequences[producer, epoch] = sequence + len(values)
         return code
 
@@ -68,7 +61,7 @@ class Partition:
         )
 
     def plain(self, *values: bytes) -> None:
-        assert self._done(self.logs.append(self.path, 0, False, True, body_of(batch(*values)))) == NONE
+        assert self._done(self.logs.append(self.path, 0, False, True, body_of(batch(*values)))) == log_manager.NONE
 
     def _done(self, said: Any) -> int:
         self.end, self.unstable, (code, *_) = said
@@ -80,7 +73,7 @@ class Partition:
             self.logs.close_all()
         else:
             self.logs.abandon()
-        self.logs = LogManager(lambda: NOW)
+        self.logs = log_manager.LogManager(lambda: NOW)
         self.end = self.logs.open(self.path, False, self.config)[1]
         self.unstable = self.logs.note_high_watermark(self.path, self.end)
         return self
@@ -91,7 +84,7 @@ class Partition:
         limit = self.unstable if self.unstable >= 0 else self.end
         while offset < limit:
             code, body, aborted = self.logs.read_committed(self.path, offset, max_bytes, limit, True)
-            assert code == NONE
+            assert code == log_manager.NONE
             left, skipped = sorted(aborted, key=lambda each: each[1]), set()
             for position, header in whole_batches(body.data):
                 while left and left[0][1] <= header.last_offset:
@@ -164,7 +157,7 @@ def test_the_first_unstable_offset_is_that_of_the_earliest_open_transaction(log:
         lambda: log.mark(6, committed=False),
         lambda: log.mark(7, committed=True),
     ):
-        assert step() == NONE
+        assert step() == log_manager.NONE
         seen.append(log.unstable)
     assert seen == [1, 1, 1, 1, 5, -1]
     assert log.committed() == [b"p", b"c", b"d"]
@@ -186,31 +179,34 @@ def test_an_ended_transaction_is_unstable_until_its_marker_is_replicated(log: Pa
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        (lambda log: log.send(6, b"x", transactional=False), INVALID_TXN_STATE),
-        (lambda log: log.send(6, b"x", epoch=1, sequence=0), INVALID_PRODUCER_EPOCH),
-        (lambda log: log.send(6, b"x", epoch=-2), INVALID_PRODUCER_EPOCH),
-        (lambda log: log.send(6, b"x", sequence=5), OUT_OF_ORDER_SEQUENCE),
-        (lambda log: log.mark(6, True, epoch=-1), INVALID_PRODUCER_EPOCH),
+        (lambda log: log.send(6, b"x", transactional=False), log_manager.INVALID_TXN_STATE),
+        (lambda log: log.send(6, b"x", epoch=1, sequence=0), log_manager.INVALID_PRODUCER_EPOCH),
+        (lambda log: log.send(6, b"x", epoch=-2), log_manager.INVALID_PRODUCER_EPOCH),
+        (lambda log: log.send(6, b"x", sequence=5), log_manager.OUT_OF_ORDER_SEQUENCE),
+        (lambda log: log.mark(6, True, epoch=-1), log_manager.INVALID_PRODUCER_EPOCH),
         (lambda log: log.mark(6, True, coordinator_epoch=0) or log.mark(6, True, coordinator_epoch=-1), 52),
-        (lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x"), INVALID_PRODUCER_EPOCH),
-        (lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x", epoch=1, sequence=1), OUT_OF_ORDER_SEQUENCE),
-        (lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x", epoch=1), NONE),
-        (lambda log: log.mark(6, True) or log.send(6, b"x", transactional=False), NONE),
-        (lambda log: log.mark(9, True) or log.send(9, b"x", sequence=3), OUT_OF_ORDER_SEQUENCE),
-        (lambda log: log.mark(9, True) or log.send(9, b"x", sequence=0), NONE),
-        (lambda log: log.send(9, b"x", sequence=5), NONE),
+        (lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x"), log_manager.INVALID_PRODUCER_EPOCH),
+        (
+            lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x", epoch=1, sequence=1),
+            log_manager.OUT_OF_ORDER_SEQUENCE,
+        ),
+        (lambda log: log.mark(6, False, epoch=1) or log.send(6, b"x", epoch=1), log_manager.NONE),
+        (lambda log: log.mark(6, True) or log.send(6, b"x", transactional=False), log_manager.NONE),
+        (lambda log: log.mark(9, True) or log.send(9, b"x", sequence=3), log_manager.OUT_OF_ORDER_SEQUENCE),
+        (lambda log: log.mark(9, True) or log.send(9, b"x", sequence=0), log_manager.NONE),
+        (lambda log: log.send(9, b"x", sequence=5), log_manager.NONE),
     ],
 )
 def test_what_a_producer_may_write_next(log: Partition, change: Callable[[Partition], int], code: int) -> None:
     """3.1.1 to 3.1.3, 3.2.5: epoch, sequence and transaction checks. Producer 6, epoch 0, has an open transaction."""
-    assert TRANSACTION_COORDINATOR_FENCED == 52
-    assert log.send(6, b"a") == NONE
+    assert log_manager.TRANSACTION_COORDINATOR_FENCED == 52
+    assert log.send(6, b"a") == log_manager.NONE
     assert change(log) == code
 
 
 def test_a_repeated_batch_of_an_open_transaction_has_the_offset_of_the_first(log: Partition) -> None:
     for _ in range(2):
-        assert log.send(6, b"a", b"b", sequence=0) == NONE
+        assert log.send(6, b"a", b"b", sequence=0) == log_manager.NONE
         assert (log.end, log.unstable) == (2, 0)
 
 
@@ -221,20 +217,20 @@ def test_a_group_coordinators_batches_have_no_sequence(log: Partition) -> None:
         data = batch(b"offset", producer=6, epoch=epoch, sequence=0, transactional=True)
         *_, (code, *_) = log.logs.append_as_coordinator(log.path, 0, False, True, body_of(data))
         codes.append(code)
-    assert codes == [NONE, NONE, INVALID_PRODUCER_EPOCH, NONE]
+    assert codes == [log_manager.NONE, log_manager.NONE, log_manager.INVALID_PRODUCER_EPOCH, log_manager.NONE]
 
 
 def test_a_marker_of_a_newer_epoch_ends_the_transaction_of_the_older_one(log: Partition) -> None:
     """The coordinator fences a producer: it increases the epoch, and aborts the transaction with the new epoch."""
     log.send(6, b"a")
-    assert log.mark(6, committed=False, epoch=1) == NONE
+    assert log.mark(6, committed=False, epoch=1) == log_manager.NONE
     assert (log.unstable, log.committed()) == (-1, [])
     assert log.logs.producers(log.path) == ((6, 1, -1, NOW, 0, -1),)
 
 
 def test_a_marker_without_data_ends_nothing(log: Partition) -> None:
     """KAFKA-10702: the index gets no entry. The marker adds the producer, without a sequence (row 18)."""
-    assert log.mark(6, committed=False, epoch=3) == NONE
+    assert log.mark(6, committed=False, epoch=3) == log_manager.NONE
     assert (log.unstable, log.index()) == (-1, b"")
     assert not list(Path(log.path).glob("*.txnindex"))
     assert log.logs.producers(log.path) == ((6, 3, -1, NOW, 0, -1),)
@@ -320,7 +316,7 @@ def test_a_failed_index_write_does_not_reuse_an_offset(log: Partition, monkeypat
         patch.setattr("actors.storage.log.index.TransactionIndex.append", _failing)
         with pytest.raises(OSError, match="full"):
             log.mark(6, committed=False)
-    assert log.send(7, b"b") == NONE
+    assert log.send(7, b"b") == log_manager.NONE
     assert [header.base_offset for _, header in whole_batches(log.logs.read(log.path, 0, ALL, 9, True)[1].data)] == [
         *(0, 1, 2)
     ]
@@ -349,7 +345,7 @@ def test_a_snapshot_has_coordinator_epoch_and_first_offset(log: Partition) -> No
     ]
     assert entries[-1].epoch == 3
     assert log.reopen(clean=True).unstable == 2
-    assert log.send(1002, b"b", b"c", sequence=1) == NONE
+    assert log.send(1002, b"b", b"c", sequence=1) == log_manager.NONE
     assert log.end == 6, "it is known"
 
 
@@ -377,7 +373,7 @@ def test_the_figures_of_transactions(log: Partition) -> None:
 
 def test_a_producer_expires_after_its_setting(log: Partition) -> None:
     """`producer.id.expiration.ms`: a marker counts as activity (KAFKA-9144); an open transaction prevents expiry."""
-    log.logs = LogManager(lambda: NOW, producer_expiration_ms=2_000)
+    log.logs = log_manager.LogManager(lambda: NOW, producer_expiration_ms=2_000)
     log.open()
     log.send(6, b"a", transactional=False)
     log.send(7, b"b")
@@ -439,12 +435,12 @@ def test_a_follower_has_the_same_files(tmp_path: Path) -> None:
         leader.send(6 + number % 3, b"%d" % number)
         if number % 5 == 4:
             leader.mark(6 + number % 3, committed=number % 2 == 0)
-    follower, path, offset = LogManager(lambda: NOW + 1), f"{tmp_path}/follower/t-0", 0
+    follower, path, offset = log_manager.LogManager(lambda: NOW + 1), f"{tmp_path}/follower/t-0", 0
     follower.open(path, True, SMALL)
     while offset < leader.end:
         body = leader.logs.read(leader.path, offset, 200, leader.end, True)[1]
         code, offset, _ = follower.replicate(path, body_of(bytes(body.data)))
-        assert code == NONE
+        assert code == log_manager.NONE
     assert follower.note_high_watermark(path, leader.end) == leader.unstable
     names = {file.name for file in Path(leader.path).iterdir()}
     assert any(name.endswith(".txnindex") for name in names)
@@ -459,7 +455,7 @@ def test_a_partly_deleted_transaction_can_be_ended(log: Partition) -> None:
     log.send(6, b"c")
     assert log.logs.advance_start(log.path, 2) == 2
     assert log.logs.producers(log.path)[0][-1] == 0
-    assert log.mark(6, committed=True) == NONE
+    assert log.mark(6, committed=True) == log_manager.NONE
     assert (log.unstable, log.committed(2)) == (-1, [b"c"])
 
 
@@ -505,12 +501,12 @@ class Transactions(RuleBasedStateMachine):
             self.log.plain(*values)
         else:
             self.log.sequences.setdefault((producer, 0), 0)
-            assert self.log.send(producer, *values) == NONE
+            assert self.log.send(producer, *values) == log_manager.NONE
         self.rows += [(producer, value) for value in values]
 
     @rule(producer=st.integers(0, 2), committed=st.booleans())
     def end(self, producer: int, committed: bool) -> None:
-        assert self.log.mark(producer, committed) == NONE
+        assert self.log.mark(producer, committed) == log_manager.NONE
         self.rows.append((producer, committed))
 
     @rule(clean=st.booleans())

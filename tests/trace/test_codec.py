@@ -11,14 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from thespian.actors import (
-    ActorAddress,
-    ActorExitRequest,
-    ChildActorExited,
-    DeadEnvelope,
-    PoisonMessage,
-    WakeupMessage,
-)
+from thespian import actors
 
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.ask import Answer, AnswerDeadline, Failure
@@ -56,14 +49,14 @@ def test_every_message_is_frozen_slotted_and_documented() -> None:
 
 
 THESPIAN = [
-    WakeupMessage(timedelta(milliseconds=100, microseconds=1), AnswerDeadline(7)),
-    WakeupMessage(timedelta(days=3)),
-    WakeupMessage(timedelta(seconds=1), "text"),
-    WakeupMessage(timedelta(seconds=1), (1, "two", None, True)),
-    ChildActorExited(ActorAddress("BrokerChannelActor.4")),
-    ActorExitRequest(),
-    DeadEnvelope(ActorAddress("Gone.1"), AnswerDeadline(7)),
-    PoisonMessage(AnswerDeadline(7), "because"),
+    actors.WakeupMessage(timedelta(milliseconds=100, microseconds=1), AnswerDeadline(7)),
+    actors.WakeupMessage(timedelta(days=3)),
+    actors.WakeupMessage(timedelta(seconds=1), "text"),
+    actors.WakeupMessage(timedelta(seconds=1), (1, "two", None, True)),
+    actors.ChildActorExited(actors.ActorAddress("BrokerChannelActor.4")),
+    actors.ActorExitRequest(),
+    actors.DeadEnvelope(actors.ActorAddress("Gone.1"), AnswerDeadline(7)),
+    actors.PoisonMessage(AnswerDeadline(7), "because"),
 ]
 
 
@@ -73,12 +66,12 @@ def test_thespians_own_messages_survive(message: Any) -> None:
 
 
 def test_an_exit_request_keeps_whether_it_is_recursive() -> None:
-    request = ActorExitRequest(recursive=False)
+    request = actors.ActorExitRequest(recursive=False)
     assert decode(*encode(request)).isRecursive is False
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 5, 1.5, "text", b"bytes", ActorAddress("A.1")], ids=lambda value: type(value).__name__
+    "value", [None, True, 5, 1.5, "text", b"bytes", actors.ActorAddress("A.1")], ids=lambda value: type(value).__name__
 )
 def test_plain_values_survive_with_their_type(value: Any) -> None:
     decoded = decode(*encode(value))
@@ -107,11 +100,11 @@ def test_the_form_of_a_payload() -> None:
 def test_the_decoder_creates_addresses() -> None:
     made: list[str] = []
 
-    def address(text: str) -> ActorAddress:
+    def address(text: str) -> actors.ActorAddress:
         made.append(text)
-        return ActorAddress(text)
+        return actors.ActorAddress(text)
 
-    MessageDecoder(address).decode(*encode(ChildActorExited(ActorAddress("PartitionActor.12"))))
+    MessageDecoder(address).decode(*encode(actors.ChildActorExited(actors.ActorAddress("PartitionActor.12"))))
     assert made == ["PartitionActor.12"]
 
 

@@ -11,16 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from messages import wire
 from messages.apis.metadata import MetadataRequest
-from messages.wire import (
-    MalformedFrame,
-    RequestHeader,
-    WireError,
-    decode_request,
-    decode_response,
-    encode_request,
-    encode_response,
-)
 from tests.wire.samples import EVERY_VERSION, REQUESTS, RESPONSES
 
 EXAMPLES = settings(max_examples=150)
@@ -34,13 +26,17 @@ HEAD = {  # key, version, correlation id 1, client id "", no tags
 @st.composite
 def valid_requests(draw: st.DrawFn) -> bytes:
     key, version = draw(st.sampled_from(EVERY_VERSION))
-    return encode_request(draw(REQUESTS[key](version)), 1, "me")[4:]
+    return wire.encode_request(draw(REQUESTS[key](version)), 1, "me")[4:]
 
 
 @st.composite
 def valid_responses(draw: st.DrawFn) -> tuple[int, int, bytes]:
     key, version = draw(st.sampled_from(EVERY_VERSION))
-    return key, version, encode_response(RequestHeader(key, version, 1, ""), draw(RESPONSES[key](version)))[4:]
+    return (
+        key,
+        version,
+        wire.encode_response(wire.RequestHeader(key, version, 1, ""), draw(RESPONSES[key](version)))[4:],
+    )
 
 
 def damaged(frame: bytes, data: Any) -> bytes:
@@ -54,48 +50,48 @@ def damaged(frame: bytes, data: Any) -> bytes:
 @EXAMPLES
 @given(frame=st.binary(max_size=200))
 def test_random_bytes(frame: bytes) -> None:
-    with contextlib.suppress(WireError):
-        decode_request(frame)
+    with contextlib.suppress(wire.WireError):
+        wire.decode_request(frame)
 
 
 @EXAMPLES
 @given(of=st.sampled_from(EVERY_VERSION), frame=st.binary(max_size=200))
 def test_random_bodies(of: tuple[int, int], frame: bytes) -> None:
     key, version = of
-    with contextlib.suppress(MalformedFrame):
-        decode_request(key.to_bytes(2, "big") + version.to_bytes(2, "big") + frame)
-    with contextlib.suppress(MalformedFrame):
-        decode_response(key, version, frame)
+    with contextlib.suppress(wire.MalformedFrame):
+        wire.decode_request(key.to_bytes(2, "big") + version.to_bytes(2, "big") + frame)
+    with contextlib.suppress(wire.MalformedFrame):
+        wire.decode_response(key, version, frame)
 
 
 @EXAMPLES
 @given(data=st.data(), frame=valid_requests())
 def test_no_prefix_of_a_request_is_a_request(data: Any, frame: bytes) -> None:
-    with pytest.raises(MalformedFrame):
-        decode_request(frame[: data.draw(st.integers(0, len(frame) - 1))])
+    with pytest.raises(wire.MalformedFrame):
+        wire.decode_request(frame[: data.draw(st.integers(0, len(frame) - 1))])
 
 
 @EXAMPLES
 @given(data=st.data(), of=valid_responses())
 def test_no_prefix_of_a_response_is_a_response(data: Any, of: tuple[int, int, bytes]) -> None:
     key, version, frame = of
-    with pytest.raises(MalformedFrame):
-        decode_response(key, version, frame[: data.draw(st.integers(0, len(frame) - 1))])
+    with pytest.raises(wire.MalformedFrame):
+        wire.decode_response(key, version, frame[: data.draw(st.integers(0, len(frame) - 1))])
 
 
 @EXAMPLES
 @given(data=st.data(), frame=valid_requests())
 def test_damaged_requests(data: Any, frame: bytes) -> None:
-    with contextlib.suppress(WireError):
-        decode_request(damaged(frame, data))
+    with contextlib.suppress(wire.WireError):
+        wire.decode_request(damaged(frame, data))
 
 
 @EXAMPLES
 @given(data=st.data(), of=valid_responses())
 def test_damaged_responses(data: Any, of: tuple[int, int, bytes]) -> None:
     key, version, frame = of
-    with contextlib.suppress(WireError):
-        decode_response(key, version, damaged(frame, data))
+    with contextlib.suppress(wire.WireError):
+        wire.decode_response(key, version, damaged(frame, data))
 
 
 NULLS = {
@@ -112,8 +108,8 @@ NULLS = {
 
 @pytest.mark.parametrize("name", NULLS)
 def test_values_that_the_layout_does_not_allow(name: str) -> None:
-    with pytest.raises(MalformedFrame):
-        decode_request(bytes.fromhex(NULLS[name]))
+    with pytest.raises(wire.MalformedFrame):
+        wire.decode_request(bytes.fromhex(NULLS[name]))
 
 
 @pytest.mark.parametrize(
@@ -125,12 +121,12 @@ def test_values_that_the_layout_does_not_allow(name: str) -> None:
     ],
 )
 def test_a_huge_count_costs_nothing(head: str, count: str) -> None:
-    with contextlib.suppress(WireError):
-        decode_request(HEAD[head])  # compile the layout before the measurement
+    with contextlib.suppress(wire.WireError):
+        wire.decode_request(HEAD[head])  # compile the layout before the measurement
     tracemalloc.start()
     try:
-        with pytest.raises(MalformedFrame):
-            decode_request(HEAD[head] + bytes.fromhex(count) + bytes(100))
+        with pytest.raises(wire.MalformedFrame):
+            wire.decode_request(HEAD[head] + bytes.fromhex(count) + bytes(100))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -140,8 +136,8 @@ def test_a_huge_count_costs_nothing(head: str, count: str) -> None:
 def test_an_endless_varint_is_cut_short() -> None:
     """Without the limit, decoding would build a number of seven million bits in quadratic time."""
     start = time.process_time()
-    with pytest.raises(MalformedFrame, match="a varint has more than five bytes"):
-        decode_request(HEAD["Metadata v9"] + b"\xff" * 1_000_000)
+    with pytest.raises(wire.MalformedFrame, match="a varint has more than five bytes"):
+        wire.decode_request(HEAD["Metadata v9"] + b"\xff" * 1_000_000)
     assert time.process_time() - start < 2
 
 
@@ -151,6 +147,6 @@ def test_tags_do_not_cost_a_copy_of_the_frame_each() -> None:
     count = bytes((topics + 1 & 0x7F | 0x80, topics + 1 >> 7 & 0x7F | 0x80, topics + 1 >> 14))
     frame = HEAD["Metadata v9"] + count + b"\x02t\x01\x00\x00" * topics + bytes(4)
     start = time.process_time()
-    _, request = decode_request(frame)
+    _, request = wire.decode_request(frame)
     assert time.process_time() - start < 10
     assert request == MetadataRequest(9, ("t",) * topics, allow_auto_topic_creation=False)

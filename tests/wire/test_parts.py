@@ -17,14 +17,7 @@ from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE, all_at_once
 from messages.parts import KEEP_ROWS, PARTED, LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart, cut
-from messages.wire.codec import (
-    RequestHeader,
-    decoding_request,
-    decoding_response,
-    encode_request,
-    encode_response,
-    encoding_request,
-)
+from messages.wire import codec
 from messages.wire.parts import PartRows, entries_of, rows_of
 from tests.wire.samples import LEADER_AND_ISR, REQUESTS, STOP_REPLICA, UPDATE_METADATA
 from tests.wire.test_slices import LARGE_REQUESTS, LARGE_RESPONSES
@@ -58,14 +51,14 @@ def test_rows_are_shared_in_either_order(name: str, shuffled: bool) -> None:
     if shuffled:
         random.Random(7).shuffle(states)
     request = attrs.evolve(request, partition_states=tuple(map(attrs.evolve, states)))
-    frame = encode_request(request, 1, "me")
+    frame = codec.encode_request(request, 1, "me")
     parts, last = cut(request)
     before = [rows_of(part) for part in parts]
-    assert all_at_once(encoding_request(last, 1, "me", parts)) == frame
+    assert all_at_once(codec.encoding_request(last, 1, "me", parts)) == frame
     assert [rows_of(part) for part in parts] == before
     assert [entries_of(rows) for rows in before if rows] == [list(part.entries) for part in parts]
     assert all(bool(rows and rows.runs) == shuffled for rows in before)
-    _, read, _ = all_at_once(decoding_request(frame[4:]))
+    _, read, _ = all_at_once(codec.decoding_request(frame[4:]))
     assert [len(part.entries) for part in read] == [SLICE, SLICE]
     assert [entries_of(rows) for part in read if (rows := rows_of(part))] == [list(part.entries) for part in read]
 
@@ -77,7 +70,7 @@ def test_a_part_that_was_sent_in_another_version_has_the_same_content() -> None:
     states = (*request.partition_states[:3], added, *request.partition_states[4:])
     for version, whole in ((7, True), (3, True), (2, False), (1, False)):
         parts, last = cut(attrs.evolve(request, version=version, partition_states=tuple(map(attrs.evolve, states))))
-        all_at_once(encoding_request(last, 1, "me", parts))
+        all_at_once(codec.encoding_request(last, 1, "me", parts))
         rows = rows_of(parts[0])
         if whole or version == 1:  # version 1 keeps no rows by topic, so rows_of encodes them
             assert rows is not None and entries_of(rows) == list(parts[0].entries)
@@ -125,9 +118,11 @@ def test_answers_keep_the_rows_they_are_read_from_and_others_are_not_made(versio
     response = LARGE_RESPONSES["LeaderAndIsr"][2]
     parts, _ = cut(response)
     assert [rows_of(part) for part in parts] == [None, None]
-    frame = encode_response(RequestHeader(LEADER_AND_ISR, version, 1, ""), response)
-    _, read, _ = all_at_once(decoding_response(LEADER_AND_ISR, version, frame[4:]))
+    frame = codec.encode_response(codec.RequestHeader(LEADER_AND_ISR, version, 1, ""), response)
+    _, read, _ = all_at_once(codec.decoding_response(LEADER_AND_ISR, version, frame[4:]))
     assert [entries_of(rows) for part in read if (rows := rows_of(part))] == [list(part.entries) for part in parts]
-    frame = encode_response(RequestHeader(STOP_REPLICA, 3, 1, ""), StopReplicaResponse(0, response.partition_errors))
-    _, read, _ = all_at_once(decoding_response(STOP_REPLICA, 3, frame[4:]))
+    frame = codec.encode_response(
+        codec.RequestHeader(STOP_REPLICA, 3, 1, ""), StopReplicaResponse(0, response.partition_errors)
+    )
+    _, read, _ = all_at_once(codec.decoding_response(STOP_REPLICA, 3, frame[4:]))
     assert [rows_of(part) for part in read] == [None, None], "it would be read as a part of another message"

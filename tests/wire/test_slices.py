@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from messages import wire
 from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.metadata import MetadataPartition, MetadataResponse, MetadataTopic
@@ -19,17 +20,6 @@ from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
 from messages.parts import cut, entries_of, joined
 from messages.trace import codec
-from messages.wire import (
-    MalformedFrame,
-    RequestHeader,
-    decode_request,
-    decode_response,
-    decoding_request,
-    decoding_response,
-    encode_request,
-    encoding_request,
-    encoding_response,
-)
 from messages.wire.primitives import MOST_KEPT, BoundedCache
 from tests.wire.oracle import request_frame
 from tests.wire.samples import LEADER_AND_ISR, REQUESTS, STOP_REPLICA, UPDATE_METADATA
@@ -77,35 +67,35 @@ def in_slices(steps: Any) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
 def test_a_large_request_takes_one_slice_per_thousand_entries(request_: Any) -> None:
-    slices, frame = in_slices(encoding_request(request_, 1, "me"))
+    slices, frame = in_slices(wire.encoding_request(request_, 1, "me"))
     assert slices == 3
-    slices, (header, parts, last) = in_slices(decoding_request(frame[4:]))
-    assert (slices, header) == (3, decode_request(frame[4:])[0])
+    slices, (header, parts, last) = in_slices(wire.decoding_request(frame[4:]))
+    assert (slices, header) == (3, wire.decode_request(frame[4:])[0])
     assert [len(entries) for entries in entries_of(parts, last)] == [SLICE, SLICE, 1]
-    assert joined(parts, last) == decode_request(frame[4:])[1] == request_
+    assert joined(parts, last) == wire.decode_request(frame[4:])[1] == request_
     again = 3 if request_ is LARGE_REQUESTS["ungrouped"] else 1
-    assert in_slices(encoding_request(last, 1, "me", parts)) == (again, frame), (
+    assert in_slices(wire.encoding_request(last, 1, "me", parts)) == (again, frame), (
         "parts keep the rows they were read from"
     )
     parts, last = cut(request_)
-    assert in_slices(encoding_request(last, 1, "me", parts)) == (3, frame)
-    assert in_slices(encoding_request(last, 1, "me", parts)) == (again, frame), "parts keep their rows"
+    assert in_slices(wire.encoding_request(last, 1, "me", parts)) == (3, frame)
+    assert in_slices(wire.encoding_request(last, 1, "me", parts)) == (again, frame), "parts keep their rows"
 
 
 @pytest.mark.parametrize(("key", "version", "response"), LARGE_RESPONSES.values(), ids=LARGE_RESPONSES)
 def test_a_large_response_takes_one_slice_per_thousand_entries(key: int, version: int, response: Any) -> None:
-    slices, frame = in_slices(encoding_response(RequestHeader(key, version, 1, ""), response))
-    assert slices == in_slices(decoding_response(key, version, frame[4:]))[0] >= 3
-    assert decode_response(key, version, frame[4:]) == (1, response)
+    slices, frame = in_slices(wire.encoding_response(wire.RequestHeader(key, version, 1, ""), response))
+    assert slices == in_slices(wire.decoding_response(key, version, frame[4:]))[0] >= 3
+    assert wire.decode_response(key, version, frame[4:]) == (1, response)
     parts, last = cut(response)
-    assert in_slices(encoding_response(RequestHeader(key, version, 1, ""), last, parts)) == (slices, frame)
+    assert in_slices(wire.encoding_response(wire.RequestHeader(key, version, 1, ""), last, parts)) == (slices, frame)
 
 
 @pytest.mark.parametrize("request_", LARGE_REQUESTS.values(), ids=LARGE_REQUESTS)
 def test_a_request_whose_end_is_missing_is_refused_after_its_last_slice(request_: Any) -> None:
-    steps = decoding_request(encode_request(request_, 1, "me")[4:-1])
+    steps = wire.decoding_request(wire.encode_request(request_, 1, "me")[4:-1])
     next(steps), next(steps)
-    with pytest.raises(MalformedFrame):
+    with pytest.raises(wire.MalformedFrame):
         next(steps)
 
 
@@ -120,12 +110,14 @@ def test_states_that_were_encoded_before_are_encoded_the_same(key: int, data: An
     for version in data.draw(st.lists(versions if key != STOP_REPLICA else st.integers(3, 4), min_size=1, max_size=4)):
         again = attrs.evolve(request, version=version, controller_epoch=data.draw(st.integers(0, 9)))
         fresh = attrs.evolve(again, partition_states=tuple(attrs.evolve(s) for s in again.partition_states))
-        assert encode_request(again, 1, "") == encode_request(fresh, 1, "") == encode_request(again, 1, "")
+        assert (
+            wire.encode_request(again, 1, "") == wire.encode_request(fresh, 1, "") == wire.encode_request(again, 1, "")
+        )
 
 
 def test_kept_rows_are_not_part_of_a_state() -> None:
     fresh, encoded = (LeaderAndIsrPartitionState(TopicPartition("t", 0), 1, 1, 1, (1,), 1, (1,)) for _ in range(2))
-    encode_request(LeaderAndIsrRequest(4, 1, 1, 1, (encoded,), ()), 1, "")
+    wire.encode_request(LeaderAndIsrRequest(4, 1, 1, 1, (encoded,), ()), 1, "")
     assert hasattr(encoded, "_encoded") and not hasattr(fresh, "_encoded")
     assert (fresh, hash(fresh), repr(fresh)) == (encoded, hash(encoded), repr(encoded))
     assert codec.encode(fresh) == codec.encode(encoded), "a trace would differ when replayed"
@@ -141,10 +133,10 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
             for number, partition in sorted(enumerate(partitions), key=lambda each: (order(each[0]), each))
         ),
     )
-    before = decode_request(encode_request(whole, 1, "me")[4:])[1]
+    before = wire.decode_request(wire.encode_request(whole, 1, "me")[4:])[1]
     parts, last = cut(whole)
-    _, frame = in_slices(encoding_request(last, 1, "me", parts))
-    slices, (_, read_parts, read) = in_slices(decoding_request(frame[4:]))
+    _, frame = in_slices(wire.encoding_request(last, 1, "me", parts))
+    slices, (_, read_parts, read) = in_slices(wire.decoding_request(frame[4:]))
     assert slices == 3 and joined(read_parts, read) == before
     own = {id(state) for part in parts for state in part.entries}
     known = sum(id(state) in own for state in joined(read_parts, read).partition_states)
@@ -156,12 +148,12 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
     place = frame.index(state.partition.partition.to_bytes(4, "big") + b"\0\0\0\1\0\0\0\1" + row)
     torn = bytearray(frame[4:])
     torn[place + 4] ^= 1  # the leader's first byte; `torn` lacks the frame's size (4 bytes)
-    reported = decode_request(bytes(torn))[1].partition_states
+    reported = wire.decode_request(bytes(torn))[1].partition_states
     differ = [one for one, other in zip(reported, before.partition_states, strict=True) if one != other]
     assert [one.partition for one in differ] == [state.partition] and differ[0].leader_epoch == state.leader_epoch
     assert differ[0].leader != state.leader
     del parts, read_parts, read, reported, differ
-    fresh = decode_request(frame[4:])[1]
+    fresh = wire.decode_request(frame[4:])[1]
     assert fresh == before and not own.intersection(map(id, fresh.partition_states)), "unused states are freed"
 
 
@@ -174,15 +166,15 @@ def test_rows_of_very_different_lengths_follow_each_other() -> None:
     )
     for version in (1, 3, 4):
         request = LeaderAndIsrRequest(version, 1, 1, -1, states, ())
-        frame = encode_request(request, 1, "me")
-        assert frame == request_frame(RequestHeader(4, version, 1, "me"), request)
-        read = decode_request(frame[4:])[1]
+        frame = wire.encode_request(request, 1, "me")
+        assert frame == request_frame(wire.RequestHeader(4, version, 1, "me"), request)
+        read = wire.decode_request(frame[4:])[1]
         assert [(s.partition, s.replicas) for s in read.partition_states] == [(s.partition, s.replicas) for s in states]
 
 
 def test_lists_that_are_equal_are_one_object() -> None:
-    frame = encode_request(LARGE_REQUESTS["LeaderAndIsr"], 1, "me")[4:]
-    read = decode_request(frame)[1]
+    frame = wire.encode_request(LARGE_REQUESTS["LeaderAndIsr"], 1, "me")[4:]
+    read = wire.decode_request(frame)[1]
     assert len({id(state.replicas) for state in read.partition_states}) == 1
     assert len({id(state.partition.topic) for state in read.partition_states}) == len({p.topic for p in partitions})
 

@@ -5,16 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from messages import cluster
 from messages.ask import Answer
-from messages.cluster import (
-    Broker,
-    Endpoint,
-    LeaderIsrAndControllerEpoch,
-    Leadership,
-    PartitionAssignment,
-    ReplicaAssignment,
-    TopicPartition,
-)
 from messages.store import StoreArm, StoreFailed, StoreRead, StoreWrite
 from messages.zookeeper import CreatePartitionStates, CreateTopic, Elect, EnsurePaths, TopicAssignment
 from zk_bridge.core import BridgeCore
@@ -100,25 +92,30 @@ def controlled(bridged: Bridged) -> int:
     return fence
 
 
-def with_topic(bridged: Bridged, name: str, partitions: int) -> list[TopicPartition]:
+def with_topic(bridged: Bridged, name: str, partitions: int) -> list[cluster.TopicPartition]:
     """Create a topic whose partitions have the replicas 1 and 2, and return its partitions."""
-    assignment = tuple(PartitionAssignment(n, ReplicaAssignment((1, 2))) for n in range(partitions))
+    assignment = tuple(cluster.PartitionAssignment(n, cluster.ReplicaAssignment((1, 2))) for n in range(partitions))
     bridged.ask(CreateTopic(TopicAssignment(name, assignment)))
-    return [TopicPartition(name, n) for n in range(partitions)]
+    return [cluster.TopicPartition(name, n) for n in range(partitions)]
 
 
-def led(partitions: list[TopicPartition], leader: int, epoch: int, version: int = -1) -> tuple[Leadership, ...]:
+def led(
+    partitions: list[cluster.TopicPartition], leader: int, epoch: int, version: int = -1
+) -> tuple[cluster.Leadership, ...]:
     """Return a Leadership for each partition."""
-    return tuple(Leadership(tp, LeaderIsrAndControllerEpoch(leader, epoch, (leader,), 1, version)) for tp in partitions)
+    return tuple(
+        cluster.Leadership(tp, cluster.LeaderIsrAndControllerEpoch(leader, epoch, (leader,), 1, version))
+        for tp in partitions
+    )
 
 
-def with_led_topic(bridged: Bridged, name: str, partitions: int, fence: int) -> list[TopicPartition]:
+def with_led_topic(bridged: Bridged, name: str, partitions: int, fence: int) -> list[cluster.TopicPartition]:
     """Create a topic whose partitions have leader 1 and leader epoch 0, and return its partitions."""
     made = with_topic(bridged, name, partitions)
     bridged.ask(CreatePartitionStates(led(made, 1, 0), fence))
     return made
 
 
-def broker(number: int, port: int = 9092) -> Broker:
+def broker(number: int, port: int = 9092) -> cluster.Broker:
     """Return a broker with one listener."""
-    return Broker(number, (Endpoint("PLAINTEXT", "h", port),))
+    return cluster.Broker(number, (cluster.Endpoint("PLAINTEXT", "h", port),))

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from actors.runtime import LocalBase, RealClock, local_system
+from messages import zookeeper
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.events import (
@@ -25,26 +26,6 @@ from messages.events import (
 )
 from messages.node import StartBridge
 from messages.store import OK
-from messages.zookeeper import (
-    BrokerRegistered,
-    ControllerEpochRead,
-    CreatePartitionStates,
-    CreateTopic,
-    Elect,
-    Elected,
-    EnsurePaths,
-    GetAssignments,
-    GetBrokers,
-    GetController,
-    GetControllerEpoch,
-    GetPartitionStates,
-    GetTopics,
-    RegisterBroker,
-    SetAssignments,
-    TopicAssignment,
-    TopicNames,
-    UpdatePartitionStates,
-)
 from tests.zk_bridge.bridging import broker, led
 from tests.zk_bridge.proxy import Proxy
 from zk_bridge.client import Client, connect
@@ -127,7 +108,7 @@ class RealBridge:
 @pytest.fixture
 def bridge(server: EmbeddedZooKeeper, chroot: str) -> Iterator[RealBridge]:
     bridge = RealBridge(server.port, chroot)
-    bridge.ask(EnsurePaths())
+    bridge.ask(zookeeper.EnsurePaths())
     yield bridge
     bridge.close()
 
@@ -138,45 +119,47 @@ def admin(server: EmbeddedZooKeeper, chroot: str, bridge: RealBridge) -> Iterato
         yield admin
 
 
-def topic(name: str, partitions: int = 1) -> CreateTopic:
+def topic(name: str, partitions: int = 1) -> zookeeper.CreateTopic:
     """Return the question that creates a topic whose partitions have replica 1."""
-    return CreateTopic(
-        TopicAssignment(name, tuple(PartitionAssignment(n, ReplicaAssignment((1,))) for n in range(partitions)))
+    return zookeeper.CreateTopic(
+        zookeeper.TopicAssignment(
+            name, tuple(PartitionAssignment(n, ReplicaAssignment((1,))) for n in range(partitions))
+        )
     )
 
 
 def test_a_cut_link_loses_no_watch(bridge: RealBridge, admin: Client) -> None:
     admin.ask(topic("t"))
-    bridge.ask(GetTopics())
-    bridge.ask(GetAssignments(("t",)))
-    bridge.ask(GetBrokers())
-    bridge.ask(GetController())
+    bridge.ask(zookeeper.GetTopics())
+    bridge.ask(zookeeper.GetAssignments(("t",)))
+    bridge.ask(zookeeper.GetBrokers())
+    bridge.ask(zookeeper.GetController())
     bridge.link.cut()
     admin.ask(topic("made-meanwhile"))
-    admin.ask(SetAssignments((topic("t", 2).topic,), epoch_zk_version=None))
-    admin.ask(RegisterBroker(broker(2), 0, "2.6"))
-    asked_meanwhile = bridge.put(GetPartitionStates((TopicPartition("t", 0),)))
+    admin.ask(zookeeper.SetAssignments((topic("t", 2).topic,), epoch_zk_version=None))
+    admin.ask(zookeeper.RegisterBroker(broker(2), 0, "2.6"))
+    asked_meanwhile = bridge.put(zookeeper.GetPartitionStates((TopicPartition("t", 0),)))
     bridge.link.heal()
     for event in (TopicChange(1), PartitionModifications("t", 1), BrokerChange(1), Reelect(1)):
         bridge.heard(event)
     assert bridge.result(asked_meanwhile).states[0].state is None
-    assert bridge.ask(GetTopics()) == TopicNames(("made-meanwhile", "t"))
+    assert bridge.ask(zookeeper.GetTopics()) == zookeeper.TopicNames(("made-meanwhile", "t"))
     admin.ask(topic("made-afterwards"))
     bridge.heard(TopicChange(1), times=2)
-    bridge.ask(GetController())
-    admin.ask(Elect(7, 0))
+    bridge.ask(zookeeper.GetController())
+    admin.ask(zookeeper.Elect(7, 0))
     bridge.heard(ControllerChange(1))
     assert SessionExpired(1) not in bridge.mail
 
 
 def test_the_controllers_epoch_is_read_behind_a_transaction(bridge: RealBridge, admin: Client) -> None:
-    admin.ask(Elect(7, 0))
-    assert bridge.ask(GetControllerEpoch()) == ControllerEpochRead(1)
+    admin.ask(zookeeper.Elect(7, 0))
+    assert bridge.ask(zookeeper.GetControllerEpoch()) == zookeeper.ControllerEpochRead(1)
 
 
 def test_writes_survive_a_flapping_link(bridge: RealBridge, admin: Client) -> None:
     """20 batches of 1,500 partitions are each written once, while the link is cut repeatedly."""
-    fence = admin.ask(Elect(1, 0)).epoch_zk_version
+    fence = admin.ask(zookeeper.Elect(1, 0)).epoch_zk_version
     admin.ask(topic("t", 1500))
     partitions = [TopicPartition("t", n) for n in range(1500)]
     stop = threading.Event()
@@ -190,15 +173,15 @@ def test_writes_survive_a_flapping_link(bridge: RealBridge, admin: Client) -> No
     flapping = threading.Thread(target=flap)
     flapping.start()
     try:
-        created = bridge.ask(CreatePartitionStates(led(partitions, 1, 0), fence))
+        created = bridge.ask(zookeeper.CreatePartitionStates(led(partitions, 1, 0), fence))
         assert {each.code for each in created.results} == {OK}
         for epoch in range(1, 20):
-            result = bridge.ask(UpdatePartitionStates(led(partitions, 1, epoch, epoch - 1), fence))
+            result = bridge.ask(zookeeper.UpdatePartitionStates(led(partitions, 1, epoch, epoch - 1), fence))
             assert {(each.code, each.zk_version) for each in result.results} == {(OK, epoch)}
     finally:
         stop.set()
         flapping.join()
-    states = admin.ask(GetPartitionStates(tuple(partitions))).states
+    states = admin.ask(zookeeper.GetPartitionStates(tuple(partitions))).states
     assert {(each.state.leader_epoch, each.state.zk_version) for each in states} == {(19, 19)}
 
 
@@ -207,25 +190,25 @@ def test_an_expired_session_is_followed_by_a_new_generation(
 ) -> None:
     bridge = RealBridge(server.port, chroot, session_timeout=1.0)
     try:
-        first = bridge.ask(RegisterBroker(broker(1), 0, "2.6"))
-        assert isinstance(first, BrokerRegistered)
-        assert isinstance(bridge.ask(Elect(1, 0)), Elected)
-        bridge.ask(GetTopics())
-        admin.ask(GetBrokers())
+        first = bridge.ask(zookeeper.RegisterBroker(broker(1), 0, "2.6"))
+        assert isinstance(first, zookeeper.BrokerRegistered)
+        assert isinstance(bridge.ask(zookeeper.Elect(1, 0)), zookeeper.Elected)
+        bridge.ask(zookeeper.GetTopics())
+        admin.ask(zookeeper.GetBrokers())
         bridge.link.cut()
-        lost = bridge.put(GetTopics())
+        lost = bridge.put(zookeeper.GetTopics())
         deadline = time.monotonic() + TIMEOUT
-        while admin.ask(GetBrokers(watch=False)).brokers:
+        while admin.ask(zookeeper.GetBrokers(watch=False)).brokers:
             assert time.monotonic() < deadline, "the session never expired"
         bridge.link.heal()
         assert bridge.result(lost) == Failure("SessionLost", bridge.result(lost).detail)
         bridge.heard(SessionEstablished(2))
         events = [each for each in bridge.mail if isinstance(each, SessionExpired | SessionEstablished)]
         assert events == [SessionEstablished(1), SessionExpired(1), SessionEstablished(2)]
-        second = bridge.ask(RegisterBroker(broker(1), 0, "2.6"))
+        second = bridge.ask(zookeeper.RegisterBroker(broker(1), 0, "2.6"))
         assert second.epoch > first.epoch
-        assert bridge.ask(Elect(1, 0)) == Elected(2, 2)
-        bridge.ask(GetTopics())
+        assert bridge.ask(zookeeper.Elect(1, 0)) == zookeeper.Elected(2, 2)
+        bridge.ask(zookeeper.GetTopics())
         admin.ask(topic("new"))
         bridge.heard(TopicChange(2))
         assert TopicChange(1) not in bridge.mail
@@ -237,17 +220,17 @@ def test_a_restarted_server_loses_no_watch(tmp_path: Path) -> None:
     with EmbeddedZooKeeper(tmp_path / "zk", tick_time_ms=1000) as server:
         bridge = RealBridge(server.port, "/kafka", session_timeout=20.0)
         try:
-            bridge.ask(EnsurePaths())
-            registered = bridge.ask(RegisterBroker(broker(1), 0, "2.6"))
-            bridge.ask(GetTopics())
+            bridge.ask(zookeeper.EnsurePaths())
+            registered = bridge.ask(zookeeper.RegisterBroker(broker(1), 0, "2.6"))
+            bridge.ask(zookeeper.GetTopics())
             server.kill()
-            waiting = bridge.put(GetBrokers())
+            waiting = bridge.put(zookeeper.GetBrokers())
             server.start()
             with connect(f"{server.connect_string}/kafka") as admin:
                 assert bridge.result(waiting).brokers[0].epoch == registered.epoch
                 admin.ask(topic("new"))
                 bridge.heard(TopicChange(1))
-                assert bridge.ask(GetTopics()) == TopicNames(("new",))
+                assert bridge.ask(zookeeper.GetTopics()) == zookeeper.TopicNames(("new",))
                 assert bridge.mail.count(TopicChange(1)) == 1, "nothing had changed while it was away"
             assert SessionExpired(1) not in bridge.mail
         finally:

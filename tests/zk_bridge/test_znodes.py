@@ -22,19 +22,11 @@ from messages.cluster import (
     TopicPartition,
 )
 from messages.zookeeper import NodeRegistration, RequestedReassignment, TopicAssignment
+from zk_bridge import notifications
 from zk_bridge.brokers import decode_broker, encode_broker, registration_version
 from zk_bridge.cluster import decode_cluster_id, decode_node, encode_cluster_id, encode_node
 from zk_bridge.configs import decode_config, encode_config
 from zk_bridge.controller import decode_controller, decode_controller_epoch, encode_controller, encode_controller_epoch
-from zk_bridge.notifications import (
-    decode_config_change,
-    decode_log_dir_event,
-    decode_partitions,
-    decoding_partitions,
-    encode_config_change,
-    encode_log_dir_event,
-    encode_partitions,
-)
 from zk_bridge.partition_states import decode_state, encode_state
 from zk_bridge.reassignments import decode_reassignments, encode_reassignments
 from zk_bridge.topics import decode_topic, decoding_topic, encode_topic, encoding_topic
@@ -72,16 +64,16 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
         b'{"version":3,"topic_id":"an \\"id\\"","partitions":{},"adding_replicas":{},"removing_replicas":{}}',
     ),
     (lambda: encode_config((ConfigEntry("k", "v"),)), b'{"version":1,"config":{"k":"v"}}'),
-    (lambda: encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
+    (lambda: notifications.encode_config_change("topics/T"), b'{"version":2,"entity_path":"topics/T"}'),
     (
-        lambda: encode_partitions((TopicPartition("t", 0),)),
+        lambda: notifications.encode_partitions((TopicPartition("t", 0),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0}]}',
     ),
     (
         lambda: encode_reassignments((RequestedReassignment(TopicPartition("t", 0), (1, 2)),)),
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}',
     ),
-    (lambda: encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
+    (lambda: notifications.encode_log_dir_event(3), b'{"version":1,"broker":3,"event":1}'),
     (
         lambda: encode_broker(
             Broker(0, (Endpoint("PLAINTEXT", "h", 9092), Endpoint("SSL", "h", 9093, "SSL")), rack="r1"), 1525, "2.6"
@@ -182,8 +174,8 @@ def test_controllers_of_both_versions() -> None:
 
 def test_config_changes_of_both_versions() -> None:
     first = b'{"version":1,"entity_type":"topics","entity_name":"T"}'
-    assert decode_config_change("/c", first) == "topics/T"
-    assert decode_config_change("/c", encode_config_change("topics/T")) == "topics/T"
+    assert notifications.decode_config_change("/c", first) == "topics/T"
+    assert notifications.decode_config_change("/c", notifications.encode_config_change("topics/T")) == "topics/T"
 
 
 def test_no_config_data_is_no_overrides() -> None:
@@ -216,7 +208,7 @@ def test_configs_come_back(config: dict[str, str]) -> None:
 @given(st.lists(st.tuples(NAMES, BROKER_IDS)))
 def test_isr_changes_come_back(partitions: list[tuple[str, int]]) -> None:
     named = tuple(TopicPartition(*each) for each in partitions)
-    assert decode_partitions("/i", encode_partitions(named)) == named
+    assert notifications.decode_partitions("/i", notifications.encode_partitions(named)) == named
 
 
 def test_nodes_of_ours_come_back() -> None:
@@ -234,9 +226,9 @@ DECODERS: list[Callable[[str, bytes | None], Any]] = [
     decode_controller_epoch,
     decode_cluster_id,
     decode_config,
-    decode_config_change,
-    decode_partitions,
-    decode_log_dir_event,
+    notifications.decode_config_change,
+    notifications.decode_partitions,
+    notifications.decode_log_dir_event,
     decode_reassignments,
     decode_node,
 ]
@@ -312,14 +304,14 @@ def test_a_large_topic_is_read_in_steps() -> None:
 def test_what_names_many_partitions_is_read_in_steps() -> None:
     """A request for 10,000 preferred leaders is one znode. Decoding it in one step took 14 ms."""
     named = tuple(TopicPartition("t", number) for number in range(3500))
-    steps, count = decoding_partitions("/p", encode_partitions(named)), 0
+    steps, count = notifications.decoding_partitions("/p", notifications.encode_partitions(named)), 0
     with pytest.raises(StopIteration) as done:
         while True:
             next(steps)
             count += 1
     assert (done.value.value, count) == (named, 3)
     with pytest.raises(BadZnode, match="/p: "):
-        [*decoding_partitions("/p", encode_partitions((*named, TopicPartition("t", -1))))]
+        [*notifications.decoding_partitions("/p", notifications.encode_partitions((*named, TopicPartition("t", -1))))]
 
 
 def test_a_large_topic_is_written_in_steps() -> None:

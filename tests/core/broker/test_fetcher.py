@@ -5,21 +5,11 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
+from messages import errors
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    CORRUPT_MESSAGE,
-    FENCED_LEADER_EPOCH,
-    FETCH_SESSION_ID_NOT_FOUND,
-    INVALID_FETCH_SESSION_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    OFFSET_OUT_OF_RANGE,
-    UNKNOWN_LEADER_EPOCH,
-)
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
@@ -39,7 +29,7 @@ def fetching(fetcher: Fetcher, *partitions: TopicPartition, end: int = 10) -> No
     for partition in partitions:
         fetcher.follow(partition, EPOCH, end, end, -1)
     for partition, _ in fetcher.without_epochs(0.0):
-        fetcher.replicated(Replicated(partition, EPOCH, NONE, end), 0.0)
+        fetcher.replicated(Replicated(partition, EPOCH, errors.NONE, end), 0.0)
 
 
 def asked(fetcher: Fetcher, now: float = 0.0) -> list[tuple[TopicPartition, int]]:
@@ -49,12 +39,14 @@ def asked(fetcher: Fetcher, now: float = 0.0) -> list[tuple[TopicPartition, int]
     return [(part.partition, part.fetch_offset) for part in request.partitions]
 
 
-def got(partition: TopicPartition, error_code: int = NONE, *values: bytes, high_watermark: int = 0) -> FetchedPartition:
+def got(
+    partition: TopicPartition, error_code: int = errors.NONE, *values: bytes, high_watermark: int = 0
+) -> FetchedPartition:
     body = body_of(batch(*values, base_offset=10)) if values else body_of(b"")
     return FetchedPartition(partition, error_code, high_watermark, high_watermark, 0, body=body)
 
 
-def answer(*results: FetchedPartition, session: int = 0, error_code: int = NONE) -> FetchResponse:
+def answer(*results: FetchedPartition, session: int = 0, error_code: int = errors.NONE) -> FetchResponse:
     return FetchResponse(results, error_code, session)
 
 
@@ -62,14 +54,14 @@ def test_a_log_with_epochs_asks_where_its_newest_ends_before_it_fetches(fetcher:
     fetcher.follow(A, EPOCH, 10, 7, 4)
     assert fetcher.without_epochs(0.0) == []
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH),))
-    assert fetcher.epochs_ended([EpochEnd(A, NONE, 3, 8)], 0.0) == [
+    assert fetcher.epochs_ended([EpochEnd(A, errors.NONE, 3, 8)], 0.0) == [
         PartitionCommand(A, TruncateToEpochEnd(EPOCH, 3, 8, 7))
     ]
     assert not fetcher.settled and fetcher.next_request(0.0) is None, "the log is being cut"
-    fetcher.replicated(Replicated(A, EPOCH, NONE, 9, ask_epoch=2), 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 9, ask_epoch=2), 0.0)
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 2, EPOCH),)), "asked again"
-    fetcher.epochs_ended([EpochEnd(A, NONE, 2, 6)], 0.0)
-    fetcher.replicated(Replicated(A, EPOCH, NONE, 6), 0.0)
+    fetcher.epochs_ended([EpochEnd(A, errors.NONE, 2, 6)], 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 6), 0.0)
     assert asked(fetcher) == [(A, 6)]
 
 
@@ -81,13 +73,13 @@ def test_a_log_without_epochs_is_cut_at_its_high_watermark(fetcher: Fetcher) -> 
 def test_only_responses_with_news_are_sent_to_the_partition(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
-    first = fetcher.fetched(answer(got(A, NONE, b"x", high_watermark=10), got(B, high_watermark=4)), 0.0)
+    first = fetcher.fetched(answer(got(A, errors.NONE, b"x", high_watermark=10), got(B, high_watermark=4)), 0.0)
     assert [order.partition for order in first] == [A, B], "records, and news of the high watermark"
     message = first[0].message
     assert isinstance(message, Replicate)
     assert (message.leader_epoch, message.fetch_offset, message.high_watermark) == (EPOCH, 10, 10)
-    fetcher.replicated(Replicated(A, EPOCH, NONE, 11), 0.0)
-    fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 11), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, errors.NONE, 10), 0.0)
     asked(fetcher)
     assert fetcher.fetched(answer(got(A, high_watermark=10), got(B, high_watermark=4)), 0.0) == []
 
@@ -96,9 +88,9 @@ def test_a_partition_that_got_records_is_last_in_the_next_request(fetcher: Fetch
     """A response has a maximum size, which must not always go to the first partition."""
     fetching(fetcher, A, B, C)
     assert asked(fetcher) == [(A, 10), (B, 10), (C, 10)]
-    fetcher.fetched(answer(got(A, NONE, b"x"), got(B), got(C)), 0.0)
+    fetcher.fetched(answer(got(A, errors.NONE, b"x"), got(B), got(C)), 0.0)
     for partition, end in ((A, 11), (B, 10), (C, 10)):
-        fetcher.replicated(Replicated(partition, EPOCH, NONE, end), 0.0)
+        fetcher.replicated(Replicated(partition, EPOCH, errors.NONE, end), 0.0)
     assert asked(fetcher) == [(B, 10), (C, 10), (A, 11)]
 
 
@@ -108,9 +100,9 @@ def test_an_offset_beyond_the_leaders_end_is_cut_back(
 ) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    assert fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0) == []
+    assert fetcher.fetched(answer(got(A, errors.OFFSET_OUT_OF_RANGE)), 0.0) == []
     assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, LATEST, EPOCH),))
-    found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, latest, EPOCH)], 0.0)
+    found = fetcher.offsets_listed([ListedOffset(A, errors.NONE, -1, latest, EPOCH)], 0.0)
     assert found == ([] if order is None else [PartitionCommand(A, order)])
     if order is None:
         assert fetcher.next_request(0.0) == ListOffsetsRequest(5, 1, (OffsetQuery(A, EARLIEST, EPOCH),))
@@ -122,23 +114,23 @@ def test_an_offset_before_the_leaders_start_restarts_the_log(
 ) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    fetcher.fetched(answer(got(A, OFFSET_OUT_OF_RANGE)), 0.0)
+    fetcher.fetched(answer(got(A, errors.OFFSET_OUT_OF_RANGE)), 0.0)
     fetcher.next_request(0.0)
-    fetcher.offsets_listed([ListedOffset(A, NONE, -1, 99, EPOCH)], 0.0)
+    fetcher.offsets_listed([ListedOffset(A, errors.NONE, -1, 99, EPOCH)], 0.0)
     fetcher.next_request(0.0)
-    found = fetcher.offsets_listed([ListedOffset(A, NONE, -1, earliest, EPOCH)], 0.0)
+    found = fetcher.offsets_listed([ListedOffset(A, errors.NONE, -1, earliest, EPOCH)], 0.0)
     assert found == ([] if order is None else [PartitionCommand(A, order)])
     if order is not None:
-        fetcher.replicated(Replicated(A, EPOCH, NONE, 50), 0.0)
+        fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 50), 0.0)
     assert asked(fetcher) == [(A, 10 if order is None else 50)]
 
 
-@pytest.mark.parametrize("error_code", [NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH, 99])
+@pytest.mark.parametrize("error_code", [errors.NOT_LEADER_OR_FOLLOWER, errors.UNKNOWN_LEADER_EPOCH, 99])
 def test_a_refused_partition_backs_off_alone(fetcher: Fetcher, error_code: int) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
     fetcher.fetched(answer(got(A, error_code), got(B)), 3.0)
-    fetcher.replicated(Replicated(B, EPOCH, NONE, 10), 3.0)
+    fetcher.replicated(Replicated(B, EPOCH, errors.NONE, 10), 3.0)
     assert asked(fetcher, 3.0) == [(B, 10)]
     assert asked(fetcher, 3.0 + BACKOFF) == [(A, 10), (B, 10)]
 
@@ -154,8 +146,8 @@ def test_without_an_answer_everything_waits(fetcher: Fetcher) -> None:
 def test_a_fenced_partition_is_not_fetched_until_the_next_leader_and_isr(fetcher: Fetcher) -> None:
     fetching(fetcher, A)
     asked(fetcher)
-    fetcher.fetched(answer(got(A, FENCED_LEADER_EPOCH)), 0.0)
-    assert fetcher.next_request(99.0) is None and fetcher.failed == {A: FENCED_LEADER_EPOCH}
+    fetcher.fetched(answer(got(A, errors.FENCED_LEADER_EPOCH)), 0.0)
+    assert fetcher.next_request(99.0) is None and fetcher.failed == {A: errors.FENCED_LEADER_EPOCH}
     fetcher.follow(A, EPOCH + 1, 10, 10, 4)
     assert isinstance(fetcher.next_request(99.0), OffsetForLeaderEpochRequest) and not fetcher.failed
 
@@ -163,10 +155,10 @@ def test_a_fenced_partition_is_not_fetched_until_the_next_leader_and_isr(fetcher
 def test_a_disk_that_failed_is_left_alone_and_damaged_records_are_asked_for_again(fetcher: Fetcher) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)
-    fetcher.fetched(answer(got(A, NONE, b"x"), got(B, NONE, b"x")), 0.0)
-    fetcher.replicated(Replicated(A, EPOCH, KAFKA_STORAGE_ERROR, 10), 0.0)
-    fetcher.replicated(Replicated(B, EPOCH, CORRUPT_MESSAGE, 10), 0.0)
-    assert fetcher.failed == {A: KAFKA_STORAGE_ERROR}
+    fetcher.fetched(answer(got(A, errors.NONE, b"x"), got(B, errors.NONE, b"x")), 0.0)
+    fetcher.replicated(Replicated(A, EPOCH, errors.KAFKA_STORAGE_ERROR, 10), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, errors.CORRUPT_MESSAGE, 10), 0.0)
+    assert fetcher.failed == {A: errors.KAFKA_STORAGE_ERROR}
     assert fetcher.next_request(0.0) is None
     assert asked(fetcher, BACKOFF) == [(B, 10)]
 
@@ -176,7 +168,7 @@ def test_row_14_the_same_leader_in_another_epoch_is_checked_again(fetcher: Fetch
     fetcher.follow(A, EPOCH, 10, 10, 4)
     assert asked(fetcher) == [(A, 10)], "the same epoch again changes nothing"
     fetcher.follow(A, EPOCH + 2, 10, 10, 4)
-    assert fetcher.fetched(answer(got(A, NONE, b"late")), 0.0) == [], "an answer of the epoch before"
+    assert fetcher.fetched(answer(got(A, errors.NONE, b"late")), 0.0) == [], "an answer of the epoch before"
     assert fetcher.next_request(0.0) == OffsetForLeaderEpochRequest(3, 1, (EpochQuery(A, 4, EPOCH + 2),))
 
 
@@ -186,7 +178,7 @@ def test_an_unfollowed_partition_gets_no_message(fetcher: Fetcher) -> None:
     assert isinstance(request, FetchRequest)
     assert request.partitions[0] == FetchPartition(A, 10, 1 << 20, EPOCH, 0)
     fetcher.unfollow((A,))
-    orders = fetcher.fetched(answer(got(A, NONE, b"x"), got(B, NONE, b"x")), 0.0)
+    orders = fetcher.fetched(answer(got(A, errors.NONE, b"x"), got(B, errors.NONE, b"x")), 0.0)
     assert [order.partition for order in orders] == [B]
 
 
@@ -206,20 +198,22 @@ def test_within_a_session_only_what_has_changed_is_named(fetcher: Fetcher) -> No
     assert within(fetcher) == (0, 0, [A, B, C], []), "a session is asked for"
     fetcher.fetched(answer(got(A, high_watermark=3), got(B), got(C), session=7), 0.0)
     for partition in (A, B, C):
-        fetcher.replicated(Replicated(partition, EPOCH, NONE, 10), 0.0)
+        fetcher.replicated(Replicated(partition, EPOCH, errors.NONE, 10), 0.0)
     assert within(fetcher) == (7, 1, [], [])
-    fetcher.fetched(answer(got(B, NONE, b"x"), session=7), 0.0)
-    fetcher.replicated(Replicated(B, EPOCH, NONE, 11), 0.0)
+    fetcher.fetched(answer(got(B, errors.NONE, b"x"), session=7), 0.0)
+    fetcher.replicated(Replicated(B, EPOCH, errors.NONE, 11), 0.0)
     fetcher.unfollow((C,))
     assert within(fetcher) == (7, 2, [B], [C])
     fetcher.fetched(answer(session=7), 0.0)
-    fetcher.fetched(answer(got(A, KAFKA_STORAGE_ERROR), session=7), 0.0)
+    fetcher.fetched(answer(got(A, errors.KAFKA_STORAGE_ERROR), session=7), 0.0)
     assert within(fetcher) == (7, 4, [], [A]), "who waits for the backoff is not fetched"
     fetcher.fetched(answer(session=7), 0.0)
     assert within(fetcher, BACKOFF) == (7, 5, [A], [])
 
 
-@pytest.mark.parametrize(("error_code", "session"), [(FETCH_SESSION_ID_NOT_FOUND, 0), (INVALID_FETCH_SESSION_EPOCH, 7)])
+@pytest.mark.parametrize(
+    ("error_code", "session"), [(errors.FETCH_SESSION_ID_NOT_FOUND, 0), (errors.INVALID_FETCH_SESSION_EPOCH, 7)]
+)
 def test_a_refused_session_is_begun_again_at_once(fetcher: Fetcher, error_code: int, session: int) -> None:
     fetching(fetcher, A, B)
     asked(fetcher)

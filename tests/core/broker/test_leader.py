@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr
 from actors.core.broker.replica_log import ReplicaLog
-from messages.errors import (
-    NONE,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    REQUEST_TIMED_OUT,
-)
+from messages import errors
 from messages.partition import LaggingFollower
 
 LAG = 30.0
@@ -217,10 +212,10 @@ def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum
     grown = leader(1, replicas=(1, 2), end=10, min_isr=2, high_watermark=10)
     grown.fetched(2, 10, 0, 10, 100.0)
     write = number(grown)
-    assert grown.may_append(-1) == NOT_ENOUGH_REPLICAS
-    assert grown.may_append(1) == NONE
+    assert grown.may_append(-1) == errors.NOT_ENOUGH_REPLICAS
+    assert grown.may_append(1) == errors.NONE
     grown.isr_written(write, 8, 101.0)
-    assert grown.may_append(-1) == NONE
+    assert grown.may_append(-1) == errors.NONE
     grown.appended(12, 200.0)
     assert grown.log.high_watermark == 10
     grown.fetched(2, 12, 0, 12, 201.0)
@@ -243,7 +238,7 @@ def test_row_68_a_recently_caught_up_follower_limits_the_high_watermark() -> Non
 
 def test_a_leader_alone_of_one_replica_needs_no_more_than_itself() -> None:
     alone = leader(1, min_isr=2)
-    assert alone.may_append(-1) == NONE
+    assert alone.may_append(-1) == errors.NONE
     alone.appended(3, 1.0)
     assert alone.log.high_watermark == 3
 
@@ -258,14 +253,14 @@ def test_a_produce_waits_for_the_high_watermark_or_its_deadline_or_the_end() -> 
         shared.wait(token, offset, deadline)
     assert (releases(shared), shared.next_deadline) == ({}, 1.0)
     shared.fetched(2, 3, 0, 5, 0.5)
-    assert releases(shared) == {"a": NONE}
+    assert releases(shared) == {"a": errors.NONE}
     shared.expire(1.0)
-    assert releases(shared) == {"b": REQUEST_TIMED_OUT}
+    assert releases(shared) == {"b": errors.REQUEST_TIMED_OUT}
     shared.end()
-    assert releases(shared) == {"c": NOT_LEADER_OR_FOLLOWER}
+    assert releases(shared) == {"c": errors.NOT_LEADER_OR_FOLLOWER}
     assert shared.waiting == 0
     shared.wait("d", 3, 10.0)
-    assert releases(shared) == {"d": NONE}
+    assert releases(shared) == {"d": errors.NONE}
 
 
 def test_a_repeated_batch_waits_for_its_own_offset_only() -> None:
@@ -288,7 +283,7 @@ def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time(
     shared.isr_written(number(shared), 8, 32.0)
     assert (shared.log.high_watermark, releases(shared)) == (0, {})
     shared.expire(60.0)
-    assert releases(shared) == {"a": REQUEST_TIMED_OUT}
+    assert releases(shared) == {"a": errors.REQUEST_TIMED_OUT}
 
 
 # ------------------------------------------------------------------------------------------------ random runs
@@ -317,7 +312,7 @@ def test_the_high_watermark_only_increases_and_is_in_the_whole_isr(data: st.Data
         match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
             case "append":
                 do("appended", any_leader.log.end + data.draw(st.integers(1, 3)), now)
-                if any_leader.may_append(-1) == NONE:
+                if any_leader.may_append(-1) == errors.NONE:
                     do("wait", token, any_leader.log.end, now + 20.0)
                     waiting.add(token)
             case "fetch":
@@ -348,7 +343,7 @@ def test_the_high_watermark_only_increases_and_is_in_the_whole_isr(data: st.Data
                     open_writes.append(step)
                 case CompleteProduce(token, code):
                     released.append(token)
-                    assert code in (NONE, REQUEST_TIMED_OUT)
+                    assert code in (errors.NONE, errors.REQUEST_TIMED_OUT)
         assert before <= any_leader.log.high_watermark <= any_leader.log.end
         assert (any_leader.log.high_watermark, any_leader.isr) == (looked_at.log.high_watermark, looked_at.isr)
         assert any_leader.broker_id in any_leader.isr

@@ -9,17 +9,10 @@ from hypothesis import strategies as st
 
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
+from messages import errors
 from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
-from messages.errors import (
-    INVALID_TOPIC,
-    LEADER_NOT_AVAILABLE,
-    LISTENER_NOT_FOUND,
-    NONE,
-    REPLICA_NOT_AVAILABLE,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.flow.conversation import SLICE
 from tests.broker.harness import CLUSTER_ID, alive, known
 
@@ -48,7 +41,7 @@ def topic(of: MetadataCache, name: str, **how: object) -> MetadataTopic:
 def test_an_empty_cache_has_no_brokers() -> None:
     response = ask(MetadataCache(), "t")
     assert (response.brokers, response.controller_id, response.cluster_id) == ((), -1, CLUSTER_ID)
-    assert response.topics[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert response.topics[0].error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_live_brokers_and_controller_are_replaced_and_partitions_merged() -> None:
@@ -63,17 +56,18 @@ def test_live_brokers_and_controller_are_replaced_and_partitions_merged() -> Non
 def test_a_partition_is_answered_with_its_state() -> None:
     partition = topic(cache(known("t", 1, leader=9, epoch=4, isr=(9,), replicas=(9, 0), offline_replicas=(0,))), "t")
     (one,) = partition.partitions
-    assert (one.error_code, one.partition, one.leader, one.leader_epoch) == (NONE, 1, 9, 4)
+    assert (one.error_code, one.partition, one.leader, one.leader_epoch) == (errors.NONE, 1, 9, 4)
     assert (one.replicas, one.isr, one.offline_replicas) == ((9, 0), (9,), (0,))
 
 
 def test_a_leader_that_is_not_alive_is_no_leader() -> None:
     (one,) = topic(cache(known("t", leader=9, epoch=2), live=(alive(0),)), "t").partitions
-    assert (one.error_code, one.leader, one.leader_epoch) == (LEADER_NOT_AVAILABLE, -1, 2)
+    assert (one.error_code, one.leader, one.leader_epoch) == (errors.LEADER_NOT_AVAILABLE, -1, 2)
 
 
 @pytest.mark.parametrize(
-    ("version", "code"), [(8, LISTENER_NOT_FOUND), (6, LISTENER_NOT_FOUND), (5, LEADER_NOT_AVAILABLE)]
+    ("version", "code"),
+    [(8, errors.LISTENER_NOT_FOUND), (6, errors.LISTENER_NOT_FOUND), (5, errors.LEADER_NOT_AVAILABLE)],
 )
 def test_a_living_leader_without_the_clients_listener(version: int, code: int) -> None:
     of = cache(known("t", leader=9), live=(alive(0, 1000, "PLAINTEXT", "OUTER"), alive(9)))
@@ -87,8 +81,8 @@ def test_leader_during_delete_forgets_the_partition_and_at_last_the_topic() -> N
     merge(of, known("t", 0, leader=LEADER_DURING_DELETE))
     assert [one.partition for one in topic(of, "t").partitions] == [1]
     merge(of, known("t", 1, leader=LEADER_DURING_DELETE), known("never", leader=LEADER_DURING_DELETE))
-    assert topic(of, "t").error_code == UNKNOWN_TOPIC_OR_PARTITION
-    assert topic(of, "u").error_code == NONE
+    assert topic(of, "t").error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
+    assert topic(of, "u").error_code == errors.NONE
 
 
 def test_all_topics_no_topics_and_each_topic_once() -> None:
@@ -102,9 +96,9 @@ def test_all_topics_no_topics_and_each_topic_once() -> None:
 def test_version_0_lists_only_replicas_that_are_alive() -> None:
     of = cache(known("t", leader=0, isr=(0, 5), replicas=(0, 5)))
     (one,) = topic(of, "t", version=0).partitions
-    assert (one.error_code, one.replicas, one.isr) == (REPLICA_NOT_AVAILABLE, (0,), (0,))
+    assert (one.error_code, one.replicas, one.isr) == (errors.REPLICA_NOT_AVAILABLE, (0,), (0,))
     (one,) = topic(of, "t", version=1).partitions
-    assert (one.error_code, one.replicas, one.isr) == (NONE, (0, 5), (0, 5))
+    assert (one.error_code, one.replicas, one.isr) == (errors.NONE, (0, 5), (0, 5))
 
 
 def test_internal_topics_are_marked() -> None:
@@ -115,12 +109,12 @@ def test_internal_topics_are_marked() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "x" * 250, "a\n"])
 def test_a_name_that_no_topic_can_have(name: str) -> None:
-    assert topic(MetadataCache(), name).error_code == INVALID_TOPIC
+    assert topic(MetadataCache(), name).error_code == errors.INVALID_TOPIC
 
 
 @pytest.mark.parametrize("name", ["a", "...", "x" * 249, "A.b_c-9"])
 def test_a_name_that_a_topic_can_have(name: str) -> None:
-    assert topic(MetadataCache(), name).error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert topic(MetadataCache(), name).error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 states = st.builds(known, st.sampled_from("ab"), st.integers(0, 2), st.sampled_from([-2, -1, 0, 9]), st.integers(0, 5))

@@ -14,37 +14,12 @@ from actors.core.broker.partition import Partition
 from actors.core.broker.partition_effects import CallAdapter, RenameDeletedLog, Send, StorageError, WakeAt
 from actors.core.broker.replica_log import ReplicaLog, truncation
 from actors.runtime import Answerer
+from messages import broker, errors
 from messages.apis.fetch import CONSUMER, READ_COMMITTED, READ_UNCOMMITTED, FetchPartition
 from messages.apis.list_offsets import EARLIEST, LATEST, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochQuery
 from messages.apis.produce import ACKS_ALL, ProducePartition
-from messages.broker import (
-    BecomeFollower,
-    BecomeLeader,
-    LogFailed,
-    LogPlace,
-    PartitionContext,
-    PartitionHealth,
-    PartitionStopped,
-    RoleTaken,
-    StopPartition,
-)
 from messages.cluster import TopicPartition
-from messages.errors import (
-    CORRUPT_MESSAGE,
-    FENCED_LEADER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    LEADER_NOT_AVAILABLE,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    OFFSET_NOT_AVAILABLE,
-    OFFSET_OUT_OF_RANGE,
-    POLICY_VIOLATION,
-    REQUEST_TIMED_OUT,
-    STALE_CONTROLLER_EPOCH,
-    UNKNOWN_LEADER_EPOCH,
-    UNSUPPORTED_COMPRESSION_TYPE,
-)
 from messages.partition import (
     AppendBatch,
     AppendBatches,
@@ -101,14 +76,14 @@ class Disk:
             case "append", epoch, _, _, *bodies:
                 first, self.end = self.end, self.end + len(bodies)
                 self.epochs[epoch] = self.end
-                return self.end, -1, *((NONE, first + n, first + n, -1) for n in range(len(bodies)))
+                return self.end, -1, *((errors.NONE, first + n, first + n, -1) for n in range(len(bodies)))
             case "read", *_:
-                return NONE, Body(7, 0)
+                return errors.NONE, Body(7, 0)
             case "read_committed", *_:
-                return NONE, Body(7, 0), ((1, 0),)
+                return errors.NONE, Body(7, 0), ((1, 0),)
             case "replicate", body:
                 self.end += body.size
-                return NONE, self.end, -1
+                return errors.NONE, self.end, -1
             case "truncate" | "restart", offset:
                 self.end = offset
                 self.start = min(self.start, offset) if method == "truncate" else offset
@@ -162,7 +137,7 @@ class Stage:
                             result = f"{path}-delete"
                         case CallAdapter():
                             result = self.disk.answer(effect)
-                        case RoleTaken() | PartitionStopped():
+                        case broker.RoleTaken() | broker.PartitionStopped():
                             reply = effect
                 except StorageError as failure:
                     error = failure
@@ -175,13 +150,15 @@ class Stage:
         return [message for receiver, message in sent if to is None or receiver == to]
 
     def lead(self, *isr: int, epoch: int = 0, replicas: tuple[int, ...] = (), now: float = 0.0, **fields: Any) -> Any:
-        host = PartitionContext(0, LogSettings(**fields), (), MANAGER, KEEPER)  # type: ignore[arg-type]
+        host = broker.PartitionContext(0, LogSettings(**fields), (), MANAGER, KEEPER)  # type: ignore[arg-type]
         state = order("t", epoch=epoch, isr=isr or (0,), replicas=replicas or isr or (0,))
-        return self.handle(BecomeLeader(state, LogPlace("/d/t-0"), host), now=now)
+        return self.handle(broker.BecomeLeader(state, broker.LogPlace("/d/t-0"), host), now=now)
 
     def follow(self, epoch: int = 0, alive: bool = True) -> Any:
-        host = PartitionContext(0, LogSettings(), (), MANAGER, KEEPER)  # type: ignore[arg-type]
-        return self.handle(BecomeFollower(order("t", leader=1, epoch=epoch), LogPlace("/d/t-0"), host, alive))
+        host = broker.PartitionContext(0, LogSettings(), (), MANAGER, KEEPER)  # type: ignore[arg-type]
+        return self.handle(
+            broker.BecomeFollower(order("t", leader=1, epoch=epoch), broker.LogPlace("/d/t-0"), host, alive)
+        )
 
     def append(self, count: int = 1, acks: int = 1, now: float = 0.0) -> list[int]:
         """Append batches of one record and return the error codes that are sent at once."""
@@ -236,36 +213,41 @@ def test_no_field_of_the_actor_shadows_the_partition() -> None:
 def test_rows_3_and_4_an_order_by_its_epoch() -> None:
     stage = Stage(Disk(0, 5, 3))
     taken = stage.lead(0, 1, epoch=3)
-    assert (taken.error_code, taken.changed, taken.leads, taken.log_end_offset) == (NONE, True, True, 5)
+    assert (taken.error_code, taken.changed, taken.leads, taken.log_end_offset) == (errors.NONE, True, True, 5)
     assert stage.offsets == (0, 3, 5)
-    assert stage.handle(BecomeLeader(order("t", epoch=3), None)).error_code == STALE_CONTROLLER_EPOCH
+    assert stage.handle(broker.BecomeLeader(order("t", epoch=3), None)).error_code == errors.STALE_CONTROLLER_EPOCH
     assert stage.disk.calls == ["open", "begin_epoch"]
 
 
 def test_a_follower_whose_leader_is_not_alive_opens_its_log_and_keeps_its_role() -> None:
     stage = Stage()
     taken = stage.follow(alive=False)
-    assert (taken.error_code, taken.changed, taken.has_log, stage.partition.role.name) == (NONE, False, True, "none")
+    assert (taken.error_code, taken.changed, taken.has_log, stage.partition.role.name) == (
+        errors.NONE,
+        False,
+        True,
+        "none",
+    )
     assert stage.follow().changed
 
 
 def test_an_order_without_a_place_for_its_log_fails_with_a_storage_error() -> None:
-    host = PartitionContext(0, LogSettings(), (), MANAGER, KEEPER)  # type: ignore[arg-type]
-    taken = Stage().handle(BecomeLeader(order("t"), None, host))
-    assert (taken.error_code, taken.storage_error, taken.has_log) == (KAFKA_STORAGE_ERROR, "", False)
+    host = broker.PartitionContext(0, LogSettings(), (), MANAGER, KEEPER)  # type: ignore[arg-type]
+    taken = Stage().handle(broker.BecomeLeader(order("t"), None, host))
+    assert (taken.error_code, taken.storage_error, taken.has_log) == (errors.KAFKA_STORAGE_ERROR, "", False)
     broken = Stage(Disk(failing={"open": "I/O error"})).lead()
-    assert (broken.error_code, broken.storage_error, broken.leads) == (KAFKA_STORAGE_ERROR, "I/O error", False)
+    assert (broken.error_code, broken.storage_error, broken.leads) == (errors.KAFKA_STORAGE_ERROR, "I/O error", False)
 
 
 def test_a_stop_answers_what_waits_and_deletes_the_log() -> None:
     stage = Stage()
     stage.lead(0, 1)
     assert stage.append(acks=ACKS_ALL) == [] and stage.delete(0) == []
-    assert stage.handle(StopPartition(0, False)) == PartitionStopped(NONE)
-    assert stage.answered() == [NOT_LEADER_OR_FOLLOWER]
-    assert stage.handle(StopPartition(0, True)) == PartitionStopped(NONE, "/d/t-0-delete")
-    assert stage.deleted() == [(NOT_LEADER_OR_FOLLOWER, -1)]
-    assert stage.append() == [NOT_LEADER_OR_FOLLOWER]
+    assert stage.handle(broker.StopPartition(0, False)) == broker.PartitionStopped(errors.NONE)
+    assert stage.answered() == [errors.NOT_LEADER_OR_FOLLOWER]
+    assert stage.handle(broker.StopPartition(0, True)) == broker.PartitionStopped(errors.NONE, "/d/t-0-delete")
+    assert stage.deleted() == [(errors.NOT_LEADER_OR_FOLLOWER, -1)]
+    assert stage.append() == [errors.NOT_LEADER_OR_FOLLOWER]
 
 
 # ------------------------------------------------------------------------------------------------ appends, ISR
@@ -274,18 +256,18 @@ def test_a_stop_answers_what_waits_and_deletes_the_log() -> None:
 def test_an_append_that_the_isr_has_not_fetched_waits_for_the_high_watermark() -> None:
     stage = Stage()
     stage.lead(0, 1)
-    assert stage.append() == [NONE]
+    assert stage.append() == [errors.NONE]
     assert stage.append(acks=ACKS_ALL) == []
     assert (stage.offsets, stage.wakes) == ((0, 0, 2), [10.0])
-    assert stage.fetch(1, 2, now=1.0).error_code == NONE
-    assert (stage.offsets, stage.answered()) == ((0, 2, 2), [NONE])
+    assert stage.fetch(1, 2, now=1.0).error_code == errors.NONE
+    assert (stage.offsets, stage.answered()) == ((0, 2, 2), [errors.NONE])
     assert stage.disk.calls[-1] == "note_high_watermark"
 
 
 def test_the_only_replica_commits_with_its_append_alone() -> None:
     stage = Stage()
     stage.lead()
-    assert stage.append(2, acks=ACKS_ALL) == [NONE, NONE]
+    assert stage.append(2, acks=ACKS_ALL) == [errors.NONE, errors.NONE]
     assert (stage.offsets, stage.disk.calls) == ((0, 2, 2), ["open", "begin_epoch", "append"])
 
 
@@ -296,18 +278,18 @@ def test_a_delayed_produce_times_out_and_its_leader_forgets_it() -> None:
     stage.expire(9.9)
     assert stage.answered() == []
     stage.expire(10.0)
-    assert stage.answered() == [REQUEST_TIMED_OUT]
+    assert stage.answered() == [errors.REQUEST_TIMED_OUT]
     stage.fetch(1, 1)
     assert stage.answered() == []
 
 
-@pytest.mark.parametrize(("failure", "sent"), [("I/O error", [LogFailed(T0, "I/O error")]), ("", [])])
+@pytest.mark.parametrize(("failure", "sent"), [("I/O error", [broker.LogFailed(T0, "I/O error")]), ("", [])])
 def test_a_disk_error_fails_the_append_and_notifies_the_manager_unless_the_disk_works(
     failure: str, sent: list[Any]
 ) -> None:
     stage = Stage(Disk(0, 1, 1, failing={"append": failure}))
     stage.lead()
-    assert (stage.append(), stage.take(MANAGER), stage.offsets) == ([KAFKA_STORAGE_ERROR], sent, (0, 1, 1))
+    assert (stage.append(), stage.take(MANAGER), stage.offsets) == ([errors.KAFKA_STORAGE_ERROR], sent, (0, 1, 1))
 
 
 def test_a_lagging_follower_leaves_the_isr_after_its_reader_was_asked() -> None:
@@ -324,9 +306,9 @@ def test_a_lagging_follower_leaves_the_isr_after_its_reader_was_asked() -> None:
     assert (change.isr, change.zk_version, change.grows) == ((0,), 0, False)
     stage.handle(IsrChanged(0, change.number, 1), now=45.0)
     flags = ("underreplicatedpartitions", "underminisrpartitioncount")
-    assert stage.take(MANAGER) == [PartitionHealth(T0, flags)]
+    assert stage.take(MANAGER) == [broker.PartitionHealth(T0, flags)]
     stage.handle(Configure(LogSettings(min_insync_replicas=1)), now=46.0)
-    assert stage.take(MANAGER) == [PartitionHealth(T0, ("underreplicatedpartitions", "atminisrpartitioncount"))]
+    assert stage.take(MANAGER) == [broker.PartitionHealth(T0, ("underreplicatedpartitions", "atminisrpartitioncount"))]
     assert stage.offsets == (0, 1, 1)
     stage.fetch(1, 1, now=47.0)
     [grown] = [each for each in stage.take(KEEPER) if isinstance(each, ChangeIsr)]
@@ -339,12 +321,12 @@ def test_a_lagging_follower_leaves_the_isr_after_its_reader_was_asked() -> None:
 @pytest.mark.parametrize(
     ("replica", "fields", "code"),
     [
-        (CONSUMER, {}, NONE),
-        (1, {}, NONE),
-        (CONSUMER, {"epoch": 4}, FENCED_LEADER_EPOCH),
-        (1, {"epoch": 6}, UNKNOWN_LEADER_EPOCH),
-        (9, {}, UNKNOWN_LEADER_EPOCH),
-        (CONSUMER, {"version": 9}, UNSUPPORTED_COMPRESSION_TYPE),
+        (CONSUMER, {}, errors.NONE),
+        (1, {}, errors.NONE),
+        (CONSUMER, {"epoch": 4}, errors.FENCED_LEADER_EPOCH),
+        (1, {"epoch": 6}, errors.UNKNOWN_LEADER_EPOCH),
+        (9, {}, errors.UNKNOWN_LEADER_EPOCH),
+        (CONSUMER, {"version": 9}, errors.UNSUPPORTED_COMPRESSION_TYPE),
     ],
 )
 def test_a_leader_serves_by_epoch_replica_and_version(replica: int, fields: dict[str, Any], code: int) -> None:
@@ -355,7 +337,11 @@ def test_a_leader_serves_by_epoch_replica_and_version(replica: int, fields: dict
 
 @pytest.mark.parametrize(
     ("replica", "version", "code"),
-    [(CONSUMER, 11, NONE), (CONSUMER, 10, NOT_LEADER_OR_FOLLOWER), (2, 11, NOT_LEADER_OR_FOLLOWER)],
+    [
+        (CONSUMER, 11, errors.NONE),
+        (CONSUMER, 10, errors.NOT_LEADER_OR_FOLLOWER),
+        (2, 11, errors.NOT_LEADER_OR_FOLLOWER),
+    ],
 )
 def test_a_follower_serves_new_consumers_alone(replica: int, version: int, code: int) -> None:
     stage = Stage(Disk(0, 5, 3))
@@ -366,12 +352,12 @@ def test_a_follower_serves_new_consumers_alone(replica: int, version: int, code:
 @pytest.mark.parametrize(
     ("replica", "offset", "code", "size"),
     [
-        (CONSUMER, 0, OFFSET_OUT_OF_RANGE, 0),
-        (CONSUMER, 1, NONE, 7),
-        (CONSUMER, 3, NONE, 0),
-        (CONSUMER, 6, OFFSET_OUT_OF_RANGE, 0),
-        (1, 4, NONE, 7),
-        (1, 5, NONE, 0),
+        (CONSUMER, 0, errors.OFFSET_OUT_OF_RANGE, 0),
+        (CONSUMER, 1, errors.NONE, 7),
+        (CONSUMER, 3, errors.NONE, 0),
+        (CONSUMER, 6, errors.OFFSET_OUT_OF_RANGE, 0),
+        (1, 4, errors.NONE, 7),
+        (1, 5, errors.NONE, 0),
     ],
 )
 def test_consumers_read_to_the_high_watermark_and_followers_to_the_log_end(
@@ -404,11 +390,11 @@ def test_a_reader_is_notified_once_of_each_later_change() -> None:
 @pytest.mark.parametrize(
     ("replica", "timestamp", "version", "found"),
     [
-        (CONSUMER, EARLIEST, 5, (NONE, 1)),
-        (CONSUMER, LATEST, 5, (OFFSET_NOT_AVAILABLE, -1)),
-        (CONSUMER, LATEST, 4, (LEADER_NOT_AVAILABLE, -1)),
-        (1, LATEST, 5, (NONE, 5)),
-        (CONSUMER, 3, 5, (NONE, 1)),
+        (CONSUMER, EARLIEST, 5, (errors.NONE, 1)),
+        (CONSUMER, LATEST, 5, (errors.OFFSET_NOT_AVAILABLE, -1)),
+        (CONSUMER, LATEST, 4, (errors.LEADER_NOT_AVAILABLE, -1)),
+        (1, LATEST, 5, (errors.NONE, 5)),
+        (CONSUMER, 3, 5, (errors.NONE, 1)),
     ],
 )
 def test_a_new_leader_returns_no_latest_offset_before_its_epoch_is_committed(
@@ -435,7 +421,7 @@ def test_only_the_leader_returns_the_end_of_an_epoch() -> None:
     stage.handle(FindEpochEnd(1, 0, EpochQuery(T0, 3)), READER)
     stage.handle(FindEpochEnd(1, 0, EpochQuery(T0, 3, 5)), READER)
     first, second = (each.result for each in stage.take(READER))
-    assert (first.leader_epoch, first.end_offset, second.error_code) == (2, 3, FENCED_LEADER_EPOCH)
+    assert (first.leader_epoch, first.end_offset, second.error_code) == (2, 3, errors.FENCED_LEADER_EPOCH)
 
 
 # ------------------------------------------------------------------------------------------------ DeleteRecords
@@ -444,12 +430,12 @@ def test_only_the_leader_returns_the_end_of_an_epoch() -> None:
 @pytest.mark.parametrize(
     ("offset", "leads", "deletes", "code"),
     [
-        (3, False, True, NOT_LEADER_OR_FOLLOWER),
-        (3, True, False, POLICY_VIOLATION),
-        (-2, True, True, OFFSET_OUT_OF_RANGE),
-        (4, True, True, OFFSET_OUT_OF_RANGE),
-        (0, True, True, NONE),
-        (3, True, True, NONE),
+        (3, False, True, errors.NOT_LEADER_OR_FOLLOWER),
+        (3, True, False, errors.POLICY_VIOLATION),
+        (-2, True, True, errors.OFFSET_OUT_OF_RANGE),
+        (4, True, True, errors.OFFSET_OUT_OF_RANGE),
+        (0, True, True, errors.NONE),
+        (3, True, True, errors.NONE),
     ],
 )
 def test_records_are_deleted_up_to_the_high_watermark(offset: int, leads: bool, deletes: bool, code: int) -> None:
@@ -465,7 +451,7 @@ def test_row_95_a_deletion_is_answered_when_every_replica_has_followed() -> None
     stage.fetch(1, 5, start=1)
     assert stage.deleted() == []
     stage.fetch(1, 5, start=2)
-    assert stage.deleted() == [(NONE, 2)]
+    assert stage.deleted() == [(errors.NONE, 2)]
 
 
 def test_a_deletion_times_out_or_ends_with_the_leadership() -> None:
@@ -473,15 +459,15 @@ def test_a_deletion_times_out_or_ends_with_the_leadership() -> None:
     stage.lead(0, 1)
     assert stage.delete(2, timeout=5.0) == [] and stage.delete(-1, timeout=50.0) == []
     stage.expire(5.0)
-    assert (stage.deleted(), stage.wakes[-1]) == ([(REQUEST_TIMED_OUT, -1)], 50.0)
+    assert (stage.deleted(), stage.wakes[-1]) == ([(errors.REQUEST_TIMED_OUT, -1)], 50.0)
     stage.follow(epoch=1)
-    assert stage.deleted() == [(NOT_LEADER_OR_FOLLOWER, -1)]
+    assert stage.deleted() == [(errors.NOT_LEADER_OR_FOLLOWER, -1)]
 
 
 def test_the_only_replica_deletes_at_once_and_retention_stops_at_the_high_watermark() -> None:
     stage = Stage(Disk(0, 5, 5))
     stage.lead()
-    assert stage.delete(2) == [(NONE, 2)]
+    assert stage.delete(2) == [(errors.NONE, 2)]
     stage.handle(ExpireLog())
     assert stage.offsets == (5, 5, 5)
 
@@ -516,7 +502,7 @@ def test_a_truncated_follower_lowers_its_high_watermark_and_asks_on() -> None:
     stage = Stage(Disk(0, 10, 8, {3: 6, 5: 10}))
     stage.follow(epoch=6)
     stage.handle(TruncateToEpochEnd(6, 4, 5, otherwise=8), READER)
-    assert stage.take(READER) == [Replicated(T0, 6, NONE, 6, 3)]
+    assert stage.take(READER) == [Replicated(T0, 6, errors.NONE, 6, 3)]
     assert stage.offsets == (0, 6, 6)
 
 
@@ -524,9 +510,9 @@ def test_a_follower_appends_what_fits_its_end_and_bounds_its_high_watermark() ->
     stage = Stage(Disk(0, 5, 3))
     stage.follow()
     stage.handle(Replicate(0, 5, Body(2, 0), high_watermark=9, log_start_offset=4), READER)
-    assert (stage.offsets, stage.take(READER)) == ((4, 7, 7), [Replicated(T0, 0, NONE, 7)])
+    assert (stage.offsets, stage.take(READER)) == ((4, 7, 7), [Replicated(T0, 0, errors.NONE, 7)])
     stage.handle(Replicate(0, 6, Body(2, 0), high_watermark=9, log_start_offset=4), READER)
-    assert (stage.offsets, stage.take(READER)) == ((4, 7, 7), [Replicated(T0, 0, CORRUPT_MESSAGE, 7)])
+    assert (stage.offsets, stage.take(READER)) == ((4, 7, 7), [Replicated(T0, 0, errors.CORRUPT_MESSAGE, 7)])
 
 
 @pytest.mark.parametrize(
@@ -536,9 +522,9 @@ def test_data_of_another_leader_epoch_or_for_a_stopped_replica_is_fenced(event: 
     stage = Stage(Disk(0, 5, 3))
     stage.follow(epoch=4)
     stage.handle(event, READER)
-    stage.handle(StopPartition(-2, False))
+    stage.handle(broker.StopPartition(-2, False))
     stage.handle(attrs.evolve(event, leader_epoch=4), READER)
-    assert [each.error_code for each in stage.take(READER)] == [FENCED_LEADER_EPOCH] * 2
+    assert [each.error_code for each in stage.take(READER)] == [errors.FENCED_LEADER_EPOCH] * 2
     assert stage.offsets == (0, 3, 5)
 
 
@@ -546,7 +532,7 @@ def test_a_follower_before_the_leaders_log_start_restarts() -> None:
     stage = Stage(Disk(0, 5, 3))
     stage.follow()
     stage.handle(TruncateFullyAndStartAt(0, 20), READER)
-    assert (stage.offsets, stage.take(READER)) == ((20, 20, 20), [Replicated(T0, 0, NONE, 20)])
+    assert (stage.offsets, stage.take(READER)) == ((20, 20, 20), [Replicated(T0, 0, errors.NONE, 20)])
 
 
 @pytest.mark.parametrize(
@@ -561,5 +547,5 @@ def test_a_disk_error_while_following_is_answered(method: str, event: Any) -> No
     stage = Stage(Disk(0, 5, 3, failing={method: "I/O error"}))
     stage.follow()
     stage.handle(event, READER)
-    assert stage.take(READER)[0].error_code == KAFKA_STORAGE_ERROR
-    assert stage.take(MANAGER) == [LogFailed(T0, "I/O error")]
+    assert stage.take(READER)[0].error_code == errors.KAFKA_STORAGE_ERROR
+    assert stage.take(MANAGER) == [broker.LogFailed(T0, "I/O error")]

@@ -7,15 +7,9 @@ import pytest
 from actors.core.broker.leader import Leader
 from actors.core.broker.replica_log import ReplicaLog
 from actors.core.broker.state_changes import Origin, changed_isr, changing_isr, ignored, refused, stopped_fetchers
+from messages import errors
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import TopicPartition
-from messages.errors import (
-    FENCED_LEADER_EPOCH,
-    KAFKA_STORAGE_ERROR,
-    STALE_BROKER_EPOCH,
-    STALE_CONTROLLER_EPOCH,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 
 T0 = TopicPartition("t", 0)
 REQUEST = LeaderAndIsrRequest(4, 7, 3, 100, (), ())
@@ -27,12 +21,12 @@ START = "Ignoring LeaderAndIsr request from controller 7 with correlation id 42"
     ("code", "asked", "known", "reason"),
     [
         (
-            *(STALE_CONTROLLER_EPOCH, 4, 5),
+            *(errors.STALE_CONTROLLER_EPOCH, 4, 5),
             "since its associated leader epoch 4 is smaller than the current leader epoch 5",
         ),
-        (STALE_CONTROLLER_EPOCH, 5, 5, "since its associated leader epoch 5 matches the current leader epoch"),
-        (UNKNOWN_TOPIC_OR_PARTITION, 6, 5, "as itself is not in assigned replica list 1,2"),
-        (KAFKA_STORAGE_ERROR, 6, -1, "as the local replica for the partition is in an offline log directory"),
+        (errors.STALE_CONTROLLER_EPOCH, 5, 5, "since its associated leader epoch 5 matches the current leader epoch"),
+        (errors.UNKNOWN_TOPIC_OR_PARTITION, 6, 5, "as itself is not in assigned replica list 1,2"),
+        (errors.KAFKA_STORAGE_ERROR, 6, -1, "as the local replica for the partition is in an offline log directory"),
     ],
 )
 def test_an_order_that_is_not_obeyed_is_named_with_the_reason(code: int, asked: int, known: int, reason: str) -> None:
@@ -41,17 +35,17 @@ def test_an_order_that_is_not_obeyed_is_named_with_the_reason(code: int, asked: 
 
 def test_an_ignored_stop_replica_logs_whether_it_deletes() -> None:
     stop = Origin("StopReplica", 7, 3, 42)
-    assert ignored(stop, T0, FENCED_LEADER_EPOCH, 1, 2, how="(delete=true) ") == (
+    assert ignored(stop, T0, errors.FENCED_LEADER_EPOCH, 1, 2, how="(delete=true) ") == (
         "Ignoring StopReplica request (delete=true) from controller 7 with correlation id 42 epoch 3 for partition t-0"
         " since its associated leader epoch 1 is smaller than the current leader epoch 2"
     )
 
 
 def test_a_request_of_an_old_controller_or_session_is_refused_whole() -> None:
-    assert refused(ORIGIN, STALE_CONTROLLER_EPOCH, REQUEST, 9, 200) == (
+    assert refused(ORIGIN, errors.STALE_CONTROLLER_EPOCH, REQUEST, 9, 200) == (
         f"{START} since its controller epoch 3 is old. Latest known controller epoch is 9"
     )
-    assert refused(ORIGIN, STALE_BROKER_EPOCH, REQUEST, 9, 200) == (
+    assert refused(ORIGIN, errors.STALE_BROKER_EPOCH, REQUEST, 9, 200) == (
         "Received LeaderAndIsr request with broker epoch 100 smaller than the current broker epoch 200"
     )
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 
 from actors.core.broker.topic_stats import OF_LEADERS, PREFIX, TopicStats, metric, outdated
+from messages import errors
 from messages.apis.fetch import FetchedPartition, FetchRequest
 from messages.apis.produce import ProducedPartition, ProducePartition
 from messages.cluster import TopicPartition
-from messages.errors import (
-    INVALID_TIMESTAMP,
-    MESSAGE_TOO_LARGE,
-    NONE,
-    NOT_LEADER_OR_FOLLOWER,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.wire.record_batch import body_of, read_records
 from tests.storage.batches import batch
 
@@ -34,10 +28,10 @@ def reported(figures: TopicStats) -> dict[tuple[str, str], int]:
 @pytest.mark.parametrize(
     ("code", "figures"),
     [
-        (NONE, {"messagesin": 3, "bytesin": SIZE}),
-        (MESSAGE_TOO_LARGE, {"bytesrejected": SIZE}),
-        (NOT_LEADER_OR_FOLLOWER, {}),
-        (INVALID_TIMESTAMP, {"failedproducerequests": 1}),
+        (errors.NONE, {"messagesin": 3, "bytesin": SIZE}),
+        (errors.MESSAGE_TOO_LARGE, {"bytesrejected": SIZE}),
+        (errors.NOT_LEADER_OR_FOLLOWER, {}),
+        (errors.INVALID_TIMESTAMP, {"failedproducerequests": 1}),
     ],
 )
 def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str, int]) -> None:
@@ -53,7 +47,7 @@ def test_a_produce_counts_for_its_topic_and_for_all(code: int, figures: dict[str
 @pytest.mark.parametrize(("replica", "out"), [(-1, "bytesout"), (2, "replicationbytesout")])
 def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int, out: str) -> None:
     counted = TopicStats()
-    results = (FetchedPartition(T0, NONE, body=body_of(DATA)), FetchedPartition(U0, NONE))
+    results = (FetchedPartition(T0, errors.NONE, body=body_of(DATA)), FetchedPartition(U0, errors.NONE))
     counted.fetched(FetchRequest(11, replica, 500, 1, (), 1 << 20), results)
     by_topic = {("bytesout", "t"): SIZE} if replica < 0 else {}
     fetches = {("totalfetchrequests", topic): by for topic, by in (("t", 1), ("u", 1), ("", 2))}
@@ -63,8 +57,8 @@ def test_bytes_go_out_to_consumers_by_topic_and_to_followers_of_all(replica: int
 def test_a_topic_that_is_nowhere_has_no_figures() -> None:
     counted = TopicStats()
     part = ProducePartition(T0, read_records(DATA))
-    counted.produced([(part, ProducedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION))])
-    counted.fetched(FetchRequest(11, -1, 500, 1, ()), (FetchedPartition(T0, UNKNOWN_TOPIC_OR_PARTITION),))
+    counted.produced([(part, ProducedPartition(T0, errors.UNKNOWN_TOPIC_OR_PARTITION))])
+    counted.fetched(FetchRequest(11, -1, 500, 1, ()), (FetchedPartition(T0, errors.UNKNOWN_TOPIC_OR_PARTITION),))
     assert not counted
 
 

@@ -14,54 +14,20 @@ from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import disagreements, inconsistencies
 from actors.runtime.flow.flow import Raised, Returned, advance
+from messages import cluster, zookeeper
 from messages.ask import AskFailed, ConnectionLoss, Done, Question, ZooKeeperRefused
-from messages.cluster import (
-    Broker,
-    ConfigEntry,
-    Endpoint,
-    LeaderIsrAndControllerEpoch,
-    ReplicaAssignment,
-    TopicPartition,
-)
 from messages.events import Refusal
 from messages.flow.conversation import Await, Begin, Flow, Worked
 from messages.node import NodeSettings
 from messages.store import BAD_VERSION, NO_NODE, NODE_EXISTS, OK
-from messages.zookeeper import (
-    BrokerConfig,
-    BrokerConfigs,
-    CreatePartitionStates,
-    DeletePreferredElections,
-    DeleteTopics,
-    GetBrokerConfigs,
-    GetPartitionStates,
-    GetPreferredElections,
-    GetReassignments,
-    GetTopicConfigs,
-    PartitionStateRead,
-    PartitionStates,
-    PreferredElections,
-    Reassignments,
-    RemoveReassignments,
-    RequestedReassignment,
-    SetAssignments,
-    StartWatching,
-    StopWatching,
-    TopicAssignment,
-    TopicConfig,
-    TopicConfigs,
-    UpdatePartitionStates,
-    WriteResult,
-    WriteResults,
-)
 
 EPOCH = 50
 FENCE = 7
 
 
-def endpoint(broker_id: int) -> Endpoint:
+def endpoint(broker_id: int) -> cluster.Endpoint:
     """Return the only listener of a broker."""
-    return Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
+    return cluster.Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
 
 
 def settings(**options: Any) -> NodeSettings:
@@ -76,15 +42,15 @@ class Scene:
         self.context = context = ControllerContext(settings(**options))
         context.begin_term(EPOCH, FENCE)
         for broker_id in broker_ids:
-            context.add_broker(Broker(broker_id, (endpoint(broker_id),), broker_epoch))
+            context.add_broker(cluster.Broker(broker_id, (endpoint(broker_id),), broker_epoch))
         self.record = TopicDeletions()
-        self.znodes: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
-        self.configs: dict[str, tuple[ConfigEntry, ...]] = {}
-        self.wanted: tuple[TopicPartition, ...] | None = None
+        self.znodes: dict[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch] = {}
+        self.configs: dict[str, tuple[cluster.ConfigEntry, ...]] = {}
+        self.wanted: tuple[cluster.TopicPartition, ...] | None = None
         """Partitions in /admin/preferred_replica_election; None without the znode."""
-        self.reassignments: tuple[RequestedReassignment, ...] | None = None
+        self.reassignments: tuple[zookeeper.RequestedReassignment, ...] | None = None
         """Requests in /admin/reassign_partitions; None without the znode."""
-        self.topic_znodes: dict[str, TopicAssignment] = {}
+        self.topic_znodes: dict[str, zookeeper.TopicAssignment] = {}
         """Last written assignment of each topic."""
         self.raising: dict[type, Exception] = {}
         self.before_write: list[Callable[[], None]] = []
@@ -157,76 +123,84 @@ class Scene:
     def answer(self, question: Any) -> Any:
         """Return the answer of ZooKeeper, or of the deletion record, to a question."""
         match question:
-            case GetPartitionStates(partitions, _):
-                return PartitionStates(tuple(PartitionStateRead(tp, self.znodes.get(tp)) for tp in partitions))
-            case CreatePartitionStates(states):
-                return WriteResults(tuple(self._create(*entry) for entry in states))
-            case UpdatePartitionStates(states):
+            case zookeeper.GetPartitionStates(partitions, _):
+                return zookeeper.PartitionStates(
+                    tuple(zookeeper.PartitionStateRead(tp, self.znodes.get(tp)) for tp in partitions)
+                )
+            case zookeeper.CreatePartitionStates(states):
+                return zookeeper.WriteResults(tuple(self._create(*entry) for entry in states))
+            case zookeeper.UpdatePartitionStates(states):
                 if self.before_write:
                     self.before_write.pop(0)()
-                return WriteResults(tuple(self._update(*entry) for entry in states))
-            case GetBrokerConfigs(brokers):
-                return BrokerConfigs(tuple(BrokerConfig(broker, ()) for broker in brokers))
-            case GetTopicConfigs(topics):
-                return TopicConfigs(tuple(TopicConfig(topic, self.configs.get(topic, ())) for topic in topics))
-            case GetPreferredElections():
-                return PreferredElections(self.wanted is not None, self.wanted or ())
-            case DeletePreferredElections():
+                return zookeeper.WriteResults(tuple(self._update(*entry) for entry in states))
+            case zookeeper.GetBrokerConfigs(brokers):
+                return zookeeper.BrokerConfigs(tuple(zookeeper.BrokerConfig(broker, ()) for broker in brokers))
+            case zookeeper.GetTopicConfigs(topics):
+                return zookeeper.TopicConfigs(
+                    tuple(zookeeper.TopicConfig(topic, self.configs.get(topic, ())) for topic in topics)
+                )
+            case zookeeper.GetPreferredElections():
+                return zookeeper.PreferredElections(self.wanted is not None, self.wanted or ())
+            case zookeeper.DeletePreferredElections():
                 self.wanted = None
                 return Done()
-            case GetReassignments():
-                return Reassignments(self.reassignments is not None, self.reassignments or ())
-            case RemoveReassignments(requests):
+            case zookeeper.GetReassignments():
+                return zookeeper.Reassignments(self.reassignments is not None, self.reassignments or ())
+            case zookeeper.RemoveReassignments(requests):
                 left = tuple(each for each in self.reassignments or () if each not in requests)
                 self.reassignments = left or None
-                return Reassignments(bool(left), left)
-            case SetAssignments(topics):
+                return zookeeper.Reassignments(bool(left), left)
+            case zookeeper.SetAssignments(topics):
                 if not self.refused_topics.isdisjoint(each.topic for each in topics):
                     raise ZooKeeperRefused("NO_NODE")
                 self.topic_znodes.update((each.topic, each) for each in topics)
                 return Done()
-            case StartWatching() | StopWatching() | DeleteTopics():
+            case zookeeper.StartWatching() | zookeeper.StopWatching() | zookeeper.DeleteTopics():
                 return Done()
         return planned(self.record, question)
 
-    def _create(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> WriteResult:
+    def _create(
+        self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch
+    ) -> zookeeper.WriteResult:
         if partition in self.znodes:
-            return WriteResult(partition, NODE_EXISTS, -1)
+            return zookeeper.WriteResult(partition, NODE_EXISTS, -1)
         self.znodes[partition] = state
-        return WriteResult(partition, OK, 0)
+        return zookeeper.WriteResult(partition, OK, 0)
 
-    def _update(self, partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> WriteResult:
+    def _update(
+        self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch
+    ) -> zookeeper.WriteResult:
         current = self.znodes.get(partition)
         if current is None:
-            return WriteResult(partition, NO_NODE, -1)
+            return zookeeper.WriteResult(partition, NO_NODE, -1)
         if current.zk_version != state.zk_version:
-            return WriteResult(partition, BAD_VERSION, -1)
+            return zookeeper.WriteResult(partition, BAD_VERSION, -1)
         written = leadership(
             state.leader, *state.isr, epoch=state.leader_epoch, version=state.zk_version + 1, by=state.controller_epoch
         )
         self.znodes[partition] = written
-        return WriteResult(partition, OK, written.zk_version)
+        return zookeeper.WriteResult(partition, OK, written.zk_version)
 
     # ------------------------------------------------------------------------------------------- setup
 
-    def assign(self, topic: str, *assignments: tuple[int, ...]) -> list[TopicPartition]:
+    def assign(self, topic: str, *assignments: tuple[int, ...]) -> list[cluster.TopicPartition]:
         """Assign these replicas to a topic's partitions, in the context only, and return the partitions."""
-        partitions = [TopicPartition(topic, n) for n in range(len(assignments))]
+        partitions = [cluster.TopicPartition(topic, n) for n in range(len(assignments))]
         for partition, replicas in zip(partitions, assignments, strict=True):
-            self.context.set_assignment(partition, ReplicaAssignment(replicas))
+            self.context.set_assignment(partition, cluster.ReplicaAssignment(replicas))
         return partitions
 
-    def lead(self, partition: TopicPartition, leader: int, *isr: int, epoch: int = 0, version: int = 0) -> None:
+    def lead(self, partition: cluster.TopicPartition, leader: int, *isr: int, epoch: int = 0, version: int = 0) -> None:
         """Set a partition's leadership in the context and in ZooKeeper."""
         state = leadership(leader, *isr, epoch=epoch, version=version)
         self.znodes[partition] = state
         self.context.lead(partition, state)
 
-    def put(self, partition: TopicPartition, state: PartitionState) -> None:
+    def put(self, partition: cluster.TopicPartition, state: PartitionState) -> None:
         """Set a partition's state."""
         self.context.set_partition_state(partition, state)
 
-    def put_replica(self, partition: TopicPartition, broker_id: int, state: ReplicaState) -> None:
+    def put_replica(self, partition: cluster.TopicPartition, broker_id: int, state: ReplicaState) -> None:
         """Set a replica's state."""
         self.context.set_replica_states(broker_id, (partition,), state)
 
@@ -266,6 +240,6 @@ def planned(record: TopicDeletions, question: Any) -> Any:
 
 def leadership(
     leader: int, *isr: int, epoch: int = 0, version: int = 0, by: int = EPOCH
-) -> LeaderIsrAndControllerEpoch:
+) -> cluster.LeaderIsrAndControllerEpoch:
     """Return a partition's leadership."""
-    return LeaderIsrAndControllerEpoch(leader, epoch, tuple(isr), by, version)
+    return cluster.LeaderIsrAndControllerEpoch(leader, epoch, tuple(isr), by, version)

@@ -10,20 +10,13 @@ from actors.core.controller import deletion_steps, partition_state_machine, reas
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState, ReplicaState
+from messages import zookeeper
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ConnectionLoss, ZooKeeperRefused
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
-from messages.zookeeper import (
-    RemoveReassignments,
-    RequestedReassignment,
-    SetAssignments,
-    StopWatching,
-    TopicAssignment,
-    UpdatePartitionStates,
-)
 from tests.core.controller.driver import Scene, leadership
 
 FULL = ReplicaAssignment
@@ -46,7 +39,7 @@ def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
 
 def request(scene: Scene, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
     """Request a reassignment as a client, and handle the event."""
-    scene.reassignments = tuple(RequestedReassignment(*entry) for entry in entries)
+    scene.reassignments = tuple(zookeeper.RequestedReassignment(*entry) for entry in entries)
     scene.run(reassignment.requested(scene.context, REQUESTED))
 
 
@@ -62,17 +55,17 @@ def transcript(scene: Scene) -> list[str]:
     lines: list[str] = []
     for step in scene.steps:
         match step:
-            case SetAssignments(topics):
+            case zookeeper.SetAssignments(topics):
                 lines += [
                     f"topic {shown(each.replicas, each.adding, each.removing)}"
                     for topic in topics
                     for _, each in topic.partitions
                 ]
-            case UpdatePartitionStates(states):
+            case zookeeper.UpdatePartitionStates(states):
                 lines += [f"state leader {s.leader} epoch {s.leader_epoch} isr {list(s.isr)}" for _, s in states]
-            case StopWatching(_, keys):
+            case zookeeper.StopWatching(_, keys):
                 lines.append(f"unwatch {keys}")
-            case RemoveReassignments(requests):
+            case zookeeper.RemoveReassignments(requests):
                 lines.append(f"forget {[list(each.replicas) for each in requests]}")
             case Enqueue(event):
                 lines.append(f"enqueue {type(event).__name__}")
@@ -144,7 +137,7 @@ def test_those_that_have_caught_up_as_well_are_finished_together() -> None:
     scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
     assert list(scene.context.reassigning) == partitions[2:]
     assert [scene.context.leadership[tp].leader for tp in partitions] == [2, 2, 1]
-    assert sum(isinstance(step, RemoveReassignments) for step in scene.steps) == 1
+    assert sum(isinstance(step, zookeeper.RemoveReassignments) for step in scene.steps) == 1
     scene.steps.clear()
     scene.run(reassignment.isr_changed(scene.context, PartitionReassignmentIsrChange("t", 1)))
     assert not scene.steps
@@ -225,7 +218,7 @@ def test_one_topic_that_cannot_be_written_costs_the_others_nothing() -> None:
     scene.put(gone, PartitionState.ONLINE)
     scene.refused_topics.add("gone")
     request(scene, (gone, (2,)), (T0, (2,)))
-    assert scene.reassignments == (RequestedReassignment(T0, (2,)),)
+    assert scene.reassignments == (zookeeper.RequestedReassignment(T0, (2,)),)
     assert list(scene.context.reassigning) == [T0]
 
 
@@ -289,7 +282,7 @@ def succeeded(old: Scene) -> Scene:
     return scene
 
 
-def load(context: ControllerContext, topic: TopicAssignment) -> None:
+def load(context: ControllerContext, topic: zookeeper.TopicAssignment) -> None:
     context.learn(topic.topic, topic.partitions)
 
 
@@ -307,6 +300,6 @@ def test_a_starting_broker_receives_pending_reassignments() -> None:
 
 def test_a_failed_write_of_another_kind_drops_no_reassignment() -> None:
     scene = scene_of(1)
-    scene.raising[UpdatePartitionStates] = ZooKeeperRefused("no")
+    scene.raising[zookeeper.UpdatePartitionStates] = ZooKeeperRefused("no")
     request(scene, (T0, (2,)))
     assert list(scene.context.reassigning) == [T0] and scene.reassignments is not None

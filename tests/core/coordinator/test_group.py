@@ -16,31 +16,9 @@ from actors.core.coordinator.group_states import (
     GroupState,
 )
 from actors.core.illegal_transition import IllegalTransition
+from messages import errors
 from messages.apis.join_group import JoinProtocol
 from messages.apis.offset_commit import CommittedPartition
-from messages.errors import (
-    COORDINATOR_NOT_AVAILABLE,
-    FENCED_INSTANCE_ID,
-    GROUP_ID_NOT_FOUND,
-    GROUP_MAX_SIZE_REACHED,
-    GROUP_SUBSCRIBED_TO_TOPIC,
-    ILLEGAL_GENERATION,
-    INCONSISTENT_GROUP_PROTOCOL,
-    INVALID_COMMIT_OFFSET_SIZE,
-    MEMBER_ID_REQUIRED,
-    MESSAGE_TOO_LARGE,
-    NON_EMPTY_GROUP,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    OFFSET_METADATA_TOO_LARGE,
-    REBALANCE_IN_PROGRESS,
-    REQUEST_TIMED_OUT,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-)
 from messages.groups import GroupRecord, GroupSettings, LoadedGroup, OffsetEntry, OffsetRecord
 from tests.core.coordinator.life import RANGE, REBALANCE_MS, SESSION_MS, START_MS, T0, T1, Life
 
@@ -64,7 +42,7 @@ def test_the_tables_have_every_cell() -> None:
         (PREPARING, None, PREPARING),
         (COMPLETING, None, PREPARING),
         (STABLE, None, PREPARING),
-        (DEAD, COORDINATOR_NOT_AVAILABLE, DEAD),
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE, DEAD),
     ],
 )
 def test_a_new_member_joins(state: GroupState, code: int | None, after: GroupState) -> None:
@@ -77,14 +55,14 @@ def test_a_new_member_joins(state: GroupState, code: int | None, after: GroupSta
 @pytest.mark.parametrize(
     ("state", "member", "news", "code", "after"),
     [
-        (EMPTY, "m1", False, UNKNOWN_MEMBER_ID, EMPTY),
-        (PREPARING, "m2", False, NONE, COMPLETING),
-        (COMPLETING, "m1", False, NONE, COMPLETING),
+        (EMPTY, "m1", False, errors.UNKNOWN_MEMBER_ID, EMPTY),
+        (PREPARING, "m2", False, errors.NONE, COMPLETING),
+        (COMPLETING, "m1", False, errors.NONE, COMPLETING),
         (COMPLETING, "m2", True, None, PREPARING),
         (STABLE, "m1", False, None, PREPARING),
-        (STABLE, "m2", False, NONE, STABLE),
+        (STABLE, "m2", False, errors.NONE, STABLE),
         (STABLE, "m2", True, None, PREPARING),
-        (DEAD, "m1", False, COORDINATOR_NOT_AVAILABLE, DEAD),
+        (DEAD, "m1", False, errors.COORDINATOR_NOT_AVAILABLE, DEAD),
     ],
 )
 def test_a_member_joins_again(state: GroupState, member: str, news: bool, code: int | None, after: GroupState) -> None:
@@ -105,29 +83,29 @@ def test_only_the_leader_receives_the_members_again() -> None:
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (EMPTY, UNKNOWN_MEMBER_ID),
-        (PREPARING, REBALANCE_IN_PROGRESS),
+        (EMPTY, errors.UNKNOWN_MEMBER_ID),
+        (PREPARING, errors.REBALANCE_IN_PROGRESS),
         (COMPLETING, None),
-        (STABLE, NONE),
-        (DEAD, COORDINATOR_NOT_AVAILABLE),
+        (STABLE, errors.NONE),
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 def test_a_member_syncs(state: GroupState, code: int | None) -> None:
     life = Life.at(state)
     answer = life.answer(life.sync("m2"))
     assert (None if answer is None else answer.error_code) == code
-    if code == NONE:
+    if code == errors.NONE:
         assert (answer.assignment, answer.protocol_type, answer.protocol_name) == (b"m2", "consumer", "range")
 
 
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (EMPTY, UNKNOWN_MEMBER_ID),
-        (PREPARING, REBALANCE_IN_PROGRESS),
-        (COMPLETING, NONE),
-        (STABLE, NONE),
-        (DEAD, COORDINATOR_NOT_AVAILABLE),
+        (EMPTY, errors.UNKNOWN_MEMBER_ID),
+        (PREPARING, errors.REBALANCE_IN_PROGRESS),
+        (COMPLETING, errors.NONE),
+        (STABLE, errors.NONE),
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 def test_heartbeats_in_each_state(state: GroupState, code: int) -> None:
@@ -137,28 +115,28 @@ def test_heartbeats_in_each_state(state: GroupState, code: int) -> None:
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (EMPTY, UNKNOWN_MEMBER_ID),
-        (PREPARING, NONE),
-        (COMPLETING, REBALANCE_IN_PROGRESS),
-        (STABLE, NONE),
-        (DEAD, COORDINATOR_NOT_AVAILABLE),
+        (EMPTY, errors.UNKNOWN_MEMBER_ID),
+        (PREPARING, errors.NONE),
+        (COMPLETING, errors.REBALANCE_IN_PROGRESS),
+        (STABLE, errors.NONE),
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 def test_a_member_commits(state: GroupState, code: int) -> None:
     life = Life.at(state)
     [result] = life.answer(life.commit("m2", generation=None)).partitions
     assert result.error_code == code
-    assert life.fetch() == ({T0: 7} if code == NONE else {})
+    assert life.fetch() == ({T0: 7} if code == errors.NONE else {})
 
 
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (EMPTY, NONE),
-        (PREPARING, UNKNOWN_MEMBER_ID),
-        (COMPLETING, UNKNOWN_MEMBER_ID),
-        (STABLE, UNKNOWN_MEMBER_ID),
-        (DEAD, COORDINATOR_NOT_AVAILABLE),
+        (EMPTY, errors.NONE),
+        (PREPARING, errors.UNKNOWN_MEMBER_ID),
+        (COMPLETING, errors.UNKNOWN_MEMBER_ID),
+        (STABLE, errors.UNKNOWN_MEMBER_ID),
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 def test_a_non_member_commits(state: GroupState, code: int) -> None:
@@ -170,10 +148,10 @@ def test_a_non_member_commits(state: GroupState, code: int) -> None:
 @pytest.mark.parametrize(
     ("state", "code", "after"),
     [
-        (EMPTY, UNKNOWN_MEMBER_ID, EMPTY),
-        (PREPARING, NONE, COMPLETING),
-        (COMPLETING, NONE, PREPARING),
-        (STABLE, NONE, PREPARING),
+        (EMPTY, errors.UNKNOWN_MEMBER_ID, EMPTY),
+        (PREPARING, errors.NONE, COMPLETING),
+        (COMPLETING, errors.NONE, PREPARING),
+        (STABLE, errors.NONE, PREPARING),
     ],
 )
 def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> None:
@@ -185,17 +163,17 @@ def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> Non
 
 def test_no_member_leaves_a_dead_group() -> None:
     answer = Life.at(DEAD).leave("m2")
-    assert (answer.error_code, answer.members) == (COORDINATOR_NOT_AVAILABLE, ())
+    assert (answer.error_code, answer.members) == (errors.COORDINATOR_NOT_AVAILABLE, ())
 
 
 @pytest.mark.parametrize(
     ("state", "code", "of_t", "of_u"),
     [
-        (EMPTY, NONE, NONE, NONE),
-        (PREPARING, NONE, GROUP_SUBSCRIBED_TO_TOPIC, NONE),
-        (COMPLETING, NONE, GROUP_SUBSCRIBED_TO_TOPIC, NONE),
-        (STABLE, NONE, GROUP_SUBSCRIBED_TO_TOPIC, NONE),
-        (DEAD, GROUP_ID_NOT_FOUND, None, None),
+        (EMPTY, errors.NONE, errors.NONE, errors.NONE),
+        (PREPARING, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
+        (COMPLETING, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
+        (STABLE, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
+        (DEAD, errors.GROUP_ID_NOT_FOUND, None, None),
     ],
 )
 def test_an_admin_deletes_offsets(state: GroupState, code: int, of_t: int | None, of_u: int | None) -> None:
@@ -207,17 +185,17 @@ def test_an_admin_deletes_offsets(state: GroupState, code: int, of_t: int | None
 @pytest.mark.parametrize(
     ("state", "code"),
     [
-        (EMPTY, NONE),
-        (PREPARING, NON_EMPTY_GROUP),
-        (COMPLETING, NON_EMPTY_GROUP),
-        (STABLE, NON_EMPTY_GROUP),
-        (DEAD, GROUP_ID_NOT_FOUND),
+        (EMPTY, errors.NONE),
+        (PREPARING, errors.NON_EMPTY_GROUP),
+        (COMPLETING, errors.NON_EMPTY_GROUP),
+        (STABLE, errors.NON_EMPTY_GROUP),
+        (DEAD, errors.GROUP_ID_NOT_FOUND),
     ],
 )
 def test_an_admin_deletes_the_group(state: GroupState, code: int) -> None:
     life = Life.at(state)
     assert life.group.delete(life.now) == code
-    assert (life.group.state is DEAD) == (code in (NONE, GROUP_ID_NOT_FOUND))
+    assert (life.group.state is DEAD) == (code in (errors.NONE, errors.GROUP_ID_NOT_FOUND))
 
 
 @pytest.mark.parametrize(
@@ -249,12 +227,12 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
 @pytest.mark.parametrize(
     ("member", "generation", "instance", "code"),
     [
-        ("m1", 1, None, NONE),
-        ("m9", 1, None, UNKNOWN_MEMBER_ID),
-        ("m1", 2, None, ILLEGAL_GENERATION),
-        ("m1", 0, None, ILLEGAL_GENERATION),
-        ("m1", 1, "missing", UNKNOWN_MEMBER_ID),
-        ("s", 1, "static", FENCED_INSTANCE_ID),
+        ("m1", 1, None, errors.NONE),
+        ("m9", 1, None, errors.UNKNOWN_MEMBER_ID),
+        ("m1", 2, None, errors.ILLEGAL_GENERATION),
+        ("m1", 0, None, errors.ILLEGAL_GENERATION),
+        ("m1", 1, "missing", errors.UNKNOWN_MEMBER_ID),
+        ("s", 1, "static", errors.FENCED_INSTANCE_ID),
     ],
 )
 def test_requests_with_wrong_identities_are_refused(
@@ -276,25 +254,28 @@ def test_requests_with_wrong_identities_are_refused(
 
 def test_protocols_that_do_not_fit() -> None:
     life = Life()
-    assert life.joined(life.join(protocols=())).error_code == INCONSISTENT_GROUP_PROTOCOL
-    assert life.joined(life.join(protocol_type="")).error_code == INCONSISTENT_GROUP_PROTOCOL
+    assert life.joined(life.join(protocols=())).error_code == errors.INCONSISTENT_GROUP_PROTOCOL
+    assert life.joined(life.join(protocol_type="")).error_code == errors.INCONSISTENT_GROUP_PROTOCOL
     life.stable()
-    assert life.joined(life.join(protocol_type="connect")).error_code == INCONSISTENT_GROUP_PROTOCOL
+    assert life.joined(life.join(protocol_type="connect")).error_code == errors.INCONSISTENT_GROUP_PROTOCOL
     alien = (JoinProtocol("alien", b""),)
     refused = life.joined(life.join(protocols=alien, version=7))
-    assert (refused.error_code, refused.protocol_name) == (INCONSISTENT_GROUP_PROTOCOL, None)
+    assert (refused.error_code, refused.protocol_name) == (errors.INCONSISTENT_GROUP_PROTOCOL, None)
     for said in ({"protocol_type": "connect"}, {"protocol_name": "alien"}):
-        assert life.answer(life.sync(next(iter(life.group.members)), **said)).error_code == INCONSISTENT_GROUP_PROTOCOL
+        assert (
+            life.answer(life.sync(next(iter(life.group.members)), **said)).error_code
+            == errors.INCONSISTENT_GROUP_PROTOCOL
+        )
 
 
 def test_a_group_that_is_full() -> None:
     life = Life(max_size=2)
     life.stable()
-    assert life.joined(life.join()).error_code == GROUP_MAX_SIZE_REACHED
+    assert life.joined(life.join()).error_code == errors.GROUP_MAX_SIZE_REACHED
     assert set(life.group.members) == {"m1", "m2"}
     life.join("m1")
     assert life.answer(life.join()) is None, "while they join, those count who have joined"
-    assert life.joined(life.join("m2")).error_code == GROUP_MAX_SIZE_REACHED
+    assert life.joined(life.join("m2")).error_code == errors.GROUP_MAX_SIZE_REACHED
 
 
 # ------------------------------------------------------------------------------------------------ timers
@@ -361,10 +342,10 @@ def test_a_rebalance_without_joins_lasts_until_the_sessions_expire() -> None:
 def test_a_session_is_over() -> None:
     life = Life.at(STABLE)
     life.wait(SESSION_MS - 1)
-    assert life.heartbeat("m1") == NONE
+    assert life.heartbeat("m1") == errors.NONE
     life.wait(1)
     assert set(life.group.members) == {"m1"}
-    assert life.heartbeat("m1") == REBALANCE_IN_PROGRESS
+    assert life.heartbeat("m1") == errors.REBALANCE_IN_PROGRESS
     life.wait(SESSION_MS)
     assert (life.group.state, life.group.members) == (EMPTY, {})
 
@@ -401,21 +382,21 @@ def test_a_new_member_that_waits_has_five_minutes() -> None:
     life.wait(300_000 - 1)
     assert life.answer(waiting) is None
     life.wait(1)
-    assert life.joined(waiting).error_code == UNKNOWN_MEMBER_ID
+    assert life.joined(waiting).error_code == errors.UNKNOWN_MEMBER_ID
     assert set(life.group.members) == {"m1"}
 
 
 def test_an_id_that_was_given_is_kept_for_the_session_timeout() -> None:
     life = Life.at(STABLE)
     given = life.joined(life.join(version=4))
-    assert (given.error_code, given.member_id) == (MEMBER_ID_REQUIRED, "m3")
+    assert (given.error_code, given.member_id) == (errors.MEMBER_ID_REQUIRED, "m3")
     assert life.group.state is STABLE
     life.join("m1")
     second = life.join("m2")
     assert life.answer(second) is None, "the rebalance waits for members with an id"
     life.wait(SESSION_MS)
     assert life.joined(second).generation_id == 2
-    assert life.joined(life.join("m3", version=4)).error_code == UNKNOWN_MEMBER_ID
+    assert life.joined(life.join("m3", version=4)).error_code == errors.UNKNOWN_MEMBER_ID
 
 
 def test_an_id_that_was_given_is_used_or_given_back() -> None:
@@ -425,7 +406,7 @@ def test_an_id_that_was_given_is_used_or_given_back() -> None:
     assert life.answer(life.join("m3", version=4)) is None
     assert "m3" in life.group.members
     [left] = life.leave("m4").members
-    assert (left.error_code, life.group.pending) == (NONE, {})
+    assert (left.error_code, life.group.pending) == (errors.NONE, {})
 
 
 def test_a_member_without_sync_group_in_time_is_removed() -> None:
@@ -475,8 +456,10 @@ def test_a_cooperative_rebalance_is_two_generations_in_which_parts_are_kept() ->
     life.stable(1, protocols=mine)
     assert life.answer(life.sync("m1")).assignment == b"m1"
     new = life.join(protocols=mine)
-    assert life.heartbeat("m1") == REBALANCE_IN_PROGRESS
-    assert life.answer(life.commit("m1", generation=None)).partitions[0].error_code == NONE, "it goes on meanwhile"
+    assert life.heartbeat("m1") == errors.REBALANCE_IN_PROGRESS
+    assert life.answer(life.commit("m1", generation=None)).partitions[0].error_code == errors.NONE, (
+        "it goes on meanwhile"
+    )
     owning = (JoinProtocol("cooperative-sticky", b"owns t-0 and t-1"),)
     leader = life.joined(life.join("m1", protocols=owning))
     assert [each.metadata for each in leader.members] == [b"owns t-0 and t-1", b"owns nothing"]
@@ -508,11 +491,11 @@ def test_a_part_is_answered_when_the_log_has_it() -> None:
 @pytest.mark.parametrize(
     ("said", "reported"),
     [
-        (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
-        (UNKNOWN_TOPIC_OR_PARTITION, COORDINATOR_NOT_AVAILABLE),
-        (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR),
-        (REQUEST_TIMED_OUT, REBALANCE_IN_PROGRESS),
-        (MESSAGE_TOO_LARGE, UNKNOWN_SERVER_ERROR),
+        (errors.NOT_ENOUGH_REPLICAS, errors.COORDINATOR_NOT_AVAILABLE),
+        (errors.UNKNOWN_TOPIC_OR_PARTITION, errors.COORDINATOR_NOT_AVAILABLE),
+        (errors.NOT_LEADER_OR_FOLLOWER, errors.NOT_COORDINATOR),
+        (errors.REQUEST_TIMED_OUT, errors.REBALANCE_IN_PROGRESS),
+        (errors.MESSAGE_TOO_LARGE, errors.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_a_generation_that_the_log_does_not_take(said: int, reported: int) -> None:
@@ -528,7 +511,7 @@ def test_an_answer_of_the_log_to_an_older_generation_counts_for_nothing() -> Non
     life.log = None
     old = life.sync("m1", given={"m1": b"old"})
     life.leave("m2")
-    assert life.answer(old).error_code == REBALANCE_IN_PROGRESS
+    assert life.answer(old).error_code == errors.REBALANCE_IN_PROGRESS
     life.stored()
     assert life.group.state is PREPARING
     assert life.group.members["m1"].assignment == b""
@@ -552,11 +535,11 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
     life = static()
     before = {"a": "m1", "b": "m2"}[instance]
     again = life.joined(life.join(instance=instance, version=5))
-    assert (again.error_code, again.generation_id, again.leader, again.members) == (NONE, 1, "m1", ())
+    assert (again.error_code, again.generation_id, again.leader, again.members) == (errors.NONE, 1, "m1", ())
     assert (again.member_id, life.group.state) == ("m3", STABLE)
     assert life.answer(life.sync("m3", group_instance_id=instance)).assignment == before.encode()
-    assert life.heartbeat(before, instance=instance) == FENCED_INSTANCE_ID
-    assert life.heartbeat(before) == UNKNOWN_MEMBER_ID
+    assert life.heartbeat(before, instance=instance) == errors.FENCED_INSTANCE_ID
+    assert life.heartbeat(before) == errors.UNKNOWN_MEMBER_ID
     [record] = life.stores[0].records
     assert isinstance(record, GroupRecord)
     assert record.value is not None
@@ -564,7 +547,9 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
     assert life.group.leader == ("m3" if instance == "a" else "m1")
 
 
-@pytest.mark.parametrize(("state", "code"), [(EMPTY, UNKNOWN_MEMBER_ID), (DEAD, COORDINATOR_NOT_AVAILABLE)])
+@pytest.mark.parametrize(
+    ("state", "code"), [(EMPTY, errors.UNKNOWN_MEMBER_ID), (DEAD, errors.COORDINATOR_NOT_AVAILABLE)]
+)
 def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int) -> None:
     """An empty or dead group has no members in practice; the test checks the cells of the tables nevertheless."""
     life = static()
@@ -575,9 +560,9 @@ def test_a_static_member_does_not_join_a_full_group(state: GroupState, code: int
 
 def test_a_static_member_keeps_its_id_if_the_append_fails() -> None:
     life = static()
-    life.log = NOT_ENOUGH_REPLICAS
-    assert life.joined(life.join(instance="a", version=5)).error_code == COORDINATOR_NOT_AVAILABLE
-    assert life.heartbeat("m1", instance="a") == NONE
+    life.log = errors.NOT_ENOUGH_REPLICAS
+    assert life.joined(life.join(instance="a", version=5)).error_code == errors.COORDINATOR_NOT_AVAILABLE
+    assert life.heartbeat("m1", instance="a") == errors.NONE
     assert (life.group.leader, list(life.group.members)) == ("m1", ["m1", "m2"])
 
 
@@ -606,7 +591,7 @@ def test_a_static_member_comes_back_in_the_middle_of_a_rebalance(state: GroupSta
     else:
         again = life.join(instance="b", version=5)
     fenced = life.answer(waiting)
-    assert fenced.error_code == FENCED_INSTANCE_ID
+    assert fenced.error_code == errors.FENCED_INSTANCE_ID
     assert life.answer(again) is None
     assert life.group.state is PREPARING
 
@@ -626,15 +611,19 @@ def test_a_static_member_stays_through_a_rebalance_it_takes_no_part_in() -> None
 def test_an_admin_removes_static_members_by_instance() -> None:
     life = static()
     answer = life.leave(("", "a"), ("", "missing"), ("m1", "b"))
-    assert [each.error_code for each in answer.members] == [NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID]
+    assert [each.error_code for each in answer.members] == [
+        errors.NONE,
+        errors.UNKNOWN_MEMBER_ID,
+        errors.FENCED_INSTANCE_ID,
+    ]
     assert list(life.group.static) == ["b"]
 
 
 def test_before_version_3_the_one_members_code_is_the_whole() -> None:
     life = Life.at(STABLE)
     unknown, known = life.leave("m9", version=2), life.leave("m1", version=0)
-    assert (unknown.error_code, unknown.members) == (UNKNOWN_MEMBER_ID, ())
-    assert (known.error_code, known.members) == (NONE, ())
+    assert (unknown.error_code, unknown.members) == (errors.UNKNOWN_MEMBER_ID, ())
+    assert (known.error_code, known.members) == (errors.NONE, ())
 
 
 # ------------------------------------------------------------------------------------------------ offsets
@@ -646,7 +635,7 @@ def test_an_offset_counts_when_the_log_has_it() -> None:
     number = life.commit(offset=5)
     assert (life.answer(number), life.fetch()) == (None, {})
     life.stored()
-    assert life.answer(number).partitions[0].error_code == NONE
+    assert life.answer(number).partitions[0].error_code == errors.NONE
     assert life.fetch() == {T0: 5}
     [record] = life.stores[-1].records
     assert isinstance(record, OffsetRecord)
@@ -658,10 +647,10 @@ def test_an_offset_counts_when_the_log_has_it() -> None:
 @pytest.mark.parametrize(
     ("said", "reported"),
     [
-        (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
-        (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR),
-        (REQUEST_TIMED_OUT, REQUEST_TIMED_OUT),
-        (MESSAGE_TOO_LARGE, INVALID_COMMIT_OFFSET_SIZE),
+        (errors.NOT_ENOUGH_REPLICAS, errors.COORDINATOR_NOT_AVAILABLE),
+        (errors.NOT_LEADER_OR_FOLLOWER, errors.NOT_COORDINATOR),
+        (errors.REQUEST_TIMED_OUT, errors.REQUEST_TIMED_OUT),
+        (errors.MESSAGE_TOO_LARGE, errors.INVALID_COMMIT_OFFSET_SIZE),
     ],
 )
 def test_an_offset_that_the_log_does_not_take(said: int, reported: int) -> None:
@@ -678,10 +667,10 @@ def test_each_partition_of_a_commit_has_its_own_code() -> None:
     nowhere = T0._replace(topic="nowhere")
     number = life.commit(partitions=(*partitions, CommittedPartition(nowhere, 3)), unknown=(nowhere,))
     codes = [each.error_code for each in life.answer(number).partitions]
-    assert codes == [OFFSET_METADATA_TOO_LARGE, NONE, UNKNOWN_TOPIC_OR_PARTITION]
+    assert codes == [errors.OFFSET_METADATA_TOO_LARGE, errors.NONE, errors.UNKNOWN_TOPIC_OR_PARTITION]
     assert life.fetch() == {T1: 2}
     only = life.commit(partitions=(CommittedPartition(nowhere, 3),), unknown=(nowhere,))
-    assert life.answer(only).partitions[0].error_code == UNKNOWN_TOPIC_OR_PARTITION
+    assert life.answer(only).partitions[0].error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_offsets_of_a_simple_group_expire_by_commit_time() -> None:
@@ -760,13 +749,13 @@ def test_offsets_of_partitions_that_are_gone_are_forgotten() -> None:
 def test_offsets_are_not_deleted_in_a_group_of_others_than_consumers() -> None:
     life = Life()
     life.stable(1, protocol_type="connect")
-    assert life.delete_offsets(T0).error_code == NON_EMPTY_GROUP
+    assert life.delete_offsets(T0).error_code == errors.NON_EMPTY_GROUP
 
 
 def test_a_deleted_group_leaves_nothing_in_its_log() -> None:
     life = Life.at(EMPTY)
     life.commit()
-    assert life.group.delete(life.now) == NONE
+    assert life.group.delete(life.now) == errors.NONE
     life.leave("missing")
     assert life.written[-2:] == [OffsetRecord("g", T0, None), GroupRecord("g", None)]
     assert life.fetch() == {}
@@ -781,7 +770,7 @@ def test_a_group_that_is_loaded_goes_on_where_it_was() -> None:
     record = life.group._record({each.id: each.assignment for each in life.group.members.values()})
     again = Life(Group.loaded(LoadedGroup("g", record.value, _entries(life)), life.settings))
     assert (again.group.state, again.group.generation, again.fetch()) == (STABLE, 1, {T0: 7})
-    assert again.heartbeat("m2", instance="b") == NONE
+    assert again.heartbeat("m2", instance="b") == errors.NONE
     assert again.answer(again.sync("m1")).assignment == b"m1"
     again.wait(SESSION_MS)
     assert again.group.state is EMPTY, "sessions begin with the load"
@@ -796,10 +785,10 @@ def test_waiting_members_are_answered_when_the_group_is_unloaded() -> None:
     life.log = None
     joining, committing = life.join(), life.commit("m2", generation=None)
     life.unload()
-    assert life.joined(joining).error_code == NOT_COORDINATOR
-    assert life.answer(committing).partitions[0].error_code == NOT_COORDINATOR
-    life.stored(NOT_LEADER_OR_FOLLOWER)
+    assert life.joined(joining).error_code == errors.NOT_COORDINATOR
+    assert life.answer(committing).partitions[0].error_code == errors.NOT_COORDINATOR
+    life.stored(errors.NOT_LEADER_OR_FOLLOWER)
     completing = Life.at(COMPLETING)
     syncing = completing.sync("m2")
     completing.unload()
-    assert completing.answer(syncing).error_code == NOT_COORDINATOR
+    assert completing.answer(syncing).error_code == errors.NOT_COORDINATOR

@@ -8,30 +8,14 @@ import pytest
 
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from actors.core.coordinator.membership import Producer
+from messages import errors
 from messages.apis.offset_commit import CommittedPartition
 from messages.cluster import TopicPartition
-from messages.errors import (
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    FENCED_INSTANCE_ID,
-    ILLEGAL_GENERATION,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    NETWORK_EXCEPTION,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_LEADER_OR_FOLLOWER,
-    OFFSET_METADATA_TOO_LARGE,
-    UNKNOWN_MEMBER_ID,
-    UNKNOWN_SERVER_ERROR,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSTABLE_OFFSET_COMMIT,
-)
 from messages.groups import OffsetRecord, TransactionEnded
 from tests.core.coordinator.life import T0, T1, Life
 
 DAY_MS = 24 * 3600 * 1000
-UNSTABLE = -UNSTABLE_OFFSET_COMMIT
+UNSTABLE = -errors.UNSTABLE_OFFSET_COMMIT
 
 
 def code(life: Life, number: int) -> int:
@@ -44,7 +28,7 @@ def code(life: Life, number: int) -> int:
 def test_an_offset_counts_with_the_commit_of_its_transaction() -> None:
     life = Life()
     life.commit(offset=1)
-    assert code(life, life.commit_in_transaction(offset=5)) == NONE
+    assert code(life, life.commit_in_transaction(offset=5)) == errors.NONE
     assert (life.fetch(), life.fetch(stable=True)) == ({T0: 1}, {T0: UNSTABLE})
     life.end_transaction()
     assert (life.fetch(), life.fetch(stable=True)) == ({T0: 5}, {T0: 5})
@@ -92,18 +76,18 @@ def test_a_refused_commit_leaves_what_is_pending() -> None:
     """Kafka drops the pending offset: a zombie's commit removes the one of the live producer."""
     life = Life()
     life.commit_in_transaction(offset=5)
-    life.log = INVALID_PRODUCER_EPOCH
-    assert code(life, life.commit_in_transaction(offset=9)) == INVALID_PRODUCER_EPOCH
+    life.log = errors.INVALID_PRODUCER_EPOCH
+    assert code(life, life.commit_in_transaction(offset=9)) == errors.INVALID_PRODUCER_EPOCH
     life.end_transaction()
     assert life.fetch() == {T0: 5}
 
 
 def test_a_producer_without_id_or_epoch_is_refused_as_in_kafka() -> None:
     life = Life()
-    assert code(life, life.commit_in_transaction(-1)) == INVALID_PRODUCER_ID_MAPPING
-    assert code(life, life.commit_in_transaction(-1, member="m", generation=3)) == INVALID_PRODUCER_ID_MAPPING
+    assert code(life, life.commit_in_transaction(-1)) == errors.INVALID_PRODUCER_ID_MAPPING
+    assert code(life, life.commit_in_transaction(-1, member="m", generation=3)) == errors.INVALID_PRODUCER_ID_MAPPING
     life.commit_in_transaction(offset=5)
-    assert code(life, life.commit_in_transaction(offset=9, epoch=-1)) == UNKNOWN_SERVER_ERROR
+    assert code(life, life.commit_in_transaction(offset=9, epoch=-1)) == errors.UNKNOWN_SERVER_ERROR
     assert len(life.stores) == 1
     life.end_transaction()
     assert life.fetch() == {T0: 5}
@@ -113,13 +97,13 @@ def test_what_is_too_large_is_not_pending() -> None:
     """KAFKA-16371: a refused partition stayed pending, and therefore unstable for ever."""
     life = Life(metadata_max_bytes=4)
     large = CommittedPartition(T0, 1, -1, "12345")
-    assert code(life, life.commit_in_transaction(partitions=(large,))) == OFFSET_METADATA_TOO_LARGE
+    assert code(life, life.commit_in_transaction(partitions=(large,))) == errors.OFFSET_METADATA_TOO_LARGE
     assert life.stores == []
     nowhere = T0._replace(topic="nowhere")
     partitions = (large, CommittedPartition(nowhere, 1), CommittedPartition(T1, 2))
     number = life.commit_in_transaction(partitions=partitions, unknown=(nowhere,))
     codes = [each.error_code for each in life.answer(number).partitions]
-    assert codes == [OFFSET_METADATA_TOO_LARGE, UNKNOWN_TOPIC_OR_PARTITION, NONE]
+    assert codes == [errors.OFFSET_METADATA_TOO_LARGE, errors.UNKNOWN_TOPIC_OR_PARTITION, errors.NONE]
     assert life.group.offsets.all_partitions() == [T1]
 
 
@@ -142,7 +126,7 @@ def test_a_marker_before_the_answer_of_the_log_decides(committed: bool) -> None:
     life.end_transaction(committed=committed)
     assert (life.answer(number), life.fetch(stable=True)) == (None, {})
     life.stored()
-    assert code(life, number) == NONE
+    assert code(life, number) == errors.NONE
     assert life.fetch(stable=True) == ({T0: 5} if committed else {})
     assert life.loaded().offsets == life.group.offsets
 
@@ -165,26 +149,26 @@ def test_a_marker_ends_only_what_is_before_it() -> None:
 @pytest.mark.parametrize(
     ("state", "answered"),
     [
-        *[(each, NONE) for each in (EMPTY, PREPARING, COMPLETING, STABLE)],
-        (DEAD, COORDINATOR_NOT_AVAILABLE),
+        *[(each, errors.NONE) for each in (EMPTY, PREPARING, COMPLETING, STABLE)],
+        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
 def test_older_versions_name_no_member(state: GroupState, answered: int) -> None:
     life = Life.at(state)
     assert code(life, life.commit_in_transaction()) == answered
-    assert bool(life.group.offsets) == (answered == NONE)
+    assert bool(life.group.offsets) == (answered == errors.NONE)
 
 
 @pytest.mark.parametrize(
     ("member", "generation", "instance", "answered"),
     [
-        ("m1", 1, None, NONE),
-        ("m1", -1, None, ILLEGAL_GENERATION),
-        ("m1", 2, None, ILLEGAL_GENERATION),
-        ("m9", 1, None, UNKNOWN_MEMBER_ID),
-        ("", 5, None, UNKNOWN_MEMBER_ID),
-        ("m1", 1, "unknown", UNKNOWN_MEMBER_ID),
-        ("m1", 1, "static", FENCED_INSTANCE_ID),
+        ("m1", 1, None, errors.NONE),
+        ("m1", -1, None, errors.ILLEGAL_GENERATION),
+        ("m1", 2, None, errors.ILLEGAL_GENERATION),
+        ("m9", 1, None, errors.UNKNOWN_MEMBER_ID),
+        ("", 5, None, errors.UNKNOWN_MEMBER_ID),
+        ("m1", 1, "unknown", errors.UNKNOWN_MEMBER_ID),
+        ("m1", 1, "static", errors.FENCED_INSTANCE_ID),
     ],
 )
 def test_a_member_commits_for_its_generation(member: str, generation: int, instance: str | None, answered: int) -> None:
@@ -199,13 +183,16 @@ def test_a_member_commits_for_its_generation(member: str, generation: int, insta
 
 def test_an_empty_group_takes_what_a_former_member_commits() -> None:
     life = Life.at(EMPTY)
-    assert code(life, life.commit_in_transaction(member="m1")) == NONE
-    assert code(life, life.commit_in_transaction(member="m1", generation=1)) == UNKNOWN_MEMBER_ID
+    assert code(life, life.commit_in_transaction(member="m1")) == errors.NONE
+    assert code(life, life.commit_in_transaction(member="m1", generation=1)) == errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
     ("said", "reported"),
-    [(NETWORK_EXCEPTION, COORDINATOR_LOAD_IN_PROGRESS), (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR)],
+    [
+        (errors.NETWORK_EXCEPTION, errors.COORDINATOR_LOAD_IN_PROGRESS),
+        (errors.NOT_LEADER_OR_FOLLOWER, errors.NOT_COORDINATOR),
+    ],
 )
 def test_errors_of_the_log(said: int, reported: int) -> None:
     life = Life()
@@ -245,7 +232,7 @@ def test_what_is_deleted_does_not_come_back_with_the_commit(how: str) -> None:
     life = Life()
     life.commit_in_transaction(offset=5)
     if how == "the group":
-        assert life.group.delete(life.now) == NONE
+        assert life.group.delete(life.now) == errors.NONE
     elif how == "its offsets":
         life.delete_offsets(T0)
     else:
@@ -264,7 +251,7 @@ def test_what_is_deleted_while_it_is_appended_does_not_come_back() -> None:
     life.group.forget([T0], life.now)
     life._settle()
     life.stored(which=0)
-    assert code(life, number) == NONE
+    assert code(life, number) == errors.NONE
     life.end_transaction()
     assert not life.group.offsets
     assert not life.loaded().offsets
@@ -276,7 +263,7 @@ def test_unloading_answers_and_the_next_coordinator_knows() -> None:
     life.log = None
     number = life.commit_in_transaction(2, 6)
     life.unload()
-    assert code(life, number) == NOT_COORDINATOR
+    assert code(life, number) == errors.NOT_COORDINATOR
     again = Life(life.loaded())
     assert again.group.offsets.producer_ids == (1, 2), "the log has taken both"
     assert again.group.state is EMPTY
@@ -294,7 +281,7 @@ def test_what_is_in_memory_is_what_a_load_of_the_log_gives(seed: int) -> None:
     late: list[TransactionEnded] = []
 
     def commit_something() -> None:
-        life.log = chance.choice([0, 0, None, None, INVALID_PRODUCER_EPOCH])
+        life.log = chance.choice([0, 0, None, None, errors.INVALID_PRODUCER_EPOCH])
         wanted = chance.sample(partitions, chance.randrange(1, 3))
         committed = tuple(CommittedPartition(each, chance.randrange(100)) for each in wanted)
         producer, before = chance.randrange(4), len(life.stores)

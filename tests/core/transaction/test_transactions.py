@@ -28,6 +28,7 @@ from actors.core.transaction.transaction_states import (
     TransactionState,
 )
 from actors.core.transaction.transactions import Append, Mark, TakeId, TransactionalIds
+from messages import errors
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.declaration import PartitionError
 from messages.apis.end_txn import EndTxnRequest
@@ -35,22 +36,6 @@ from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.write_txn_markers import WritableTxnMarkerResult, WriteTxnMarkersResponse
 from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.errors import (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_NOT_AVAILABLE,
-    INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    KAFKA_STORAGE_ERROR,
-    NONE,
-    NOT_COORDINATOR,
-    NOT_ENOUGH_REPLICAS,
-    NOT_LEADER_OR_FOLLOWER,
-    PRODUCER_FENCED,
-    REQUEST_TIMED_OUT,
-    TRANSACTION_ABORTABLE,
-    TRANSACTION_COORDINATOR_FENCED,
-    UNKNOWN_SERVER_ERROR,
-)
 from messages.network import ClientRequest
 from messages.transactions import Marker, ProducerIdTaken
 
@@ -64,7 +49,7 @@ class World:
     def __init__(self, *loaded: Transaction) -> None:
         self.ids = TransactionalIds({txn.transactional_id: txn for txn in loaded})
         self.now = 1000
-        self.code = NONE
+        self.code = errors.NONE
         """Error code with which the log answers."""
         self.holds = False
         """Whether the log holds back its answers (`held`)."""
@@ -167,7 +152,7 @@ def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> N
     """Invariants 10.e and 10.h, and that each append follows from the last append that the log stored."""
     world, decision, last, stored = World(), None, (-1, -1), EMPTY
     for act in acts:
-        world.holds, world.code, world.now = act in ("add", "commit"), NONE, world.now + 500
+        world.holds, world.code, world.now = act in ("add", "commit"), errors.NONE, world.now + 500
         known = world.ids.get(ID)
         match act:
             case "init":
@@ -188,7 +173,7 @@ def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> N
                 world.ids.abort_timed_out(world.now)
             case "store" | "refuse":
                 for number in world.held:
-                    world.ids.stored(number, NONE if act == "store" else NOT_ENOUGH_REPLICAS, world.now)
+                    world.ids.stored(number, errors.NONE if act == "store" else errors.NOT_ENOUGH_REPLICAS, world.now)
                 world.held.clear()
             case "expire":
                 world.ids.expire(world.now, 0)
@@ -213,20 +198,20 @@ def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> N
 
 def test_an_exhausted_epoch_gives_another_producer_id() -> None:
     world = World(Transaction(ID, PRODUCER, MAX_EPOCH - 1, 60_000, COMPLETE_COMMIT, (), 1, 1))
-    assert world.init((PRODUCER, MAX_EPOCH - 1)) == NONE
+    assert world.init((PRODUCER, MAX_EPOCH - 1)) == errors.NONE
     assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
-    assert world.init((PRODUCER, MAX_EPOCH - 1)) == NONE, "the answer was lost"
+    assert world.init((PRODUCER, MAX_EPOCH - 1)) == errors.NONE, "the answer was lost"
     assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
-    assert world.init((PRODUCER, 5)) == INVALID_PRODUCER_EPOCH
+    assert world.init((PRODUCER, 5)) == errors.INVALID_PRODUCER_EPOCH
 
 
 def test_a_fence_may_use_the_last_epoch() -> None:
     """T10: the epoch must not overflow."""
     world = World(open_one(MAX_EPOCH - 1))
-    assert world.init() == CONCURRENT_TRANSACTIONS
+    assert world.init() == errors.CONCURRENT_TRANSACTIONS
     assert world.stands == (PREPARE_ABORT, MAX_EPOCH)
     world.mark(A, B)
-    assert world.init() == NONE
+    assert world.init() == errors.NONE
     assert (world.txn.producer_id, world.txn.producer_epoch) == (101, 0)
 
 
@@ -236,10 +221,10 @@ def test_a_fence_may_use_the_last_epoch() -> None:
 @pytest.mark.parametrize(
     ("error", "answer"),
     [
-        (NOT_ENOUGH_REPLICAS, COORDINATOR_NOT_AVAILABLE),
-        (REQUEST_TIMED_OUT, COORDINATOR_NOT_AVAILABLE),
-        (NOT_LEADER_OR_FOLLOWER, NOT_COORDINATOR),
-        (UNKNOWN_SERVER_ERROR, UNKNOWN_SERVER_ERROR),
+        (errors.NOT_ENOUGH_REPLICAS, errors.COORDINATOR_NOT_AVAILABLE),
+        (errors.REQUEST_TIMED_OUT, errors.COORDINATOR_NOT_AVAILABLE),
+        (errors.NOT_LEADER_OR_FOLLOWER, errors.NOT_COORDINATOR),
+        (errors.UNKNOWN_SERVER_ERROR, errors.UNKNOWN_SERVER_ERROR),
     ],
 )
 def test_a_move_that_the_log_refuses_did_not_happen(error: int, answer: int) -> None:
@@ -247,19 +232,19 @@ def test_a_move_that_the_log_refuses_did_not_happen(error: int, answer: int) -> 
     world.code = error
     assert world.end(0) == answer
     assert (world.txn, world.marked) == (open_one(), [])
-    world.code = NONE
-    assert world.end(0) == NONE
+    world.code = errors.NONE
+    assert world.end(0) == errors.NONE
 
 
 def test_a_fence_that_the_log_refuses_raises_the_epoch_once() -> None:
     """T11, KAFKA-9666: the epoch is raised only once, and the transition does not stay pending."""
     world = World(open_one())
-    world.code = NOT_ENOUGH_REPLICAS
-    assert [world.init(), world.init()] == [COORDINATOR_NOT_AVAILABLE] * 2
+    world.code = errors.NOT_ENOUGH_REPLICAS
+    assert [world.init(), world.init()] == [errors.COORDINATOR_NOT_AVAILABLE] * 2
     assert (world.stands, world.txn.pending) == ((ONGOING, 1), None)
-    assert world.end(0) == INVALID_PRODUCER_EPOCH
-    world.code = NONE
-    assert world.init() == CONCURRENT_TRANSACTIONS
+    assert world.end(0) == errors.INVALID_PRODUCER_EPOCH
+    world.code = errors.NONE
+    assert world.init() == errors.CONCURRENT_TRANSACTIONS
     assert world.stands == (PREPARE_ABORT, 1)
     world.mark(A, B)
     assert (world.stands, world.txn.failed_fence) == ((COMPLETE_ABORT, 1), False)
@@ -270,13 +255,13 @@ def test_while_a_move_is_appended_the_id_waits() -> None:
     world.holds = True
     world.ids.end(_forwarded(EndTxnRequest(1, ID, PRODUCER, 0, True)), world.now)
     world.run()
-    assert [world.end(0), world.end(0, False), world.add(0, A), world.init()] == [CONCURRENT_TRANSACTIONS] * 4
+    assert [world.end(0), world.end(0, False), world.add(0, A), world.init()] == [errors.CONCURRENT_TRANSACTIONS] * 4
     world.ids.abort_timed_out(10**9)
     world.ids.unload()
-    assert (world.answered(), len(world.appended)) == (NOT_COORDINATOR, 1)
+    assert (world.answered(), len(world.appended)) == (errors.NOT_COORDINATOR, 1)
 
 
-@pytest.mark.parametrize("error", [NOT_ENOUGH_REPLICAS, REQUEST_TIMED_OUT, KAFKA_STORAGE_ERROR])
+@pytest.mark.parametrize("error", [errors.NOT_ENOUGH_REPLICAS, errors.REQUEST_TIMED_OUT, errors.KAFKA_STORAGE_ERROR])
 def test_a_completion_that_the_log_refuses_is_appended_again(error: int) -> None:
     """The decision is answered and kept: the id answers error 51 until the log has the completion.
 
@@ -286,8 +271,8 @@ def test_a_completion_that_the_log_refuses_is_appended_again(error: int) -> None
     world.end(0)
     world.code = error
     world.mark(A, B)
-    assert (world.ids.to_retry, world.end(0), world.stands) == (1, CONCURRENT_TRANSACTIONS, (PREPARE_COMMIT, 0))
-    world.code = NONE
+    assert (world.ids.to_retry, world.end(0), world.stands) == (1, errors.CONCURRENT_TRANSACTIONS, (PREPARE_COMMIT, 0))
+    world.code = errors.NONE
     world.ids.retry(world.now)
     world.run()
     assert (world.ids.to_retry, world.stands) == (0, (COMPLETE_COMMIT, 0))
@@ -325,28 +310,30 @@ def test_expired_ids_share_batches_that_are_not_too_large() -> None:
     """T13: the id stays if the log refuses its tombstone. An id whose first append was never stored expires too."""
     many = [Transaction(f"{number}-{'x' * 500}", number, -1) for number in range(700)]
     world = World(*many, open_one())
-    world.code = NOT_ENOUGH_REPLICAS
+    world.code = errors.NOT_ENOUGH_REPLICAS
     world.ids.expire(world.now, 0)
     world.run()
     assert len(world.ids) == 701
-    world.code, world.holds = NONE, True
+    world.code, world.holds = errors.NONE, True
     world.ids.expire(world.now, 0)
     world.run()
     assert len(world.held) > 1
     for number in world.held:
-        world.ids.stored(number, NONE, world.now)
+        world.ids.stored(number, errors.NONE, world.now)
     assert len(world.ids) == 1
 
 
 def test_verification() -> None:
     txn = open_one(3)
     ask = (A, TopicPartition("c", 0))
-    assert list(verify(txn, PRODUCER, 3, ask).values()) == [NONE, TRANSACTION_ABORTABLE]
-    assert set(verify(txn, PRODUCER, 2, ask).values()) == {PRODUCER_FENCED}
-    assert set(verify(None, PRODUCER, 3, ask).values()) == {INVALID_PRODUCER_ID_MAPPING}
+    assert list(verify(txn, PRODUCER, 3, ask).values()) == [errors.NONE, errors.TRANSACTION_ABORTABLE]
+    assert set(verify(txn, PRODUCER, 2, ask).values()) == {errors.PRODUCER_FENCED}
+    assert set(verify(None, PRODUCER, 3, ask).values()) == {errors.INVALID_PRODUCER_ID_MAPPING}
     pending = prepared(txn, PREPARE_COMMIT)
-    assert verify(pending, PRODUCER, 3, (A,)) == {A: NONE}, "KAFKA-14904"
-    assert set(verify(attrs.evolve(txn, state=PREPARE_COMMIT), PRODUCER, 3, ask).values()) == {CONCURRENT_TRANSACTIONS}
+    assert verify(pending, PRODUCER, 3, (A,)) == {A: errors.NONE}, "KAFKA-14904"
+    assert set(verify(attrs.evolve(txn, state=PREPARE_COMMIT), PRODUCER, 3, ask).values()) == {
+        errors.CONCURRENT_TRANSACTIONS
+    }
 
 
 def test_requests_of_markers_and_their_results() -> None:
@@ -357,14 +344,18 @@ def test_requests_of_markers_and_their_results() -> None:
     assert [len(take(many)), len(take(many))] == [MARKERS_AT_ONCE, 1]
     first, second, third = markers[:3]
     assert request_of([first]).markers[0].partitions == (A, B)
-    codes = {0: (NONE, NOT_LEADER_OR_FOLLOWER), 1: (NONE, TRANSACTION_COORDINATOR_FENCED), 2: (2, NONE)}
+    codes = {
+        0: (errors.NONE, errors.NOT_LEADER_OR_FOLLOWER),
+        1: (errors.NONE, errors.TRANSACTION_COORDINATOR_FENCED),
+        2: (2, errors.NONE),
+    }
     results = [
         WritableTxnMarkerResult(n, tuple(PartitionError(*each) for each in zip((A, B), its, strict=True)))
         for n, its in codes.items()
     ]
     one, two, three = outcomes([first, second, third], WriteTxnMarkersResponse(tuple(results)))
-    assert (one.done, one.again, one.cancelled) == ((A,), (B,), NONE)
-    assert two.cancelled == TRANSACTION_COORDINATOR_FENCED
+    assert (one.done, one.again, one.cancelled) == ((A,), (B,), errors.NONE)
+    assert two.cancelled == errors.TRANSACTION_COORDINATOR_FENCED
     assert (three.done, three.failed) == ((B,), ((A, 2),))
     (silent,) = outcomes([first], WriteTxnMarkersResponse(()))
     assert silent.again == (A, B)
