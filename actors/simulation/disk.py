@@ -85,17 +85,23 @@ class Disks(DiskFaults):
         """Return whether a disk has a log's directory."""
         return any(Path(self.path(f"{name}/{log}")).is_dir() for name in self.names)
 
-    def records_of(self, log: str, first: int = 0) -> bytes:
-        """Return the bytes of a log from the batch with offset `first` on; of the whole log if it begins later."""
+    def records_of(self, log: str, first: int = 0, end: int | None = None) -> bytes:
+        """Return the bytes of a log from the batch with offset `first` on, to its log end offset `end`.
+
+        Without `end`, also the unreadable bytes at the log's end, which stay there until the next write.
+        """
         data = b"".join(
             segment.read_bytes()
             for name in self.names
             for segment in sorted(Path(self.path(f"{name}/{log}")).glob("*.log"))
         )
-        start = (
-            next((at for at, header in whole_batches(data) if header.last_offset >= first), len(data)) if first else 0
-        )
-        return data[start:]
+        start, stop = (len(data) if first else 0), 0
+        with contextlib.suppress(MalformedFrame):  # unreadable bytes
+            for at, header in whole_batches(data) if first or end is not None else ():
+                if end is not None and header.base_offset >= end:
+                    break
+                start, stop = (min(start, at) if header.last_offset >= first else start), at + header.size
+        return data[start : None if end is None else stop]
 
     def release(self) -> None:
         """Release the open files and locks of a process that has ended."""

@@ -601,7 +601,7 @@ def _logs_of_the_isr_are_identical(law: checker.Checker, change: checker.Cluster
     Each replica applies the retention by itself, so one replica may have deleted records that another still has.
     The partitions in `law.resumed` are not checked. The leader of such a partition lost power, and registered again
     before a controller noticed. It remains the leader in the same leader epoch and appends other records at the offsets
-    that it lost. Its followers cannot detect this.
+    that it lost. Its followers cannot detect this. Where bits have flipped, unreadable bytes may follow the log's end.
     """
     up = set(controlled(law))
     for partition, state in _remaining(law).items():
@@ -614,7 +614,9 @@ def _logs_of_the_isr_are_identical(law: checker.Checker, change: checker.Cluster
                 yield f"{partition}: {node} has log start offset {log.start}, its leader {logs[state.leader].start}"
         first = max([law.deleted.get(partition, 0), *(log.start for log in logs.values())])
         disks = {node: law.cluster.machines[node].disks for node in nodes}
-        held = {node: (logs[node].end, disks[node].records_of(str(partition), first)) for node in nodes}
+        ends = {node: logs[node].end for node in nodes}
+        until = ends if partition in law.damaged else {}
+        held = {node: (ends[node], disks[node].records_of(str(partition), first, until.get(node))) for node in nodes}
         if len(set(held.values())) > 1:
             yield (
                 f"{partition}: the logs of its ISR differ from offset {first} on; log end offset and bytes by node: "
