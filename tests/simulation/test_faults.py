@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from actors.core.broker.partition import Partition
+from actors.simulation.disk import Disks
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
+from messages.wire.record_batch import batch_of
 
 
 def reached(text: str) -> Mapping[str, int]:
@@ -80,3 +83,17 @@ def test_a_damaged_replica_that_leads_is_found(monkeypatch: pytest.MonkeyPatch) 
     outcome = run(parse(f"brokers 3\n{FLIPS}"))
     assert outcome.violation is not None
     assert outcome.violation.invariant == "damaged replicas do not lead"
+
+
+def test_unreadable_bytes_behind_a_logs_end_are_no_records_of_it(tmp_path: Path) -> None:
+    """Regression: seed 855 with flips. They stay in the file until the next write."""
+    disks = Disks(tmp_path, 1, lambda: 0, lambda seconds: None)
+    batch = bytes(batch_of([(b"key", b"value")], 1).body.data)
+    unreadable = bytearray(batch)
+    unreadable[8] ^= 1
+    log = tmp_path / "data-0" / "t-0" / f"{0:020}.log"
+    log.parent.mkdir(parents=True)
+    for before, end in ((b"", 0), (batch, 1)):
+        log.write_bytes(before + unreadable)
+        assert disks.records_of("t-0", 0, end) == before
+        assert disks.records_of("t-0", 0) == before + unreadable
