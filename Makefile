@@ -56,7 +56,7 @@ run: ports java ## a cluster on a real ZooKeeper, in the foreground (PORT=9092 B
 test: install ## the tests: rules, actors in process, one cluster of real processes (five minutes on two cores)
 	$(BIN)/python -m pytest $(PARALLEL) --durations=20 -m 'not apache and not spark_cluster and not slow' $(ARGS)
 
-test-slow: install ## the slow tests: clusters of processes, a minute of soak, Spark, the wheel, tutorials, mutants
+test-slow: install ## the slow tests: clusters of processes, a short soak, Spark, the wheel, tutorials, mutants
 	$(BIN)/python -m pytest $(PARALLEL) -m 'slow and not apache and not spark_cluster' $(ARGS)
 
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)

@@ -76,7 +76,7 @@ settings.load_profile("kafka-actors")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the soak and of the scenarios."""
     group = parser.getgroup("soak")
-    group.addoption("--soak-seconds", type=float, default=60, help="how long the soak injects faults (60)")
+    group.addoption("--soak-seconds", type=float, default=20, help="how long the soak injects faults (20)")
     parser.addoption("--rewrite-scenarios", action="store_true", help="rewrite the expected lines of the scenarios")
     group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="the seed of the faults (any)")
 

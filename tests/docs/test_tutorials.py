@@ -56,7 +56,7 @@ def environment(folder: Path) -> dict[str, str]:
     kafka_actors.chmod(0o755)
     code = folder if (folder / "actors").exists() else ROOT
     path = os.pathsep.join((str(programs), str(Path(sys.executable).parent), os.environ["PATH"]))
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(code), "COLUMNS": "200", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(code), "COLUMNS": "200"}
 
 
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: str(page.stem))

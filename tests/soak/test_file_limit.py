@@ -16,7 +16,6 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.cluster.processes import OURS, Running, free_ports, properties
-from tests.conftest import LONG_SOAK
 from tests.waiting import until
 from zk_bridge.embedded import EmbeddedZooKeeper
 
@@ -58,11 +57,11 @@ def everything(consumer: Consumer) -> int:
 
 
 @pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.usefixtures("many_files")
-def test_a_node_serves_within_its_limit_of_files(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+def test_a_node_serves_within_its_limit_of_files(tmp_path: Path) -> None:
     """Regression: a process without a free file descriptor treated its disk as failed, and ended."""
-    limits = LIMITS if pytestconfig.getoption("soak_seconds") >= LONG_SOAK else LIMITS[:1]
-    for limit in limits:
+    for limit in LIMITS:
         place = tmp_path / str(limit)
         place.mkdir()
         with EmbeddedZooKeeper(place / "zookeeper", force_sync=False) as zookeeper:

@@ -1,7 +1,7 @@
 """Under any faults, each acknowledged record exists once, in order, in the logs of all replicas.
 
-`make soak` runs 20 rounds of faults with three nodes of ours, and 20 with two of ours and one of Apache's. `make test`
-and `make interop` run three.
+`make soak` runs 20 rounds of faults with three nodes of ours, and 20 with two of ours and one of Apache's.
+`make interop` runs three of the latter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ ONE_OF_APACHES = (OURS, OURS, APACHE)
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "kinds", [pytest.param(ALL_OURS, id="ours"), pytest.param(ONE_OF_APACHES, id="mixed", marks=pytest.mark.apache)]
+    "kinds",
+    [
+        pytest.param(ALL_OURS, id="ours", marks=pytest.mark.long),
+        pytest.param(ONE_OF_APACHES, id="mixed", marks=pytest.mark.apache),
+    ],
 )
 def test_what_was_acknowledged_is_there_once_in_order_and_everywhere(
     kinds: Sequence[str], tmp_path: Path, request: pytest.FixtureRequest, pytestconfig: pytest.Config

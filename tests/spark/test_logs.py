@@ -185,7 +185,7 @@ def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSes
     (tmp_path / "one" / "state-change.log").write_text(CHANGES.partition("[2024-05-02 00:00:15")[0] + PREFERRED)
     (tmp_path / "two" / "server.log").write_text(SERVER.replace("id=1]", "id=2]").partition("[2024-05-02 00:00:30")[0])
     (tmp_path / "twin" / "server.log").write_text(REFUSED)
-    summary = summarise_logs(tmp_path, session)
+    summary = summarise_logs(tmp_path, session, only=("runs", "episodes", "leader_elections"))
     [gone] = summary["episodes"]
     assert (gone.broker, gone.ending, gone.seen_s) == (2, None, 0)
     assert sum(row.clean for row in summary["leader_elections"]) == 2
@@ -271,7 +271,7 @@ def test_streams_of_several_brokers(session: SparkSession, tmp_path: Path) -> No
 def test_the_summary_of_one_stream(session: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.txt"
     file.write_text(TWO_BROKERS)
-    summary = summarise_logs(file, session)
+    summary = summarise_logs(file, session, only=("runs", "episodes", "elections"))
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(1, 4), (2, 5)]
     assert [(row.node, row.lines, row.ending) for row in summary["runs"]] == [
         (1, 4, "stopped"),
@@ -296,7 +296,7 @@ def test_a_line_in_two_files_is_counted_once(session: SparkSession, tmp_path: Pa
     (single / "server.log").write_text(error)
     (single / "connect.log").write_text(error.replace("Disk", "Worker"))
     (single / "controller.log.2024-05-01-10").write_text(of_1[2].replace("id=1]", "id=3]"))
-    summary = summarise_logs(tmp_path, session)
+    summary = summarise_logs(tmp_path, session, only=("runs", "failures"))
     assert [(row.node, row.lines) for row in summary["runs"]] == [(1, 6), (2, 5), (3, 2)]
     assert ["single/connect.log" in words for words in summary.unplaced] == [True]
     assert {(row.node, row.error, row.count) for row in summary["failures"]} == {
@@ -309,11 +309,11 @@ def test_a_line_in_two_files_is_counted_once(session: SparkSession, tmp_path: Pa
 def test_a_folder_without_known_lines_names_what_was_looked_for(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "segment").write_bytes(bytes(9))
     with pytest.raises(NotATrace, match="no text file"):
-        summarise_logs(tmp_path, session)
+        summarise_logs(tmp_path, session, only=("runs",))
     (tmp_path / "other.txt").write_text('{"level": "INFO", "message": "starting"}')
     with pytest.raises(NotATrace) as unknown:
-        summarise_logs(tmp_path, session)
+        summarise_logs(tmp_path, session, only=("runs",))
     assert all(form in str(unknown.value) for form in FORMS)
     (tmp_path / "other.txt").write_text("[2024-05-02 00:00:00,000] INFO Kafka version: 2.6 (AppInfoParser)")
     with pytest.raises(NotATrace, match="known form"):
-        summarise_logs(tmp_path, session)
+        summarise_logs(tmp_path, session, only=("runs",))
