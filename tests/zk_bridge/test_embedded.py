@@ -172,3 +172,21 @@ def test_a_server_that_ends_at_once_shows_its_log(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where a directory should be")
     with pytest.raises(ZooKeeperStartFailed, match=r"(?s)ended with code \d+; the end of .*zookeeper.log:\n.+"):
         EmbeddedZooKeeper(tmp_path).start()
+
+
+@java
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc shows which files a process has mapped")
+def test_a_stop_leaves_an_archive_of_classes_that_the_next_start_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "prefix"))
+    server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
+    server.start()
+    server.kill()
+    assert not list((tmp_path / "prefix" / "share").rglob("zookeeper*"))
+    with server:
+        pass
+    [kept] = (tmp_path / "prefix" / "share").rglob("zookeeper*")
+    with server:
+        assert str(kept) in Path(f"/proc/{server.pid}/maps").read_text()
+        assert "cds" not in server.log_file.read_text()
