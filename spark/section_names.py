@@ -1,4 +1,4 @@
-"""The names of a summary's sections, which the command line imports without Spark."""
+"""The sections of a summary, which the command line imports without Spark."""
 
 from __future__ import annotations
 
@@ -10,49 +10,52 @@ COMPARED = "compared"
 
 
 class SummaryQuestion(NamedTuple):
-    """The name and title of a section of a summary; each section answers one question.
+    """A section of a summary, which answers one question, with its title.
 
+    `module`: the file in `spark/questions` with the function `name`, which takes those attributes of `Facts` that
+    its parameters name, and whose docstring describes the columns; "" if `Facts` itself has the answer.
     `brief`: the summary has the section if the user selects no sections. `of_logs`: the section can also be computed
     from the logs of Apache Kafka brokers.
     """
 
     name: str
+    module: str
     title: str
     brief: bool = False
     of_logs: bool = False
 
 
 SECTIONS = (
-    SummaryQuestion("runs", "Runs", brief=True, of_logs=True),
-    SummaryQuestion("episodes", "Failed and stopped brokers", brief=True, of_logs=True),
-    SummaryQuestion("unavailable", "Partitions without a leader", brief=True, of_logs=True),
-    SummaryQuestion("messages", "Messages by actor and type", brief=True),
-    SummaryQuestion("events", "Controller events", brief=True, of_logs=True),
-    SummaryQuestion("requests", "Requests to brokers", brief=True),
-    SummaryQuestion("elections", "Elections of a controller", brief=True, of_logs=True),
-    SummaryQuestion("leadership", "Leaders over time", brief=True, of_logs=True),
-    SummaryQuestion("leaderless", "Times without a leader", brief=True, of_logs=True),
-    SummaryQuestion("out_of_isr", "Replicas out of the ISR", brief=True, of_logs=True),
-    SummaryQuestion("round_trips", "Round trips to brokers"),
-    SummaryQuestion("leader_elections", "Leader elections", of_logs=True),
-    SummaryQuestion("isr_churn", "ISR changes", of_logs=True),
-    SummaryQuestion("deletions", "Topics deleted", of_logs=True),
-    SummaryQuestion("reassignments", "Partitions reassigned", of_logs=True),
-    SummaryQuestion("zookeeper", "Requests to ZooKeeper"),
-    SummaryQuestion("clients", "Requests of clients"),
-    SummaryQuestion("records", "Records by partition"),
-    SummaryQuestion("transactions", "Transactions"),
-    SummaryQuestion("failures", "Failures", of_logs=True),
-    SummaryQuestion("faults", "Injected faults"),
-    SummaryQuestion("handled", "Controller events in order"),
-    SummaryQuestion("queue", "Queues over time"),
-    SummaryQuestion("latencies", "Latencies"),
-    SummaryQuestion("fan_out", "Messages caused by a message"),
-    SummaryQuestion("chains", "From an event to its last LeaderAndIsr"),
-    SummaryQuestion("actors", "Messages between actors"),
-    SummaryQuestion(COMPARED, "Against the other folder"),
+    SummaryQuestion("runs", "", "Runs", brief=True, of_logs=True),
+    SummaryQuestion("episodes", "failovers", "Failed and stopped brokers", brief=True, of_logs=True),
+    SummaryQuestion("unavailable", "failovers", "Partitions without a leader", brief=True, of_logs=True),
+    SummaryQuestion("messages", "handling", "Messages by actor and type", brief=True),
+    SummaryQuestion("events", "controller", "Controller events", brief=True, of_logs=True),
+    SummaryQuestion("requests", "controller", "Requests to brokers", brief=True),
+    SummaryQuestion("elections", "controller", "Elections of a controller", brief=True, of_logs=True),
+    SummaryQuestion("leadership", "failovers", "Leaders over time", brief=True, of_logs=True),
+    SummaryQuestion("leaderless", "failovers", "Times without a leader", brief=True, of_logs=True),
+    SummaryQuestion("out_of_isr", "failovers", "Replicas out of the ISR", brief=True, of_logs=True),
+    SummaryQuestion("round_trips", "controller", "Round trips to brokers"),
+    SummaryQuestion("leader_elections", "partitions", "Leader elections", of_logs=True),
+    SummaryQuestion("isr_churn", "partitions", "ISR changes", of_logs=True),
+    SummaryQuestion("deletions", "partitions", "Topics deleted", of_logs=True),
+    SummaryQuestion("reassignments", "partitions", "Partitions reassigned", of_logs=True),
+    SummaryQuestion("zookeeper", "traffic", "Requests to ZooKeeper"),
+    SummaryQuestion("clients", "traffic", "Requests of clients"),
+    SummaryQuestion("records", "traffic", "Records by partition"),
+    SummaryQuestion("transactions", "transactions", "Transactions"),
+    SummaryQuestion("failures", "handling", "Failures", of_logs=True),
+    SummaryQuestion("faults", "handling", "Injected faults"),
+    SummaryQuestion("handled", "", "Controller events in order"),
+    SummaryQuestion("queue", "handling", "Queues over time"),
+    SummaryQuestion("latencies", "traffic", "Latencies"),
+    SummaryQuestion("fan_out", "chains", "Messages caused by a message"),
+    SummaryQuestion("chains", "chains", "From an event to its last LeaderAndIsr"),
+    SummaryQuestion("actors", "handling", "Messages between actors"),
+    SummaryQuestion(COMPARED, "", "Against the other folder"),
 )
-"""The questions in their order. `spark.summary.QUESTIONS` has the function of each, which needs Spark."""
+"""The questions in their order."""
 
 TITLES = {each.name: each.title for each in SECTIONS}
 BRIEF = tuple(each.name for each in SECTIONS if each.brief)

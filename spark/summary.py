@@ -1,4 +1,4 @@
-"""Summarise the traces of a cluster: this module lists all sections of a summary, and computes them.
+"""Summarise the traces of a cluster: this module computes the sections of a summary.
 
 Rule 1: a count includes deliveries only; what could not be read is counted separately.
 Rule 2: a trace that breaks off, because its node was killed, is valid up to its last frame. The summary shows how each
@@ -11,6 +11,8 @@ Rule 3: a column's name contains its unit: `at` and `*_at` are in seconds since 
 from __future__ import annotations
 
 import functools
+import importlib
+import inspect
 import tempfile
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -20,15 +22,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import find_runs
+from spark import questions
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
 from spark.logs import LogFacts, lines, nothing_known, read, text_files
 from spark.pack import Manifest, Packing, is_packed, manifest, tell
-from spark.questions import chains, controller, failovers, handling, partitions, traffic, transactions
 from spark.results import QueryResult, Summary
-from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, is_local
+from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, SECTIONS, TITLES, is_local
 from spark.session import fit, open_session
 from spark.source import SCHEMA, TraceSource
 
@@ -39,46 +41,6 @@ AT_ONCE = 3
 
 BYTES_OF_LOG = 10
 """Number of slices with as much work as one Parquet file."""
-
-
-QUESTIONS: dict[str, Callable[[Facts], DataFrame]] = {
-    "runs": lambda facts: facts.runs,
-    "episodes": lambda facts: failovers.episodes(facts.deaths, facts.outages),
-    "unavailable": lambda facts: failovers.unavailability(facts.outages),
-    "messages": lambda facts: handling.messages(facts.delivered),
-    "events": lambda facts: controller.events(facts.delivered, facts.events),
-    "requests": lambda facts: controller.requests(facts.delivered),
-    "elections": lambda facts: controller.elections(facts.delivered),
-    "leadership": lambda facts: failovers.leadership(facts.changes),
-    "leaderless": lambda facts: failovers.leaderless(facts.outages),
-    "out_of_isr": lambda facts: failovers.out_of_isr(facts.states, facts.changes, facts.delivered),
-    "round_trips": lambda facts: controller.round_trips(facts.flights, facts.answers),
-    "leader_elections": lambda facts: partitions.leader_elections(facts.states, facts.delivered),
-    "isr_churn": lambda facts: partitions.isr_churn(facts.states, facts.delivered),
-    "deletions": lambda facts: partitions.deletions(facts.delivered),
-    "reassignments": lambda facts: partitions.reassignments(facts.delivered),
-    "zookeeper": lambda facts: traffic.zookeeper(facts.replies),
-    "clients": lambda facts: traffic.clients(facts.answers),
-    "records": lambda facts: traffic.records(facts.delivered),
-    "transactions": lambda facts: transactions.transactions(facts.delivered),
-    "failures": lambda facts: handling.failures(facts.delivered),
-    "faults": lambda facts: handling.faults(facts.delivered),
-    "handled": lambda facts: facts.handled,
-    "queue": lambda facts: handling.queue(facts.delivered),
-    "latencies": lambda facts: traffic.latencies(
-        {
-            "controller events": facts.handled,
-            "requests to brokers": facts.flights,
-            "requests to ZooKeeper": facts.replies,
-            "requests of clients": facts.answers,
-        }
-    ),
-    "fan_out": lambda facts: chains.fan_out(facts.delivered),
-    "chains": lambda facts: chains.chains(facts.delivered, facts.answers),
-    "actors": lambda facts: handling.actors(facts.delivered),
-    COMPARED: lambda facts: facts.compared,
-}
-"""The question of each section, in the order of `spark.section_names`. Its docstring describes the columns."""
 
 
 def summarise(
@@ -217,7 +179,7 @@ def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
 
 
 def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[str], partial: bool) -> Summary:
-    asked = ["runs", *(name for name in QUESTIONS if name in only and name not in ("runs", COMPARED))]
+    asked = ["runs", *(name for name in TITLES if name in only and name not in ("runs", COMPARED))]
     asked += [COMPARED] if facts.before is not None else []
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
@@ -225,7 +187,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
         unplaced = askers.submit(facts.unplaced)
         # This thread makes the data frame of the next question while other threads compute the answers to the previous
         # questions. Only one thread makes data frames, so that a cached data frame is made once.
-        waiting = [(name, askers.submit(_collect, QUESTIONS[name](facts))) for name in asked]
+        waiting = [(name, askers.submit(_collect, _frame(name, facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
             print_line(f"{count} of {len(waiting)} questions answered: {name}")
@@ -233,6 +195,16 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     _demand(facts.manifest, partial, malformed.result())
     damage = tuple(fault for run in facts.manifest.runs for fault in run.faults)
     return Summary(answers, malformed.result(), facts.manifest.unreadable, damage, unplaced.result())
+
+
+def _frame(name: str, facts: Facts) -> DataFrame:
+    """Return the data frame of a section, from the function that `SECTIONS` names."""
+    [module] = [each.module for each in SECTIONS if each.name == name]
+    if not module:
+        frame: DataFrame = getattr(facts, name)
+        return frame
+    question: Callable[..., DataFrame] = getattr(importlib.import_module(f"{questions.__name__}.{module}"), name)
+    return question(*(getattr(facts, taken) for taken in inspect.signature(question).parameters))
 
 
 def _collect(frame: DataFrame) -> QueryResult:

@@ -1,4 +1,4 @@
-"""The settings of Kafka that a node does not support, and those among them that request security."""
+"""The names of Kafka's settings, and those among them that request security; `NodeSettings` has those that act."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ KNOWN = frozenset(
     super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
     """.split()
 )
-"""Settings of Kafka 3.9, of 2.6 or of its authorizer that a node does not support."""
+"""Settings of Kafka 3.9, of 2.6 or of its authorizer. A node ignores those that `NodeSettings` does not declare."""

@@ -871,7 +871,7 @@ def _choose_delay(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 def _delay(cluster: Cluster, one: str, other: str, seconds: str) -> None:
     """Delay all traffic between two hosts."""
-    cluster.delay(_host(one), _host(other), float(seconds))
+    cluster.wires.delay(_host(one), _host(other), float(seconds))
 
 
 def _hurry(cluster: Cluster, one: str, other: str, seconds: str) -> None:

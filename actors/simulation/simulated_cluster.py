@@ -134,6 +134,7 @@ class Cluster:
             self.wires.set_distance(host_of(one), host_of(other), seconds)
         self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
         self.network = MemoryNetwork(self.scheduler, self.wires, heard)
+        self.wires.disturbed = self.network.disturbed
         self.admin = Client(MemoryStore(self.zookeeper))
         self._operator = MemoryStore(self.zookeeper)
         self._operator.start(lambda news: None)
@@ -354,12 +355,6 @@ class Cluster:
         self.wires.mend(source, target)
         self._wire_changed(source, target)
 
-    def delay(self, one: str, other: str, seconds: float) -> None:
-        """Add to the delay between two hosts; a negative number reduces it."""
-        self.wires.delay(one, other, seconds)
-        self.wires.delay(other, one, seconds)
-        self.network.disturbed(one, other)
-
     def reset(self, one: str, other: str) -> None:
         """Break every connection between two hosts."""
         if ZOOKEEPER in (one, other):
@@ -382,7 +377,6 @@ class Cluster:
                 machine.link.server_changed()
 
     def _wire_changed(self, source: str, target: str) -> None:
-        self.network.disturbed(source, target)
         if ZOOKEEPER in (source, target):
             for link in self._links(source, target):
                 link.wire_changed()

@@ -38,6 +38,8 @@ class Wires:
         self._held: dict[Direction, list[tuple[Callable[[], None], Hashable]]] = {}
         self._arrivals: dict[Hashable, float] = {}
         """The arrival time of the last message of each stream."""
+        self.disturbed: Callable[[str, str], None] = lambda one, other: None
+        """Called with two hosts after a fault of their connection has begun or ended."""
 
     def carry(self, source: str, target: str, deliver: Callable[[], None], stream: Hashable = None) -> None:
         """Send a message: `deliver` is called when it arrives. Messages of one `stream` arrive in order."""
@@ -69,6 +71,7 @@ class Wires:
     def cut(self, source: str, target: str) -> None:
         """Block traffic in this direction."""
         self._cuts[source, target] = self._cuts.get((source, target), 0) + 1
+        self.disturbed(source, target)
 
     def mend(self, source: str, target: str) -> None:
         """End one `cut` of this direction; send the held messages if no cut remains."""
@@ -78,11 +81,12 @@ class Wires:
             del self._cuts[direction]
             for deliver, stream in self._held.pop(direction, []):
                 self.carry(source, target, deliver, stream)
+        self.disturbed(source, target)
 
-    def delay(self, source: str, target: str, seconds: float) -> None:
-        """Add to the delay in this direction; a negative number reduces it."""
-        delay = round(self._delays.get((source, target), 0.0) + seconds, 6)
-        if delay > 0:
-            self._delays[source, target] = delay
-        else:
-            self._delays.pop((source, target), None)
+    def delay(self, one: str, other: str, seconds: float) -> None:
+        """Add to the delay between two hosts; a negative number reduces it."""
+        for direction in ((one, other), (other, one)):
+            self._delays[direction] = round(self._delays.get(direction, 0.0) + seconds, 6)
+            if self._delays[direction] <= 0:
+                del self._delays[direction]
+        self.disturbed(one, other)

@@ -1,4 +1,4 @@
-"""The functions that compute the sections of a summary with Spark. `spark.summary` lists the sections."""
+"""The functions that compute the sections of a summary with Spark. `spark.section_names` lists the sections."""
 
 INTERNAL = "__"
 """The names of Kafka's own topics begin with this text. Users' topics come first in lists."""

@@ -32,12 +32,12 @@ def elections(delivered: DataFrame) -> DataFrame:
     return won.select("at", "node", "epoch").orderBy("at", "node")
 
 
-def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
+def events(delivered: DataFrame, events: Sequence[str]) -> DataFrame:
     """Count and time controller events by node and type.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
-        types: Names of event classes, from the headers of the traces.
+        events: Names of event classes, from the headers of the traces.
 
     Returns:
         node, type, count, handled (number of completed events). The other columns cover the completed events only:
@@ -53,7 +53,7 @@ def events(delivered: DataFrame, types: Sequence[str]) -> DataFrame:
         "type", f.when(over, of).otherwise(type_)
     )
     grouped = (
-        matching.where(f.col("type").isin(*types, CONTROLLED_SHUTDOWN))
+        matching.where(f.col("type").isin(*events, CONTROLLED_SHUTDOWN))
         .groupBy("node", "type")
         .agg(
             f.count_if(~over).alias("came"),

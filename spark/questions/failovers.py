@@ -352,7 +352,7 @@ def leadership(changes: DataFrame) -> DataFrame:
     return changes.select(*columns).orderBy("at", "topic", "partition", "leader_epoch")
 
 
-def unavailability(outages: DataFrame) -> DataFrame:
+def unavailable(outages: DataFrame) -> DataFrame:
     """List the partitions that had no leader at some time.
 
     Internal topics come last. Of the others, partitions that still have no leader come first. Within each group, the

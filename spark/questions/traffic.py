@@ -46,15 +46,18 @@ def zookeeper(replies: DataFrame) -> DataFrame:
     )
 
 
-def latencies(kinds: dict[str, DataFrame]) -> DataFrame:
-    """Return a histogram of durations.
-
-    Args:
-        kinds: Frames with `ms`, by kind.
+def latencies(handled: DataFrame, flights: DataFrame, replies: DataFrame, answers: DataFrame) -> DataFrame:
+    """Return a histogram of the durations in the column `ms` of these frames.
 
     Returns:
         kind, upto_ms (powers of two), count.
     """
+    kinds = {
+        "controller events": handled,
+        "requests to brokers": flights,
+        "requests to ZooKeeper": replies,
+        "requests of clients": answers,
+    }
     each = [frame.select(f.lit(kind).alias("kind"), "ms") for kind, frame in kinds.items()]
     bucket = f.pow(f.lit(2.0), f.greatest(f.ceil(f.log2("ms")), f.lit(-4))).alias("upto_ms")
     counted = reduce(DataFrame.unionAll, each).where(f.col("ms") > 0).groupBy("kind", bucket)

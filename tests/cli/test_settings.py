@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.node.settings import SettingsError, load_settings, settings_of
-from actors.node.settings_table import KNOWN, SECURITY, SECURITY_NOT_ASKED, folder_text, folders
+from actors.node.settings_table import SECURITY, SECURITY_NOT_ASKED, folder_text, folders
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings
 
@@ -48,7 +48,6 @@ def test_every_field_has_its_setting() -> None:
 def test_the_table_is_consistent() -> None:
     names = [setting.name for setting in SETTINGS]
     assert len(set(names)) == len(names)
-    assert not KNOWN & set(names)
     for setting in SETTINGS:
         if setting.default is not None:
             setting.type.parse(setting.default)

@@ -33,7 +33,7 @@ def families(world: World, node: int) -> dict[str, Any]:
 def test_every_metric_has_a_help_text_and_counters_begin_at_0(tmp_path: Path) -> None:
     world = World.of(tmp_path)
     at_first = families(world, 0)
-    assert set(COUNTERS) == {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS, VERIFICATION_FAILURES}
+    assert {*map(metric, OF_ALL_TOPICS), *ISR_COUNTERS, VERIFICATION_FAILURES} <= set(COUNTERS)
     for name in COUNTERS:
         [sample] = [each for each in at_first[name.removesuffix("_total")].samples if not each.labels]
         assert sample.value == 0
