@@ -223,10 +223,11 @@ def test_no_line_ends_the_process(tmp_path: Path) -> None:
 
 
 def test_each_operation_is_implemented_as_it_is_declared_and_documented() -> None:
-    page = (ROOT / "docs" / "how-to" / "cluster-for-tests.md").read_text()
+    pages = ("how-to/cluster-for-tests.md", "reference/python-api.md")
+    page = "".join((ROOT / "docs" / each).read_text() for each in pages)
     for name in OPERATIONS:
         assert hasattr(MemoryCluster, name) or hasattr(FixtureCluster, name), name
-        assert f"`{name}`" in page or f'"{name}"' in page, name
+        assert f"`{name}`" in page or f'"{name}"' in page or f"### KafkaCluster.{name}" in page, name
     for declared in (ClusterOperations, SharedOperations):
         for name, member in vars(declared).items():
             if isinstance(member, operation):
