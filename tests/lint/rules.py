@@ -60,8 +60,8 @@ def pages() -> dict[str, str]:
 
 @cache
 def everything() -> dict[str, str]:
-    """Return the text of every page and source by its path."""
-    return pages() | _texts(sources()) | tests()
+    """Return the text of every page, source and table of mutants by its path."""
+    return pages() | _texts(sources()) | tests() | _texts((ROOT / "tests/simulation/mutants").glob("*.txt"))
 
 
 def page(name: str) -> str:

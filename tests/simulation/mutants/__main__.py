@@ -57,8 +57,9 @@ def _digest(duration: float) -> str:
     """Return the checksum of all sources and of the duration."""
     found = hashlib.sha256(str(duration).encode())
     for folder in ("actors", "messages", "zk_bridge", "tests/simulation/mutants"):
-        for file in sorted((measure.ROOT / folder).rglob("*.py")):
-            found.update(file.read_bytes())
+        for file in sorted((measure.ROOT / folder).rglob("*")):
+            if file.suffix in (".py", ".txt"):
+                found.update(file.read_bytes())
     return found.hexdigest()
 
 

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.simulation.mutants import bridge, broker, controller, groups, log
-from tests.simulation.mutants.mutant import Mutant
+from tests.simulation.mutants.mutant import Mutant, read_mutants
 
 AREAS: Mapping[str, tuple[Mutant, ...]] = {
-    "controller": controller.MUTANTS,
-    "broker": broker.MUTANTS,
-    "log": log.MUTANTS,
-    "groups": groups.MUTANTS,
-    "bridge": bridge.MUTANTS,
+    area: read_mutants(area) for area in ("controller", "broker", "log", "groups", "bridge")
 }
 
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mutant in mutants)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from pathlib import Path
+
 import attrs
 import pytest
 
@@ -30,8 +33,27 @@ class Mutant:
         apply(patch, *self.changes)
 
 
-def mutant(
-    name: str, rule: str, target: str, old: str, new: str, test: str, *more: Change, needs: tuple[str, ...] = ()
-) -> Mutant:
-    """Return a mutant of one change, and of `more` changes in other functions."""
-    return Mutant(name, rule, (Change(target, old, new), *more), test, needs)
+def read_mutants(area: str) -> tuple[Mutant, ...]:
+    """Return the mutants in an area's text file.
+
+    A paragraph is one mutant: its name and rule, its test, perhaps what it needs, and its changes as in a diff, each
+    below a line with the changed function. A paragraph that begins with # is a heading.
+    """
+    text = Path(__file__).with_name(f"{area}.txt").read_text(encoding="utf-8").removesuffix("\n")
+    return tuple(_mutant(each.split("\n")) for each in text.split("\n\n") if not each.startswith("#"))
+
+
+def _mutant(lines: list[str]) -> Mutant:
+    name, rule = lines[0].split(" | ")
+    fields = dict(line.split(" ", 1) for line in itertools.takewhile(lambda line: line[0] != "@", lines[1:]))
+    needs = tuple(fields["needs"].split(" | ")) if "needs" in fields else ()
+    starts = [number for number, line in enumerate(lines) if line.startswith("@ ")]
+    hunks = (lines[start:end] for start, end in itertools.pairwise([*starts, len(lines)]))
+    return Mutant(
+        name, rule, tuple(Change(each[0][2:], *_fragments(each[1:])) for each in hunks), fields["test"], needs
+    )
+
+
+def _fragments(lines: list[str]) -> list[str]:
+    """Return the removed and the added text of a hunk."""
+    return ["\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+"]
