@@ -41,7 +41,7 @@ WHEN = {
 HEAD = """\
 # Actions, invariants and known bugs of the simulator
 
-`make docs` generates this page from `actors/simulation/` and `tests/simulation/known_bugs.py`; a
+`make docs` generates this page from `actors/simulation/` and `tests/simulation/known_bugs.txt`; a
 test checks that it is up to date. [Deterministic simulation](../explanation/simulation.md) explains
 how actions and invariants are used.
 """
@@ -113,8 +113,7 @@ def _known_bugs() -> Iterator[str]:
     yield "| --- | --- | --- | --- | --- |"
     for bug in KNOWN_BUGS:
         seeds = "not measured" if bug.seeds == UNCOUNTED else bug.seeds
-        patched = " ".join((bug.put.__doc__ or "").split())
-        yield f"| {bug.name} | {bug.jira} | {patched} | {bug.breaks} | {seeds} |"
+        yield f"| {bug.name} | {bug.jira} | {bug.patched} | {bug.breaks} | {seeds} |"
     yield ""
     yield "Each bug has a short schedule. A test patches the bug into the code, runs its schedule, and expects"
     yield "that the invariant in the table is violated. `python -m tests.simulation.known_bugs` counts the"

@@ -60,8 +60,8 @@ def pages() -> dict[str, str]:
 
 @cache
 def everything() -> dict[str, str]:
-    """Return the text of every page, source and table of mutants by its path."""
-    return pages() | _texts(sources()) | tests() | _texts((ROOT / "tests/simulation/mutants").glob("*.txt"))
+    """Return the text of every page, source and table of bugs by its path."""
+    return pages() | _texts(sources()) | tests() | _texts((ROOT / "tests/simulation").rglob("*.txt"))
 
 
 def page(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from weakref import WeakSet
@@ -30,7 +31,7 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.events import HANDLERS
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
-from actors.simulation.actions import ABSENT, FAULTS, PRODUCERS, TRANSACTIONS, invent
+from actors.simulation.actions import FAULTS, invent
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
 from messages.ask import Done, Failure, SessionLost
@@ -44,7 +45,8 @@ from messages.events import (
 from messages.flow.conversation import Flow, ask
 from messages.store import DELETE, NO_NODE, WriteOp
 from messages.zookeeper import Brokers, ResignController
-from tests.simulation.patches import Change, apply
+from tests.simulation.mutants.mutant import Paragraph, paragraphs
+from tests.simulation.patches import apply
 from zk_bridge import paths
 from zk_bridge.conversations import transact
 from zk_bridge.core import CONVERSATIONS
@@ -56,6 +58,7 @@ class KnownBug:
 
     Attributes:
         jira: The report of the bug, or the rule that forbids it.
+        patched: The patched-in behaviour.
         put: Patches the bug in.
         breaks: The name of the violated invariant.
         seeds: The number of seeds, beginning with seed 0, until a random schedule finds the bug (measured once).
@@ -64,6 +67,7 @@ class KnownBug:
 
     name: str
     jira: str
+    patched: str
     put: Callable[[pytest.MonkeyPatch], None]
     breaks: str
     seeds: int
@@ -73,14 +77,6 @@ class KnownBug:
 
 
 # ---------------------------------------------------------------------------------------------------- the bugs
-
-
-def _unfenced(patch: pytest.MonkeyPatch) -> None:
-    """Partition states are written without a check of the controller epoch."""
-    fence = "check = conversations.fence(question.epoch_zk_version)"
-    states = "zk_bridge.partition_states"
-    apply(patch, Change(f"{states}:update_partition_states", fence, "check = ()"))
-    apply(patch, Change(f"{states}:create_partition_states", fence, "check = ()"))
 
 
 def _unseen(patch: pytest.MonkeyPatch) -> None:
@@ -105,11 +101,6 @@ def _unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, BrokerModifications, lambda context, event: None)
 
 
-def _controller_kept(patch: pytest.MonkeyPatch) -> None:
-    """A controller that resigns does not delete /controller."""
-    apply(patch, Change("actors.core.controller.failover:_clear", "context.active or not current.ours", "True"))
-
-
 def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
     """A reassignment writes a new leader epoch but does not cache it."""
     right = leadership.write_states
@@ -122,17 +113,6 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
         return written
 
     patch.setattr(reassignment, "leadership", SimpleNamespace(**{**vars(leadership), "write_states": write}))
-
-
-def _left_behind(patch: pytest.MonkeyPatch) -> None:
-    """Completed reassignments stay in /admin/reassign_partitions."""
-    question = "left = yield from ask(zookeeper.RemoveReassignments"
-    apply(patch, Change("actors.core.controller.reassignment:_forget", question, f"return\n    {question}"))
-
-
-def _stuck(patch: pytest.MonkeyPatch) -> None:
-    """A broker failure does not make its replicas ineligible for deletion."""
-    apply(patch, Change("actors.core.controller.deletion_steps:fail", "    if topics:", "    if False:"))
 
 
 def _halted(patch: pytest.MonkeyPatch) -> None:
@@ -162,19 +142,6 @@ def _halted_by_a_broker(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(HANDLERS, TopicDeletion, requested)
 
 
-def _superset(patch: pytest.MonkeyPatch) -> None:
-    """The controller writes its cached ISR over the ISR that the leader has written."""
-    change = Change(
-        "actors.core.controller.leadership:read_states",
-        "states[partition] = state",
-        "known = context.leadership.get(partition)\n"
-        "            states[partition] = state if known is None else leader_isr_and_epoch(\n"
-        "                state.leader, state.leader_epoch, known.isr, state.controller_epoch, state.zk_version\n"
-        "            )",
-    )
-    apply(patch, change)
-
-
 def _deadlocked(patch: pytest.MonkeyPatch) -> None:
     """An event waits for a new session, and the session expiry waits behind the event."""
     right = ControllerActor._answered
@@ -185,19 +152,6 @@ def _deadlocked(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(ControllerActor, "_answered", answered)
     patch.setattr(ControllerActor, "preempts", lambda self, message: False)
-
-
-def _unchecked_epochs(patch: pytest.MonkeyPatch) -> None:
-    """A broker applies each LeaderAndIsr request, whatever its controller epoch and leader epoch."""
-    roles = "actors.core.broker.replica_role"
-    obeyed = "if isinstance(request, LeaderAndIsrRequest):\n            return NONE\n        "
-    first = "if request.broker_epoch"
-    apply(
-        patch,
-        Change("actors.core.broker.replica_manager:Epochs.verdict", f"{first} !=", f"{obeyed}{first} !="),
-        Change(f"{roles}:role_verdict", "if order.leader_epoch", "return errors.NONE\n    if order.leader_epoch"),
-        Change(f"{roles}:is_superseded", "order.zk_version < known.zk_version", "False"),
-    )
 
 
 def _growing(patch: pytest.MonkeyPatch) -> None:
@@ -291,254 +245,22 @@ def _kept_states(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerContext, "remove_topics", remove)
 
 
-def _remembered(patch: pytest.MonkeyPatch) -> None:
-    """The checkpoints keep the entries of a deleted log until the next flush."""
-    apply(
-        patch,
-        Change(
-            "actors.storage.directory_checkpoints:DirectoryCheckpoints.write_forgotten",
-            "if points.lists_forgotten:",
-            "if False:",
-        ),
-    )
-
-
-def _forgotten_producers(patch: pytest.MonkeyPatch) -> None:
-    """A log forgets its producers when records are deleted."""
-    change = "self.start = offset\n            self.producers.clear()"
-    apply(patch, Change("actors.storage.log.log:Log.advance_start", "self.start = offset", change))
-
-
-def _early_list(patch: pytest.MonkeyPatch) -> None:
-    """A fetch has the aborted transactions from before it waited, and so none."""
-    log = "actors.storage.log_manager:LogManager.read_committed"
-    apply(patch, Change(log, "for each in aborted", "for each in ()"))
-
-
-def _dropped_by_a_zombie(patch: pytest.MonkeyPatch) -> None:
-    """A refused TxnOffsetCommit drops the pending offsets of the same producer id."""
-    refused = "if error_code != errors.NONE:\n            "
-    drop = "for each in done.values:\n                self.pending.get(done.producer_id, {}).pop(each, None)"
-    change = Change("actors.core.coordinator.offsets:Offsets.end", refused, f"{refused}{drop}\n            ")
-    apply(patch, change)
-
-
-def _unfenced_zombie(patch: pytest.MonkeyPatch) -> None:
-    """The transaction coordinator accepts requests of an older producer epoch."""
-    verdict = "actors.core.transaction.decisions:_producer_verdict"
-    apply(patch, Change(verdict, "if txn.producer_epoch != request.producer_epoch:", "if False:"))
-
-
-def _lost_markers(patch: pytest.MonkeyPatch) -> None:
-    """A marker that meets a failed disk is not sent again."""
-    retried = "elif code in RETRIED:"
-    change = f"{retried[:-1]} and code != errors.KAFKA_STORAGE_ERROR:"
-    apply(patch, Change("actors.core.transaction.markers:_outcome", retried, change))
-
-
-TRANSACTIONS_RUN = (
-    "records yes\n2 create x 0,1,2 1,2,0 2,0,1 0,2,1\n4 produce x 0 for 14\n4 transact id0 for 14\n"
-    "4 transact worker for 14"
-)
-"""Schedule lines: an idempotent producer, a transactional producer, and a transactional worker."""
-
-OF_TRANSACTIONS = (PRODUCERS, TRANSACTIONS)
 UNCOUNTED = 1000
 """Value of `KnownBug.seeds` for a bug whose number of seeds was not measured."""
 
-KNOWN_BUGS: tuple[KnownBug, ...] = (
-    KnownBug(
-        *(
-            "zombie controller writes partition states",
-            "KAFKA-6082",
-            _unfenced,
-            "only the active controller elects leaders",
-            1,
-        ),
-        "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
-    ),
-    KnownBug(
-        *("broker restart between two watches", "KAFKA-7235", _unseen, "controller context matches ZooKeeper", 5),
-        "2 create a 0,1 2,0\n4 slow 1 zk 1 for 3\n4.5 expire 0",
-    ),
-    KnownBug(
-        *(
-            "resigned controller keeps /controller",
-            "KAFKA-13407",
-            _controller_kept,
-            "all brokers are registered with one active controller",
-            1,
-        ),
-        "2 put /controller_epoch 2\n4 create a 0,1",
-    ),
-    KnownBug(
-        *(
-            "stale leader epoch after a reassignment",
-            "KAFKA-9212",
-            _stale_epochs,
-            "sent leader epochs never decrease",
-            1,
-        ),
-        "2 create a 0,1\n4 ask-reassign a 0 1,0",
-    ),
-    KnownBug(
-        *("reassignment znode left behind", "KAFKA-9478", _left_behind, "no request or reassignment is pending", 5),
-        "2 create a 0,1\n4 reassign a 0 2,1",
-    ),
-    KnownBug(
-        *("deletion stuck after a broker failure", "KAFKA-10548", _stuck, "deleted topics are gone", 13),
-        "2 create a 0,1,2\n3.9 pause 0 for 20\n4 delete a",
-    ),
-    KnownBug(
-        *("deletion waits for a reassignment", "controller.md, trap T1", _halted, "deleted topics are gone", 10),
-        "2 create a 0,1\n3 strand a 0 for 1",
-        faults=(ABSENT,),
-    ),
-    KnownBug(
-        *("dead broker delays all deletions", "controller.md 6.1", _halted_by_a_broker, "deleted topics are gone", 25),
-        "2 create a 0,1\n2 create b 2\n6 kill 2 for inf\n16 delete a",
-    ),
-    KnownBug(
-        *("controller writes a larger ISR", "KAFKA-9672", _superset, "only the leader expands the ISR", 2),
-        "records yes\n2 create a 0,1,2\n6 cut 0 2 for 22\n22 roll 0 for 5",
-    ),
-    KnownBug(
-        *(
-            "deadlock at session expiry",
-            "KAFKA-8532",
-            _deadlocked,
-            "all brokers are registered with one active controller",
-            1,
-        ),
-        "4 slow 1 zk 1 for 8\n4.2 create a 0,1\n6 expire 1",
-    ),
-    KnownBug(
-        *(
-            "requests of an old controller are applied",
-            "KAFKA-14154",
-            _unchecked_epochs,
-            "stale requests are refused",
-            5,
-        ),
-        "2 create a 0,1,2\n4 slow 1 0 4 for 5\n4 reassign a 0 1,0,2\n4.2 move-controller\n5 elect a 0",
-    ),
-    KnownBug(
-        *("partitions added during deletion", "KAFKA-6612", _growing, "deleted topics leave no logs", 12),
-        "validated no\n2 create a 0,1\n4 slow 1 0 2 for 20\n5 delete a\n6.5 grow a 2",
-    ),
-    KnownBug(
-        *("UpdateMetadata of a dead leader", "KAFKA-13225", _not_propagated, "live brokers are propagated", 2),
-        "2 create a 2\n4 kill 2 for 25\n14 kill 0 for 15",
-    ),
-    KnownBug(
-        *(
-            "batch left dirty after a failed state change",
-            "controller.md, trap T4",
-            _half_used,
-            "broker roles match ZooKeeper",
-            25,
-        ),
-        "2 create a 0,1,2\n4 kill 2 for 8\n9.9 slow 1 zk 0.3 for 3\n10.8 move-controller\n16 kill 0 for 20\n"
-        "16 kill 2 for 12",
-    ),
-    KnownBug(
-        *(
-            "preferred leader election blocked by a reassignment",
-            "KAFKA-10149",
-            _starved,
-            "preferred leaders are elected",
-            8,
-        ),
-        "set leader_imbalance_check_interval_seconds 3\n2 create a 0,1\n2 create b 1\n4 kill 0 for 4\n"
-        "12 kill 2 for 15\n20 reassign b 0 2",
-    ),
-    KnownBug(
-        *(
-            "old controller deletes the new controller's znode",
-            "KAFKA-6082",
-            _unchecked_owner,
-            "controllers delete only their own /controller",
-            12,
-        ),
-        "2 create a 0 0\n3 reassign a 1 0\n3 move-controller",
-    ),
-    KnownBug(
-        *(
-            "re-created topic keeps its old states",
-            "controller.md, trap T12",
-            _kept_states,
-            "partitions with a live ISR member have a leader",
-            5,
-        ),
-        "validated no\n2 create a 0,1\n4 remake a 0,1 for 2",
-    ),
-    KnownBug(
-        *(
-            "re-created log takes the old log start offset",
-            "broker.md 2.2",
-            _remembered,
-            "no acknowledged record is lost",
-            18,
-        ),
-        "set log_flush_offset_checkpoint_interval_ms 5000\nrecords yes\n2 create a 0\n9 delete-records a 0\n"
-        "13 recreate a 0\n16.5 kill 0 for 1",
-    ),
-    KnownBug(
-        *(
-            "deleted records take the producers with them",
-            "KAFKA-7190",
-            _forgotten_producers,
-            "responses to idempotent producers agree",
-            7,
-        ),
-        "duration 10\nrecords yes\n2 create a 0,1,2\n4 produce a 0 for 24\n6 delete-records a 0\n8 delete-records a 0",
-        OF_TRANSACTIONS,
-    ),
-    KnownBug(
-        *(
-            "aborted transactions listed before the fetch waited",
-            "KAFKA-5376",
-            _early_list,
-            "readers hear of aborted transactions",
-            1,
-        ),
-        f"duration 18\n{TRANSACTIONS_RUN}",
-        OF_TRANSACTIONS,
-    ),
-    KnownBug(
-        *(
-            "marker is lost with a failed disk",
-            "KAFKA-9749",
-            _lost_markers,
-            "readers see whole transactions",
-            UNCOUNTED,
-        ),
-        f"seed 7\nduration 24\n{TRANSACTIONS_RUN}\n4 transact id1 for 14\n12 break 2 0 for 3",
-        OF_TRANSACTIONS,
-    ),
-    KnownBug(
-        *(
-            "zombie's refused commit drops pending offsets",
-            "Kafka 3.9 `GroupMetadata.failPendingTxnOffsetCommit`",
-            _dropped_by_a_zombie,
-            "input is processed once",
-            UNCOUNTED,
-        ),
-        f"duration 20\n{TRANSACTIONS_RUN.replace('for 14', 'for 24')}",
-        OF_TRANSACTIONS,
-    ),
-    KnownBug(
-        *(
-            "zombie producer goes on",
-            "KIP-98",
-            _unfenced_zombie,
-            "zombie producers are fenced",
-            UNCOUNTED,
-        ),
-        f"duration 12\n{TRANSACTIONS_RUN}\n8 transact worker for 10",
-        OF_TRANSACTIONS,
-    ),
-)
+
+def _known_bug(said: Paragraph) -> KnownBug:
+    fields = said.fields
+    seeds, faults = fields["seeds"], tuple(fields.get("faults", "").split())
+
+    def put(patch: pytest.MonkeyPatch) -> None:
+        globals()[fields["patch"]](patch) if "patch" in fields else apply(patch, *said.changes)
+
+    count = UNCOUNTED if seeds == "-" else int(seeds)
+    return KnownBug(said.name, said.rule, fields["patched"], put, fields["breaks"], count, fields[">"], faults)
+
+
+KNOWN_BUGS = tuple(map(_known_bug, paragraphs(Path(__file__).with_suffix(".txt"))))
 
 PARTS = tuple(part for part in FAULTS if part != "disk")
 

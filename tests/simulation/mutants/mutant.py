@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import attrs
@@ -33,27 +34,40 @@ class Mutant:
         apply(patch, *self.changes)
 
 
-def read_mutants(area: str) -> tuple[Mutant, ...]:
-    """Return the mutants in an area's text file.
+@attrs.frozen
+class Paragraph:
+    """A bug as text: its name and rule, the lines of each field, and its changes as in a diff."""
 
-    A paragraph is one mutant: its name and rule, its test, perhaps what it needs, and its changes as in a diff, each
-    below a line with the changed function. A paragraph that begins with # is a heading.
-    """
-    text = Path(__file__).with_name(f"{area}.txt").read_text(encoding="utf-8").removesuffix("\n")
-    return tuple(_mutant(each.split("\n")) for each in text.split("\n\n") if not each.startswith("#"))
+    name: str
+    rule: str
+    fields: Mapping[str, str]
+    changes: tuple[Change, ...]
 
 
-def _mutant(lines: list[str]) -> Mutant:
-    name, rule = lines[0].split(" | ")
-    fields = dict(line.split(" ", 1) for line in itertools.takewhile(lambda line: line[0] != "@", lines[1:]))
-    needs = tuple(fields["needs"].split(" | ")) if "needs" in fields else ()
-    starts = [number for number, line in enumerate(lines) if line.startswith("@ ")]
-    hunks = (lines[start:end] for start, end in itertools.pairwise([*starts, len(lines)]))
-    return Mutant(
-        name, rule, tuple(Change(each[0][2:], *_fragments(each[1:])) for each in hunks), fields["test"], needs
-    )
+def paragraphs(file: Path) -> Iterator[Paragraph]:
+    """Yield the paragraphs of a file, except those that begin with #."""
+    for paragraph in file.read_text(encoding="utf-8").removesuffix("\n").split("\n\n"):
+        if not paragraph.startswith("#"):
+            first, *lines = paragraph.split("\n")
+            name, rule = first.split(" | ")
+            starts = [number for number, line in enumerate(lines) if line.startswith("@ ")]
+            fields: dict[str, str] = {}
+            for field, text in (line.split(" ", 1) for line in lines[: starts[0] if starts else None]):
+                fields[field] = f"{fields[field]}\n{text}" if field in fields else text
+            hunks = (lines[start:end] for start, end in itertools.pairwise([*starts, len(lines)]))
+            changes = tuple(Change(target[2:], *_fragments(hunk)) for target, *hunk in hunks)
+            yield Paragraph(name, rule, fields, changes)
 
 
 def _fragments(lines: list[str]) -> list[str]:
     """Return the removed and the added text of a hunk."""
     return ["\n".join(line[2:] for line in lines if line[0] == sign) for sign in "-+"]
+
+
+def read_mutants(area: str) -> tuple[Mutant, ...]:
+    """Return the mutants in an area's text file."""
+    return tuple(
+        Mutant(each.name, each.rule, each.changes, each.fields["test"], tuple(filter(None, needs.split(" | "))))
+        for each in paragraphs(Path(__file__).with_name(f"{area}.txt"))
+        for needs in [each.fields.get("needs", "")]
+    )
