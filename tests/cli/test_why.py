@@ -202,22 +202,6 @@ def test_5_an_order_may_wait_get_lost_or_be_refused(order: dict[str, Any], why: 
     assert reported(facts, "partition", PAIR, question) == [f"broker 1 has leader epoch 2, not 3: {why}"]
 
 
-def test_7_records_that_were_cut_off_and_the_election_that_cost_them(cluster: TraceFacts) -> None:
-    assert reported(cluster, "partition", UNCLEAN, "Why are records missing?") == [
-        "broker 2 was elected uncleanly, out of the ISR [0]: controller 2 wrote it during BrokerChange",
-        "broker 0 cut offsets 1 to 2 off, which its leader did not have",
-    ]
-    assert reported(cluster, "partition", PAIR, "Why are records missing?") == []
-
-
-def test_9_a_refused_creation_has_its_reason(cluster: TraceFacts) -> None:
-    assert reported(cluster, "topic", "large", "Why was it not created, or not enlarged?") == [
-        "CreateTopics was rejected: NOT_CONTROLLER",
-        "CreateTopics was rejected: Replication factor: 5 larger than available brokers: 3."
-        " (INVALID_REPLICATION_FACTOR)",
-    ]
-
-
 def test_11_a_refused_and_a_cancelled_reassignment(cluster: TraceFacts) -> None:
     assert reported(cluster, "partition", MOVED, "Why was a reassignment rejected, cancelled or replaced?") == [
         "an admin request was rejected: Replica assignment has brokers that are not alive. Replica list: [7],"
@@ -231,15 +215,6 @@ def test_13_partitions_led_by_a_broker_with_a_refused_shutdown(cluster: TraceFac
     assert reported(cluster, "broker", 1, "Why was its controlled shutdown rejected?") == [
         "1 of its partitions could not get another leader",
         "pair-0 keeps its leader: its ISR is [1]",
-    ]
-
-
-def test_15_a_lost_session_ends_the_term(cluster: TraceFacts) -> None:
-    assert reported(cluster, "controller", None, "Which broker was controller, when, and why did it change?") == [
-        "broker 0 was elected, epoch 1",
-        "broker 2 was elected, epoch 2",
-        "broker 0 ended its term: its ZooKeeper session expired",
-        "broker 2 ended its term: its process was killed, and this is its last record",
     ]
 
 

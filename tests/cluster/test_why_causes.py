@@ -7,7 +7,6 @@ One cluster with an in-memory ZooKeeper runs all scripts of `causes`; each is ex
 from __future__ import annotations
 
 import json
-import re
 import signal
 import time
 from collections.abc import Callable
@@ -21,7 +20,6 @@ from kazoo.exceptions import NoNodeError
 from actors.cli import why
 from actors.public import KafkaCluster
 from messages.apis.metadata import MetadataRequest
-from tests.cli.test_why import lines_of
 from tests.cluster import causes
 from tests.cluster.causes import Stage
 from tests.cluster.processes import OurNode, free_ports
@@ -30,169 +28,64 @@ from tests.waiting import until
 from tests.wire_client import WireClient
 from tests.zk_bridge.proxy import Proxy
 
-TIME = r"[\d-]+ [\d:.]+Z"
-
 
 class Cause(NamedTuple):
-    """A script, the subject that it concerns, the expected verdict, and the expected last step of the chain.
+    """A script, the subject that it concerns, facts of the expected verdict, and one of the last step of the chain.
 
-    The verdict and the step are patterns, into which the test inserts the script's values.
+    The test inserts the script's values into the facts.
     """
 
     script: Callable[[Any], None]
     about: str
-    verdict: str
+    verdict: tuple[str, ...]
     last: str
 
 
-KILLED = r"broker {broker} was killed or crashed \(its trace ends without a stop\)"
-PRODUCER = r"\(producer id \d+, epoch 0, sequence 5, expected 1\)"
+KILLED = "broker {broker} was killed or crashed"
+SKIPPED = "OUT_OF_ORDER_SEQUENCE (producer id "
 
 CAUSES = (
-    Cause(
-        causes.refuse_a_topic,
-        "topic wide",
-        r"topic wide was never created: at TIME CreateTopics was refused: Replication factor: 9 larger than available"
-        r" brokers: 3\. \(INVALID_REPLICATION_FACTOR\)\.",
-        r"CreateTopics was refused: Replication factor: 9 larger",
-    ),
-    Cause(
-        causes.kill_the_only_replica,
-        "partition alone-0",
-        r"alone-0 has had no leader since TIME: no replica in its ISR \[{broker}\] is alive, because "
-        + KILLED
-        + r"\. Start broker {broker} again\.",
-        KILLED,
-    ),
-    Cause(
-        causes.kill_a_leader_for_a_while,
-        "partition pair-0",
-        r"pair-0 had no leader from TIME to TIME \(\d+\.\d s\), when broker {heir} was elected, because " + KILLED,
-        KILLED,
-    ),
-    Cause(
-        causes.stop_a_leader,
-        "partition stopped-0",
-        r"broker {broker} has been out of the ISR \[\d\] of stopped-0 since TIME, because broker {broker} was asked"
-        r" to stop",
-        r"broker {broker} was asked to stop",
-    ),
-    Cause(
-        causes.expire_a_session,
-        "broker {broker}",
-        r"broker {broker} was gone from TIME to TIME \(\d+\.\d s\), because a test injected the fault"
-        r" 'session_expiry'",
-        r"a test injected the fault 'session_expiry' into broker {broker}",
-    ),
-    Cause(
-        causes.block_a_deletion,
-        "topic removed",
-        r"topic removed has been queued for deletion since TIME and is not deleted: replica {broker} of"
-        r" removed-0 cannot be"
-        r" deleted, because " + KILLED + r"\. Start broker {broker} again\.",
-        KILLED,
-    ),
-    Cause(
-        causes.let_a_reassignment_wait,
-        "partition moving-0",
-        r"the reassignment of moving-0 to \[\d, {broker}\] has waited for broker {broker} since TIME, because "
-        + KILLED,
-        KILLED,
-    ),
-    Cause(
-        causes.refuse_producers,
-        "partition pay-0",
-        r"producers with acks=all have been refused with NOT_ENOUGH_REPLICAS for pay-0 since TIME \(once\): the ISR"
-        r" \[{leader}\] has 1 of the 2 replicas that min\.insync\.replicas requires, because " + KILLED,
-        KILLED,
-    ),
-    Cause(
-        causes.slow_a_follower,
-        "partition slow-0",
-        r"broker {broker} has been out of the ISR \[{leader}\] of slow-0 since TIME, because a test injected the"
-        r" fault 'delay' into"
-        r" Fetch of client broker-{broker}-fetcher-0 at broker {leader}\. Remove the injected fault",
-        r"a test injected the fault 'delay' into Fetch",
-    ),
-    Cause(
-        causes.pause_a_follower,
-        "partition paused-0",
-        r"broker {broker} was out of the ISR of paused-0 from TIME to TIME, because a test injected the fault"
-        r" 'pause' into"
-        r" broker {broker}\.",
-        r"a test injected the fault 'pause' into broker {broker}",
-    ),
-    Cause(
-        causes.lose_records,
-        "partition unclean-0",
-        r"unclean-0 lost records at TIME: broker {heir}, which was not in the ISR \[{broker}\], was elected"
-        r" \(unclean\), and"
-        r" offsets \d+ to \d+ were cut off, because " + KILLED,
-        KILLED,
-    ),
-    Cause(
-        causes.skip_a_sequence,
-        "producer skipper",
-        r"producer skipper has been refused with OUT_OF_ORDER_SEQUENCE for ordered-0 since TIME \(once\): broker \d"
-        r" refused Produce"
-        r" of client skipper for ordered-0: OUT_OF_ORDER_SEQUENCE " + PRODUCER,
-        r"broker \d refused Produce of client skipper for ordered-0: OUT_OF_ORDER_SEQUENCE " + PRODUCER,
-    ),
-    Cause(
-        causes.fence_a_producer,
-        "producer fenced",
-        r"producer fenced had trouble at TIME: EndTxn of client old for fenced \(producer epoch 0\) was refused:"
-        r" INVALID_PRODUCER_EPOCH, because client new began a new producer with transactional id fenced",
-        r"client new began a new producer with transactional id fenced \(InitProducerId\)",
-    ),
-    Cause(
-        causes.let_a_transaction_time_out,
-        "transaction late",
-        r"transactional id late had trouble at TIME: AddPartitionsToTxn of client sleeper for late \(producer epoch 0\)"
-        r" was refused: INVALID_PRODUCER_EPOCH, because the coordinator aborted the transaction of late",
-        r"the coordinator aborted the transaction of late \(producer epoch 1\): its timeout was over",
-    ),
-    Cause(
-        causes.expire_a_member,
-        "consumer-group silent",
-        r"group silent has no members at TIME \(rebalances: 1; state now: Empty\), because client dozer sent"
-        r" no heartbeat to"
-        r" group silent for its session timeout of 0\.4 s",
-        r"client dozer sent no heartbeat",
-    ),
-    Cause(
-        causes.leave_a_group,
-        "consumer-group left",
-        r"group left has no members at TIME .*, because client leaver left group left\.",
-        r"client leaver left group left",
-    ),
-    Cause(
-        causes.commit_in_an_old_generation,
-        "consumer-group stale",
-        r"group stale refused offsets of client worker at TIME \(ILLEGAL_GENERATION\), because client worker joined",
-        r"client worker joined group stale",
-    ),
-    Cause(
-        causes.move_a_coordinator,
-        "consumer-group moved",
-        r"broker {heir} has coordinated group moved since TIME, because " + KILLED,
-        KILLED,
-    ),
-    Cause(
-        causes.break_a_disk,
-        "partition stored-0",
-        r"broker {broker} has been out of the ISR \[{heir}\] of stored-0 since TIME, because a test injected the"
-        r" fault 'broken_disk'",
-        r"a test injected the fault 'broken_disk' into broker {broker}",
-    ),
-    Cause(
-        causes.inject_an_error,
-        "producer unlucky",
-        r"a request of producer unlucky was not handled as usual at TIME: a test injected the fault 'error'"
-        r" into Produce",
-        r"a test injected the fault 'error' into Produce of client unlucky",
-    ),
-)
+    Cause(causes.refuse_a_topic, "topic wide", ("never created", "INVALID_REPLICATION_FACTOR"),
+          "CreateTopics was refused: Replication factor: 9 larger"),
+    Cause(causes.kill_the_only_replica, "partition alone-0", ("no leader since", KILLED, "Start broker {broker}"),
+          KILLED),
+    Cause(causes.kill_a_leader_for_a_while, "partition pair-0", ("no leader from", "broker {heir} was elected", KILLED),
+          KILLED),
+    Cause(causes.stop_a_leader, "partition stopped-0", ("broker {broker} has been out of the ISR", "asked to stop"),
+          "broker {broker} was asked to stop"),
+    Cause(causes.expire_a_session, "broker {broker}", ("broker {broker} was gone from", "'session_expiry'"),
+          "'session_expiry' into broker {broker}"),
+    Cause(causes.block_a_deletion, "topic removed",
+          ("removed has been queued for deletion since", "replica {broker} of removed-0", "Start broker {broker}"),
+          KILLED),
+    Cause(causes.let_a_reassignment_wait, "partition moving-0",
+          ("reassignment of moving-0 to [", "waited for broker {broker} since", KILLED), KILLED),
+    Cause(causes.refuse_producers, "partition pay-0",
+          ("NOT_ENOUGH_REPLICAS for pay-0 since", "(once)", "[{leader}] has 1 of the 2 replicas", KILLED), KILLED),
+    Cause(causes.slow_a_follower, "partition slow-0",
+          ("broker {broker} has been out of the ISR [{leader}]", "broker-{broker}-fetcher-0 at broker {leader}"),
+          "injected the fault 'delay' into Fetch"),
+    Cause(causes.pause_a_follower, "partition paused-0", ("broker {broker} was out of the ISR of paused-0",),
+          "injected the fault 'pause' into broker {broker}"),
+    Cause(causes.lose_records, "partition unclean-0",
+          ("unclean-0 lost records at", "broker {heir}, which was not in the ISR [{broker}]", "were cut off"), KILLED),
+    Cause(causes.skip_a_sequence, "producer skipper", ("has been refused", "ordered-0 since", SKIPPED), SKIPPED),
+    Cause(causes.fence_a_producer, "producer fenced", ("EndTxn of client old for fenced", "INVALID_PRODUCER_EPOCH"),
+          "client new began a new producer with transactional id fenced"),
+    Cause(causes.let_a_transaction_time_out, "transaction late",
+          ("AddPartitionsToTxn of client sleeper for late", "INVALID_PRODUCER_EPOCH", "aborted the transaction"),
+          "the transaction of late (producer epoch 1): its timeout was over"),
+    Cause(causes.expire_a_member, "consumer-group silent", ("silent has no members at", "session timeout of 0.4 s"),
+          "client dozer sent no heartbeat"),
+    Cause(causes.leave_a_group, "consumer-group left", ("left has no members at",), "client leaver left group left"),
+    Cause(causes.commit_in_an_old_generation, "consumer-group stale",
+          ("stale refused offsets of client worker at", "ILLEGAL_GENERATION"), "client worker joined group stale"),
+    Cause(causes.move_a_coordinator, "consumer-group moved", ("broker {heir} has coordinated group moved",), KILLED),
+    Cause(causes.break_a_disk, "partition stored-0", ("broker {broker} has been out of the ISR [{heir}]",),
+          "injected the fault 'broken_disk' into broker {broker}"),
+    Cause(causes.inject_an_error, "producer unlucky", ("producer unlucky was not handled as usual at",),
+          "injected the fault 'error' into Produce of client unlucky"),
+)  # fmt: skip
 
 Moments = dict[str, dict[str, Any]]
 
@@ -225,14 +118,10 @@ def explained(folder: Path, about: str, at: float | None) -> dict[str, Any]:
 
 
 def check(cause: Cause, said: dict[str, Any], values: dict[str, Any]) -> None:
-    def matches(pattern: str, text: str) -> bool:
-        for name, value in values.items():
-            pattern = pattern.replace(f"{{{name}}}", str(value))
-        return re.match(pattern.replace("TIME", TIME), text) is not None
-
     chain = [step["text"] for step in said["chain"]]
-    assert matches(cause.verdict, said["verdict"]), (said["verdict"], chain)
-    assert matches(cause.last, chain[-1]), chain
+    facts = [fact.format(**values) for fact in cause.verdict]
+    assert all(fact in said["verdict"] for fact in facts), (said["verdict"], chain)
+    assert cause.last.format(**values) in chain[-1], chain
     times = [step["at"] for step in said["chain"]]
     assert all(step["run"] and step["delivery"] for step in said["chain"]), "each step is shown by a delivery"
     assert max(times) - min(times) < 60
@@ -243,15 +132,6 @@ def test_a_chain_ends_at_the_scripted_act(lived: tuple[Path, Moments], cause: Ca
     folder, moments = lived
     values = moments[cause.script.__name__]
     check(cause, explained(folder, cause.about.format(**values), values["at"]), values)
-
-
-@pytest.mark.parametrize("cause", [CAUSES[0], CAUSES[7], CAUSES[13], CAUSES[14]], ids=lambda cause: cause.about)
-def test_json_and_text_have_the_same_content(lived: tuple[Path, Moments], cause: Cause) -> None:
-    folder, moments = lived
-    asked = [*cause.about.split(), str(folder), "--at", str(moments[cause.script.__name__]["at"])]
-    text = CliRunner().invoke(why.command, asked).stdout
-    said = json.loads(CliRunner().invoke(why.command, [*asked, "--json"]).stdout)
-    assert lines_of(said, pointers=False) == text.splitlines()
 
 
 # --------------------------------------------------------------------------------------- processes and a real ZooKeeper
@@ -320,35 +200,13 @@ def cut_a_link_to_zookeeper(here: Processes) -> None:
 SESSION_MS = 3000
 
 WITH_ZOOKEEPER = (
-    Cause(
-        delete_the_controller_znode,
-        "controller",
-        r"broker \d has been controller \(epoch 2\) since TIME, after broker \d, because /controller was deleted in"
-        r" ZooKeeper by"
-        r" another client, although the session of controller \d lived\.",
-        r"/controller was deleted in ZooKeeper by another client",
-    ),
-    Cause(
-        start_a_second_process,
-        "broker 0",
-        r"a process of broker 0 was refused at TIME, because a process with the id of broker 0 could not"
-        r" register: another"
-        r" live session \(0x[0-9a-f]+\) owns /brokers/ids/0\. Stop the other process with broker\.id=0,",
-        r"a process with the id of broker 0 could not register",
-    ),
-    Cause(
-        stop_a_process,
-        "broker 1",
-        r"broker 1 was gone from TIME to TIME \(\d+\.\d s\), because broker 1 did not run while its ZooKeeper",
-        r"broker 1 did not run while its ZooKeeper session ended \(its process was suspended or held up",
-    ),
-    Cause(
-        cut_a_link_to_zookeeper,
-        "broker 3",
-        r"broker 3 was gone from TIME to TIME \(\d+\.\d s\), because broker 3 lost its connection to ZooKeeper\.",
-        r"broker 3 lost its connection to ZooKeeper",
-    ),
-)
+    Cause(delete_the_controller_znode, "controller", ("has been controller (epoch 2) since", "session of controller"),
+          "/controller was deleted in ZooKeeper by another client"),
+    Cause(start_a_second_process, "broker 0", ("a process of broker 0 was refused at", "owns /brokers/ids/0"),
+          "a process with the id of broker 0 could not register"),
+    Cause(stop_a_process, "broker 1", ("broker 1 was gone from", "did not run"), "its process was suspended"),
+    Cause(cut_a_link_to_zookeeper, "broker 3", ("broker 3 was gone from",), "broker 3 lost its connection"),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
