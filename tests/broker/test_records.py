@@ -225,13 +225,6 @@ def test_row_45_leader_epochs_are_compared_first(broker: Broker) -> None:
         assert listed.error_code == code
 
 
-def test_row_47_offsets_beyond_the_log_are_out_of_range(broker: Broker) -> None:
-    lead(broker)
-    produce(broker, batch(b"a"))
-    assert fetch(broker, 2) == FetchedPartition(T0, errors.OFFSET_OUT_OF_RANGE)
-    assert fetch(broker, -1).error_code == errors.OFFSET_OUT_OF_RANGE
-
-
 def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: Broker) -> None:
     lead(broker)
     for _ in range(5):
@@ -239,30 +232,6 @@ def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: B
     size = header_of(batch(b"x" * 100)).size
     assert offsets_of(fetch(broker, 0, max_bytes=2 * size + 5)) == [0, 1]
     assert offsets_of(fetch(broker, 0, max_bytes=5)) == [0]
-
-
-def test_row_53_followers_serve_consumers_of_version_11(broker: Broker) -> None:
-    broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
-    broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
-    assert fetch(broker, 0, version=10).error_code == errors.NOT_LEADER_OR_FOLLOWER
-    assert fetch(broker, 0, version=11).error_code == errors.NONE
-
-
-def test_row_54_a_new_leader_does_not_name_offsets_that_may_fall(broker: Broker) -> None:
-    lead(broker, 1)
-    produce(broker, batch(b"a", b"b", b"c"))
-    lead(broker, 1, epoch=1)
-    for replica, timestamp, expected in (
-        (-1, LATEST, (errors.OFFSET_NOT_AVAILABLE, -1)),
-        (1, LATEST, (errors.NONE, 3)),
-        (-1, EARLIEST, (errors.NONE, 0)),
-        (-1, 10**12, (errors.OFFSET_NOT_AVAILABLE, -1)),
-    ):
-        [listed] = broker.ask(ListOffsetsRequest(5, replica, (OffsetQuery(T0, timestamp),))).partitions
-        assert (listed.error_code, listed.offset) == expected
-    fetch(broker, 3, replica=1)
-    [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST),))).partitions
-    assert (listed.error_code, listed.offset, listed.leader_epoch) == (errors.NONE, 3, 1)
 
 
 def test_a_time_is_found_to_the_record(broker: Broker) -> None:
@@ -305,12 +274,6 @@ def test_a_delayed_fetch_ends_with_its_connection(broker: Broker) -> None:
     produce(broker, batch(b"a"))
     skip(broker, 61)
     assert answered(broker, parked) is None
-
-
-def test_a_read_committed_fetch_has_no_aborted_transactions(broker: Broker) -> None:
-    lead(broker)
-    produce(broker, batch(b"a"))
-    assert [fetch(broker, 0, isolation_level=level).aborted_transactions for level in (0, 1)] == [None, ()]
 
 
 def test_min_bytes_is_a_total(broker: Broker) -> None:

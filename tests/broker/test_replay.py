@@ -1,4 +1,4 @@
-"""A broker run with deletions, timers and failing disks replays exactly from its trace."""
+"""Recompression of batches and searches by time replay exactly from a trace."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import ConfigEntry, TopicPartition
-from messages.errors import KAFKA_STORAGE_ERROR, MESSAGE_TOO_LARGE, NONE
+from messages.errors import MESSAGE_TOO_LARGE, NONE
 from messages.partition import ContinueSearch
 from messages.records import CODECS
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import records
 from messages.wire.record_batch import read_records
-from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order, settings
+from tests.broker.harness import Broker, alive, known, order, settings
 from tests.storage.batches import batch, header_of
 
 T0 = TopicPartition("t", 0)
@@ -38,34 +38,6 @@ ACTORS = (
     ReplicaManagerActor,
     RequestHandlerActor,
 )
-
-
-def test_a_brokers_run_replays_exactly(tmp_path: Path) -> None:
-    directories = (tmp_path / "a", tmp_path / "b")
-    (directories[0] / ("old-0." + "f" * 32 + "-delete")).mkdir(parents=True)
-    clock = VirtualClock()
-    recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(*directories), now=clock.now)
-    broker = Broker(*directories, clock=clock, observer=recorder)
-    broker.register(7)
-    broker.update(known("t", leader=9), live=(alive(0), alive(9)))
-    broker.lead(*(order("t", number, is_new=True) for number in range(4)), order("u", leader=9, is_new=True))
-    broker.base.simulate(61)
-    broker.stop(("t", 0, -2, True), ("u", 0, 0, False), ("never", 0, -2, True))
-    broker.metadata("t", "..", everything=False)
-    broker.base.simulate(130)
-    broker.disk.faults[f"{directories[0]}/x-0"] = broker.disk.faults[f"{directories[1]}/x-0"] = NO_SPACE
-    assert codes(broker.lead(order("x", is_new=True))) == {"x-0": KAFKA_STORAGE_ERROR}
-    broker.disk.faults[str(tmp_path)] = IO_ERROR
-    broker.stop(*(("t", number, -2, True) for number in range(4)))
-    broker.lead(order("t", 2, epoch=5), epoch=0)
-    broker.system.shutdown()
-    recorder.close()
-    for directory in directories:
-        shutil.rmtree(directory)
-    (run,) = replay_directory(tmp_path / "trace", ACTORS).runs
-    assert run.ok, run.divergence
-    assert run.effects > 20
-    assert not directories[0].exists()
 
 
 def test_recompression_and_searches_by_time_replay_exactly(tmp_path: Path) -> None:

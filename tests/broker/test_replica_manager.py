@@ -414,14 +414,6 @@ def test_requests_before_the_start_wait_and_keep_their_order(data: Path) -> None
     broker.end()
 
 
-def test_requests_are_obeyed_one_after_the_other(broker: Broker, data: Path) -> None:
-    for epoch in range(20):
-        broker.post(LeaderAndIsrRequest(4, CONTROLLER, 1, -1, tuple(order("t", n, epoch=epoch) for n in range(5)), ()))
-    broker.run()
-    assert len(broker.answers) == 20
-    assert all(set(codes(answer.response).values()) == {NONE} for answer in broker.answers)
-
-
 def test_a_foreign_directory_refuses_the_start(data: Path) -> None:
     data.mkdir()
     (data / "meta.properties").write_text("version=0\nbroker.id=7\n")
@@ -440,14 +432,6 @@ def test_no_usable_directory_refuses_the_start(data: Path) -> None:
     (started,) = broker.started
     assert str(data) in started.refused
     broker.end()
-
-
-def test_a_stopped_broker_gives_its_directories_back(data: Path) -> None:
-    for _ in range(2):
-        broker = Broker(data)
-        broker.run()
-        assert broker.started == [ReplicaManagerStarted()]
-        broker.end()
 
 
 def test_the_first_request_after_a_restart_finds_the_logs(data: Path) -> None:

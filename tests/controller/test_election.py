@@ -12,7 +12,7 @@ from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.broker import Forwarded
-from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.cluster import Broker, Endpoint
 from messages.errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
 from messages.network import ClientRequest
@@ -44,19 +44,6 @@ def test_ci1_the_first_controller_has_epoch_1(world: World) -> None:
     assert world.controller() == (0, 1)
     assert (node.context.epoch, node.context.epoch_zk_version) == (1, 1)
     assert node.gauge("activecontrollercount") == 1
-
-
-def test_one_of_many_is_elected(world: World) -> None:
-    nodes = [world.node(n) for n in range(3)]
-    assert [node.context.active for node in nodes] == [True, False, False]
-    assert world.controller() == (0, 1)
-
-
-def test_the_next_is_elected_when_the_controller_dies(world: World) -> None:
-    nodes = [world.node(n) for n in range(3)]
-    nodes[0].kill()
-    assert world.controller()[1] == 2
-    assert sum(node.context.active for node in nodes[1:]) == 1
 
 
 def test_le1_the_death_of_leader_and_controller_in_one_costs_two_epochs(world: World) -> None:
@@ -234,15 +221,6 @@ def test_events_of_an_expired_session_are_ignored(world: World, event: type) -> 
     world.run()
     (partition,) = world.topic("t", (0,))
     assert world.led(partition) == (0, 0, (0,))
-
-
-def test_a_deleted_controller_znode_causes_an_election(world: World) -> None:
-    node = world.node(0)
-    world.topic("t", (0,))
-    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
-    world.run()
-    assert node.context.active and world.controller() == (0, 2)
-    assert world.led(TopicPartition("t", 0)) == (0, 0, (0,))
 
 
 def test_a_clean_stop_resigns_and_takes_no_more_events(world: World) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from actors.core.controller.states import PartitionState
-from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import EPOCH_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
-from messages.errors import KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH
+from messages.errors import STALE_BROKER_EPOCH
 from messages.store import CREATE, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from messages.zookeeper import DeleteTopics, SetAssignments, TopicAssignment
 from tests.controller.world import World, good_answer
@@ -76,16 +74,6 @@ def test_an_invalid_topic_znode_does_not_affect_other_topics(world: World) -> No
     assert world.led(partition) == (1, 0, (1,))
     grow(world, "torn", (1,))
     assert world.led(TopicPartition("torn", 0)) == (1, 0, (1,))
-
-
-def test_a_topic_removed_by_hand_is_forgotten_and_can_be_created_again(world: World) -> None:
-    node = world.node(1)
-    world.topic("t", (1,))
-    world.admin.ask(DeleteTopics(("t",), 1))
-    world.run()
-    assert node.context.topics == {} and node.gauge("globalpartitioncount") == 0
-    (partition,) = world.topic("t", (1,))
-    assert world.led(partition) == (1, 0, (1,))
 
 
 def test_t12_a_topic_removed_by_hand_can_be_created_again_and_deleted(world: World) -> None:
@@ -162,44 +150,6 @@ def test_dt1_and_ds2_a_deletion(world: World) -> None:
     assert world.led(partition) == (9, 0, (9, 1))
 
 
-def test_dt2_a_deletion_waits_for_a_dead_broker(world: World) -> None:
-    node = world.node(1)
-    for broker_id in (2, 3):
-        world.broker(broker_id)
-    world.topic("t", (3, 1, 2))
-    world.lose(2)
-    world.wire.clear()
-    world.delete("t")
-    assert stops(world, 1)[-1][0] and stops(world, 3)[-1][0]
-    assert world.deletions() == world.topics() == ("t",)
-    assert node.gauge("topicsineligibletodeletecount") == 1
-    assert node.gauge("replicastodeletecount") == 1
-    world.broker(2)
-    assert stops(world, 2)[-1][0]
-    assert world.topics() == world.deletions() == ()
-    assert node.gauge("topicsineligibletodeletecount") == 0
-
-
-def test_a_replica_that_cannot_be_deleted_waits_for_its_broker(world: World) -> None:
-    node = world.node(1)
-    world.broker(2)
-
-    def broken(request: Any) -> Any:
-        if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
-            codes = tuple(PartitionError(s.partition, KAFKA_STORAGE_ERROR) for s in request.partition_states)
-            return StopReplicaResponse(0, codes)
-        return good_answer(request)
-
-    world.answers[2] = broken
-    world.topic("t", (1, 2))
-    world.delete("t")
-    assert world.topics() == ("t",)
-    assert node.gauge("topicsineligibletodeletecount") == 1
-    world.answers.clear()
-    world.bounce(2)
-    assert world.topics() == world.deletions() == ()
-
-
 def test_a_replica_that_dies_before_its_deletion_began_is_left_as_it_is(world: World) -> None:
     """The deletion cannot begin because broker 1 is shutting down; the loss of broker 1 then changes no state."""
     node = world.node(0)
@@ -233,22 +183,6 @@ def test_t6_an_error_of_the_whole_request_fails_its_replicas(world: World) -> No
     assert node.gauge("topicsineligibletodeletecount") == 1
 
 
-def test_a_failover_continues_a_deletion(world: World) -> None:
-    first, second = world.node(0), world.node(1)
-    held: list[Any] = []
-    world.answers[9] = holding(held)
-    world.broker(9)
-    world.topic("t", (0, 1, 9))
-    world.delete("t")
-    assert world.topics() == ("t",) and held
-    world.answers.clear()
-    first.kill()
-    assert second.context.active
-    assert world.topics() == ("t",)
-    world.node(0)
-    assert world.topics() == world.deletions() == ()
-
-
 def test_a_new_controller_deletes_what_is_queued(world: World) -> None:
     first = world.node(0)
     world.broker(9)
@@ -258,19 +192,6 @@ def test_a_new_controller_deletes_what_is_queued(world: World) -> None:
     assert world.topics() == ("t",)
     world.node(1)
     assert world.topics() == world.deletions() == ()
-
-
-def test_partitions_added_to_a_topic_being_deleted_go_out_again(world: World) -> None:
-    world.node(1)
-    world.broker(2)
-    world.topic("t", (1, 2))
-    world.lose(2)
-    world.delete("t")
-    grow(world, "t", (1, 2), (1, 2))
-    assert world.replicas("t") == {0: (1, 2)}
-    assert world.state(TopicPartition("t", 1)) is None
-    world.broker(2)
-    assert world.topics() == ()
 
 
 def test_a_partition_without_replicas_is_new_when_it_gets_some(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -285,19 +206,6 @@ def test_a_partition_without_replicas_is_new_when_it_gets_some(world: World, cap
     assert not [record for record in caplog.records if "Invalid state change" in record.getMessage()]
     grow(world, "t", (1, 2))
     assert world.led(empty) == (2, 0, (2, 1)), "other replicas are a reassignment's"
-
-
-def test_dt12_a_cluster_that_does_not_delete(world: World) -> None:
-    first, second = (world.node(n, delete_topic_enable=False) for n in (0, 1))
-    (partition,) = world.topic("t", (0, 1))
-    world.delete("t")
-    assert world.deletions() == () and world.topics() == ("t",)
-    first.store.disconnect()
-    world.zk.write((WriteOp(CREATE, paths.delete_topic("t")), WriteOp(DELETE, paths.CONTROLLER)), 0)
-    world.run()
-    assert second.context.active and world.deletions() == () and world.topics() == ("t",)
-    assert world.led(partition) == (0, 0, (0, 1))
-    first.store.reconnect()
 
 
 def test_a_deletion_completes_when_the_znode_is_removed(world: World) -> None:
@@ -323,15 +231,3 @@ def test_many_topics_are_deleted_together(world: World) -> None:
     world.run()
     assert world.topics() == world.deletions() == ()
     assert node.gauge("globalpartitioncount") == 0
-
-
-def holding(held: list[Any]) -> Callable[[Any], Any]:
-    """Return the responder of a broker that does not respond to deletions, and collects them in `held`."""
-
-    def answer(request: Any) -> Any:
-        if isinstance(request, StopReplicaRequest) and request.partition_states[0].delete_partition:
-            held.append(request)
-            return None
-        return good_answer(request)
-
-    return answer

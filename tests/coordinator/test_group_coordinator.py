@@ -92,18 +92,6 @@ def test_a_member_joins_commits_and_expires(world: World) -> None:
     assert world.fetch() == {T0: 5}
 
 
-def test_requests_that_the_coordinator_refuses(world: World) -> None:
-    world.coordinate(*range(4))
-    assert world.answer(world.join("")).error_code == errors.INVALID_GROUP_ID
-    assert world.answer(world.join(session_timeout_ms=5)).error_code == errors.INVALID_SESSION_TIMEOUT
-    assert world.answer(world.join(member="stranger")).error_code == errors.UNKNOWN_MEMBER_ID
-    assert world.commit(member="stranger", generation=3) == errors.ILLEGAL_GENERATION
-    nowhere = CommittedPartition(T0._replace(topic="nowhere"), 1)
-    response = world.ask(OffsetCommitRequest(8, "g", -1, "", (nowhere, CommittedPartition(T0, 2))))
-    assert [each.error_code for each in response.partitions] == [errors.UNKNOWN_TOPIC_OR_PARTITION, errors.NONE]
-    assert world.fetch() == {T0: 2}
-
-
 def test_the_log_is_appended_with_acks_of_all(world: World) -> None:
     """With two in-sync replicas, a commit waits until the other replica has fetched it."""
     number = world.partition_of("g")
@@ -247,20 +235,6 @@ def test_offsets_are_deleted(world: World) -> None:
     assert [each.error_code for each in response.partitions] == [errors.NONE, errors.UNKNOWN_TOPIC_OR_PARTITION]
     assert world.fetch() == {}
     assert world.ask(OffsetDeleteRequest(0, "missing", ())).error_code == errors.GROUP_ID_NOT_FOUND
-
-
-def test_offsets_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.coordinate(*range(4))
-    world.commit()
-    world.pass_time(600)
-    assert world.fetch() == {T0: 7}
-    in_a_week = world.base.ports["time"].wall_ms() + 7 * 24 * 3600 * 1000
-    monkeypatch.setattr(world.base.ports["time"], "wall_ms", lambda: in_a_week)
-    world.pass_time(599)
-    assert world.fetch() == {T0: 7}
-    world.pass_time(1)
-    assert world.fetch() == {}
-    assert world.ask(ListGroupsRequest(4)).groups == ()
 
 
 def test_offsets_of_a_deleted_topic_are_forgotten(world: World) -> None:

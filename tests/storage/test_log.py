@@ -447,7 +447,7 @@ def test_row_87_every_cut_of_the_last_segment_recovers_what_was_whole(folder: st
 
 
 @pytest.mark.parametrize("spoil", ["flip", "junk", "indexes", "no indexes", "orphan"])
-def test_rows_87_and_88_a_recovery_trusts_only_checksums(folder: str, spoil: str) -> None:
+def test_rows_87_to_89_a_recovery_trusts_only_checksums(folder: str, spoil: str) -> None:
     log = filled(folder)
     log.flush()
     files = sorted(Path(folder).glob("*.log"))
@@ -632,16 +632,6 @@ def test_row_92_a_segment_ends_by_size_by_time_and_with_a_full_index(folder: str
         assert offsets(log)[following] == following, "a new one begins where the log ended"
         entries = Path(f"{folder}/{base:020d}.timeindex").read_bytes()
         assert struct.unpack(">qi", entries[-12:]) == (1000 + (following - 1) * 10, following - 1 - base)
-
-
-def test_row_89_an_index_without_a_log_is_removed(folder: str) -> None:
-    log = filled(folder)
-    log.close()
-    strays = [Path(folder, f"{900:020d}{suffix}") for suffix in (".index", ".timeindex")]
-    for stray in strays:
-        stray.touch()
-    assert opened(folder).end == log.end
-    assert not any(stray.exists() for stray in strays)
 
 
 def test_row_94_epochs_are_removed_with_their_segments(folder: str) -> None:

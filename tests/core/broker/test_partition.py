@@ -343,7 +343,7 @@ def test_a_leader_serves_by_epoch_replica_and_version(replica: int, fields: dict
         (2, 11, errors.NOT_LEADER_OR_FOLLOWER),
     ],
 )
-def test_a_follower_serves_new_consumers_alone(replica: int, version: int, code: int) -> None:
+def test_row_53_a_follower_serves_new_consumers_alone(replica: int, version: int, code: int) -> None:
     stage = Stage(Disk(0, 5, 3))
     stage.follow()
     assert stage.fetch(replica, 2, version=version).error_code == code
@@ -360,7 +360,7 @@ def test_a_follower_serves_new_consumers_alone(replica: int, version: int, code:
         (1, 5, errors.NONE, 0),
     ],
 )
-def test_consumers_read_to_the_high_watermark_and_followers_to_the_log_end(
+def test_row_47_consumers_read_to_the_high_watermark_and_followers_to_the_log_end(
     replica: int, offset: int, code: int, size: int
 ) -> None:
     stage = Stage(Disk(1, 5, 3))
@@ -397,7 +397,7 @@ def test_a_reader_is_notified_once_of_each_later_change() -> None:
         (CONSUMER, 3, 5, (errors.NONE, 1)),
     ],
 )
-def test_a_new_leader_returns_no_latest_offset_before_its_epoch_is_committed(
+def test_row_54_a_new_leader_returns_no_latest_offset_before_its_epoch_is_committed(
     replica: int, timestamp: int, version: int, found: tuple[int, int]
 ) -> None:
     stage = Stage(Disk(1, 5, 3))

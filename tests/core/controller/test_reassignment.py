@@ -11,9 +11,7 @@ from actors.core.controller.context import ControllerContext
 from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages import zookeeper
-from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
-from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ConnectionLoss, ZooKeeperRefused
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.events import PartitionReassignmentIsrChange, ZkPartitionReassignment
@@ -48,76 +46,6 @@ def catch_up(scene: Scene, *isr: int) -> None:
     state = scene.znodes[T0]
     scene.znodes[T0] = leadership(state.leader, *isr, epoch=state.leader_epoch, version=state.zk_version + 1)
     scene.run(reassignment.isr_changed(scene.context, CAUGHT_UP))
-
-
-def transcript(scene: Scene) -> list[str]:
-    """Return the writes, removed watches and requests in order, and clear them."""
-    lines: list[str] = []
-    for step in scene.steps:
-        match step:
-            case zookeeper.SetAssignments(topics):
-                lines += [
-                    f"topic {shown(each.replicas, each.adding, each.removing)}"
-                    for topic in topics
-                    for _, each in topic.partitions
-                ]
-            case zookeeper.UpdatePartitionStates(states):
-                lines += [f"state leader {s.leader} epoch {s.leader_epoch} isr {list(s.isr)}" for _, s in states]
-            case zookeeper.StopWatching(_, keys):
-                lines.append(f"unwatch {keys}")
-            case zookeeper.RemoveReassignments(requests):
-                lines.append(f"forget {[list(each.replicas) for each in requests]}")
-            case Enqueue(event):
-                lines.append(f"enqueue {type(event).__name__}")
-            case (to, LeaderAndIsrRequest() as sent):
-                (state,) = sent.partition_states
-                assigned = shown(state.replicas, state.adding_replicas, state.removing_replicas)
-                lines.append(f"LeaderAndIsr to {to} epoch {state.leader_epoch} new {state.is_new} {assigned}")
-            case (to, StopReplicaRequest() as sent):
-                (stopped,) = sent.partition_states
-                lines.append(f"StopReplica to {to} delete {stopped.delete_partition}")
-            case (to, UpdateMetadataRequest() as sent) if to == 1:
-                lines.append(f"UpdateMetadata of {len(sent.partition_states)}")
-    scene.forget()
-    return lines
-
-
-def shown(*lists: tuple[int, ...]) -> str:
-    """Return the replicas, adding replicas and removing replicas as text."""
-    return "{} +{} -{}".format(*map(list, lists))
-
-
-def test_ci11_the_steps_of_a_single_replica_that_moves() -> None:
-    scene = scene_of(1, brokers=(1, 2))
-    request(scene, (T0, (2,)))
-    assert transcript(scene) == [
-        "topic [2, 1] +[2] -[1]",
-        "state leader 1 epoch 1 isr [1]",
-        "LeaderAndIsr to 1 epoch 1 new False [2, 1] +[2] -[1]",
-        "LeaderAndIsr to 2 epoch 1 new True [2, 1] +[2] -[1]",
-        "UpdateMetadata of 1",
-        "LeaderAndIsr to 2 epoch 1 new True [2, 1] +[2] -[1]",
-        "UpdateMetadata of 1",
-    ]
-    catch_up(scene, 1, 2)
-    assert transcript(scene) == [
-        "state leader 2 epoch 2 isr [1, 2]",
-        "LeaderAndIsr to 2 epoch 2 new False [2] +[] -[]",
-        "UpdateMetadata of 1",
-        "state leader 2 epoch 3 isr [2]",
-        "LeaderAndIsr to 2 epoch 3 new False [2] +[] -[]",
-        "UpdateMetadata of 1",
-        "StopReplica to 1 delete False",
-        "StopReplica to 1 delete True",
-        "topic [2] +[] -[]",
-        "unwatch ('t/0',)",
-        "forget [[2]]",
-        "enqueue ZkPartitionReassignment",
-        "UpdateMetadata of 1",
-    ]
-    context = scene.context
-    assert scene.reassignments is None and not context.reassigning
-    assert context.replica_states == {1: {}, 2: {T0: ReplicaState.ONLINE}}
 
 
 def test_those_that_have_caught_up_as_well_are_finished_together() -> None:
@@ -195,7 +123,7 @@ def test_what_is_behind_waits() -> None:
     request(scene, (T0, (2, 3)))
     scene.forget()
     catch_up(scene, 1, 2)
-    assert transcript(scene) == [] and scene.reassignments is not None
+    assert scene.done == scene.sent == [] and scene.reassignments is not None
     catch_up(scene, 1, 2, 3)
     assert scene.reassignments is None
 
@@ -220,19 +148,6 @@ def test_one_topic_that_cannot_be_written_costs_the_others_nothing() -> None:
     request(scene, (gone, (2,)), (T0, (2,)))
     assert scene.reassignments == (zookeeper.RequestedReassignment(T0, (2,)),)
     assert list(scene.context.reassigning) == [T0]
-
-
-def test_t1_the_deletion_of_its_topic_ends_a_reassignment() -> None:
-    scene = scene_of(1)
-    request(scene, (T0, (2,)))
-    scene.run(reassignment.end_for_deletion(scene.context, ["other"]))
-    assert list(scene.context.reassigning) == [T0] and scene.reassignments
-    scene.run(reassignment.end_for_deletion(scene.context, ["t"]))
-    assert not scene.context.reassigning and scene.reassignments is None
-    assert scene.context.assignments[T0] == ReplicaAssignment((2, 1))
-    scene.run(deletion_steps.queue(scene.context, ["t"]))
-    assert scene.context.deletions.ineligible == () and scene.context.started == {"t"}
-    assert scene.agreed()
 
 
 def test_what_is_asked_of_a_topic_being_deleted_is_refused() -> None:
@@ -284,18 +199,6 @@ def succeeded(old: Scene) -> Scene:
 
 def load(context: ControllerContext, topic: zookeeper.TopicAssignment) -> None:
     context.learn(topic.topic, topic.partitions)
-
-
-def test_a_starting_broker_receives_pending_reassignments() -> None:
-    scene = scene_of(1, brokers=(1,))
-    request(scene, (T0, (2,)))
-    scene.forget()
-    scene.run(reassignment.resume(scene.context, [3]))
-    assert scene.sent == []
-    scene.context.add_broker(Scene(2).context.brokers[2])
-    scene.run(reassignment.resume(scene.context, [2]))
-    (state,) = scene.requests(LeaderAndIsrRequest, 2)[0].partition_states
-    assert (state.leader_epoch, state.is_new, state.adding_replicas) == (2, True, (2,))
 
 
 def test_a_failed_write_of_another_kind_drops_no_reassignment() -> None:

@@ -102,20 +102,6 @@ def test_a_member_syncs(state: GroupState, code: int | None) -> None:
     ("state", "code"),
     [
         (EMPTY, errors.UNKNOWN_MEMBER_ID),
-        (PREPARING, errors.REBALANCE_IN_PROGRESS),
-        (COMPLETING, errors.NONE),
-        (STABLE, errors.NONE),
-        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_heartbeats_in_each_state(state: GroupState, code: int) -> None:
-    assert Life.at(state).heartbeat("m2") == code
-
-
-@pytest.mark.parametrize(
-    ("state", "code"),
-    [
-        (EMPTY, errors.UNKNOWN_MEMBER_ID),
         (PREPARING, errors.NONE),
         (COMPLETING, errors.REBALANCE_IN_PROGRESS),
         (STABLE, errors.NONE),
@@ -127,22 +113,6 @@ def test_a_member_commits(state: GroupState, code: int) -> None:
     [result] = life.answer(life.commit("m2", generation=None)).partitions
     assert result.error_code == code
     assert life.fetch() == ({T0: 7} if code == errors.NONE else {})
-
-
-@pytest.mark.parametrize(
-    ("state", "code"),
-    [
-        (EMPTY, errors.NONE),
-        (PREPARING, errors.UNKNOWN_MEMBER_ID),
-        (COMPLETING, errors.UNKNOWN_MEMBER_ID),
-        (STABLE, errors.UNKNOWN_MEMBER_ID),
-        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_a_non_member_commits(state: GroupState, code: int) -> None:
-    life = Life.at(state)
-    [result] = life.answer(life.commit()).partitions
-    assert result.error_code == code
 
 
 @pytest.mark.parametrize(
@@ -159,43 +129,6 @@ def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> Non
     [left] = life.leave("m2").members
     assert left.error_code == code
     assert life.group.state is after
-
-
-def test_no_member_leaves_a_dead_group() -> None:
-    answer = Life.at(DEAD).leave("m2")
-    assert (answer.error_code, answer.members) == (errors.COORDINATOR_NOT_AVAILABLE, ())
-
-
-@pytest.mark.parametrize(
-    ("state", "code", "of_t", "of_u"),
-    [
-        (EMPTY, errors.NONE, errors.NONE, errors.NONE),
-        (PREPARING, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
-        (COMPLETING, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
-        (STABLE, errors.NONE, errors.GROUP_SUBSCRIBED_TO_TOPIC, errors.NONE),
-        (DEAD, errors.GROUP_ID_NOT_FOUND, None, None),
-    ],
-)
-def test_an_admin_deletes_offsets(state: GroupState, code: int, of_t: int | None, of_u: int | None) -> None:
-    answer = Life.at(state).delete_offsets(T0, T0._replace(topic="u"))
-    assert answer.error_code == code
-    assert [each.error_code for each in answer.partitions] == ([] if of_t is None else [of_t, of_u])
-
-
-@pytest.mark.parametrize(
-    ("state", "code"),
-    [
-        (EMPTY, errors.NONE),
-        (PREPARING, errors.NON_EMPTY_GROUP),
-        (COMPLETING, errors.NON_EMPTY_GROUP),
-        (STABLE, errors.NON_EMPTY_GROUP),
-        (DEAD, errors.GROUP_ID_NOT_FOUND),
-    ],
-)
-def test_an_admin_deletes_the_group(state: GroupState, code: int) -> None:
-    life = Life.at(state)
-    assert life.group.delete(life.now) == code
-    assert (life.group.state is DEAD) == (code in (errors.NONE, errors.GROUP_ID_NOT_FOUND))
 
 
 @pytest.mark.parametrize(
@@ -222,34 +155,6 @@ def test_a_move_from_elsewhere_is_illegal(state: GroupState) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ membership checks
-
-
-@pytest.mark.parametrize(
-    ("member", "generation", "instance", "code"),
-    [
-        ("m1", 1, None, errors.NONE),
-        ("m9", 1, None, errors.UNKNOWN_MEMBER_ID),
-        ("m1", 2, None, errors.ILLEGAL_GENERATION),
-        ("m1", 0, None, errors.ILLEGAL_GENERATION),
-        ("m1", 1, "missing", errors.UNKNOWN_MEMBER_ID),
-        ("s", 1, "static", errors.FENCED_INSTANCE_ID),
-    ],
-)
-def test_requests_with_wrong_identities_are_refused(
-    member: str, generation: int, instance: str | None, code: int
-) -> None:
-    life = Life()
-    life.join()
-    life.join(instance="static", version=5)
-    life.wait(2 * DELAY_MS)
-    life.assign("m1", "m2")
-    assert life.heartbeat(member, generation, instance) == code
-    assert life.answer(life.sync(member, generation, group_instance_id=instance)).error_code == code
-    [committed] = life.answer(life.commit(member, generation, group_instance_id=instance)).partitions
-    assert committed.error_code == code
-    if generation == 1:
-        [left] = life.leave((member, instance)).members
-        assert left.error_code == code
 
 
 def test_protocols_that_do_not_fit() -> None:
@@ -279,15 +184,6 @@ def test_a_group_that_is_full() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ timers
-
-
-def test_the_first_rebalance_waits_for_the_initial_delay() -> None:
-    life = Life()
-    first = life.join()
-    life.wait(DELAY_MS - 1)
-    assert life.answer(first) is None
-    life.wait(1)
-    assert life.joined(first).generation_id == 1
 
 
 def test_each_new_member_restarts_the_initial_delay_up_to_the_rebalance_timeout() -> None:
@@ -339,17 +235,6 @@ def test_a_rebalance_without_joins_lasts_until_the_sessions_expire() -> None:
     assert (life.group.state, life.group.generation) == (EMPTY, 2)
 
 
-def test_a_session_is_over() -> None:
-    life = Life.at(STABLE)
-    life.wait(SESSION_MS - 1)
-    assert life.heartbeat("m1") == errors.NONE
-    life.wait(1)
-    assert set(life.group.members) == {"m1"}
-    assert life.heartbeat("m1") == errors.REBALANCE_IN_PROGRESS
-    life.wait(SESSION_MS)
-    assert (life.group.state, life.group.members) == (EMPTY, {})
-
-
 @pytest.mark.parametrize("sign", ["heartbeat", "commit", "sync"])
 def test_requests_that_restart_the_session_timeout(sign: str) -> None:
     life = Life.at(STABLE)
@@ -373,17 +258,6 @@ def test_a_member_that_waits_for_a_response_needs_no_heartbeat() -> None:
     life.wait(SESSION_MS - 1)
     assert life.answer(joining) is None
     assert set(life.group.members) == {"m1", "m2"}
-
-
-def test_a_new_member_that_waits_has_five_minutes() -> None:
-    life = Life()
-    life.stable(1, session_timeout_ms=1_000_000, rebalance_timeout_ms=1_000_000)
-    waiting = life.join(rebalance_timeout_ms=1_000_000)
-    life.wait(300_000 - 1)
-    assert life.answer(waiting) is None
-    life.wait(1)
-    assert life.joined(waiting).error_code == errors.UNKNOWN_MEMBER_ID
-    assert set(life.group.members) == {"m1"}
 
 
 def test_an_id_that_was_given_is_kept_for_the_session_timeout() -> None:
@@ -714,17 +588,6 @@ def test_a_stable_group_expires_offsets_of_unsubscribed_topics() -> None:
     life.expire_offsets()
     assert life.fetch() == {T0: 1}
     assert life.group.state is STABLE
-
-
-def test_a_time_that_the_client_gave_decides() -> None:
-    life = Life(retention_ms=DAY_MS)
-    life.commit(retention_time_ms=1000)
-    life.wait(999)
-    life.expire_offsets()
-    assert life.fetch() == {T0: 7}
-    life.wait(1)
-    life.expire_offsets()
-    assert life.group.state is DEAD
 
 
 def test_nothing_expires_while_a_commit_of_it_is_under_way() -> None:

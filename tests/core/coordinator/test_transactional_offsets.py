@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
+from actors.core.coordinator.group_states import DEAD, EMPTY
 from actors.core.coordinator.membership import Producer
 from messages import errors
 from messages.apis.offset_commit import CommittedPartition
@@ -35,14 +35,6 @@ def test_an_offset_counts_with_the_commit_of_its_transaction() -> None:
     [record] = life.stores[-1].records
     assert isinstance(record, OffsetRecord) and record.value is not None
     assert (life.stores[-1].producer, record.value.expires_at_ms) == (Producer(1, 0, "id"), -1)
-
-
-def test_an_aborted_offset_never_counts() -> None:
-    life = Life()
-    life.commit_in_transaction(offset=5)
-    assert life.fetch() == {}
-    life.end_transaction(committed=False)
-    assert (life.fetch(), life.group.offsets.pending) == ({}, {})
 
 
 def test_the_marker_of_another_producer_has_no_effect() -> None:
@@ -144,47 +136,6 @@ def test_a_marker_ends_only_what_is_before_it() -> None:
 
 
 # ------------------------------------------------------------------------------------------------ membership checks
-
-
-@pytest.mark.parametrize(
-    ("state", "answered"),
-    [
-        *[(each, errors.NONE) for each in (EMPTY, PREPARING, COMPLETING, STABLE)],
-        (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
-    ],
-)
-def test_older_versions_name_no_member(state: GroupState, answered: int) -> None:
-    life = Life.at(state)
-    assert code(life, life.commit_in_transaction()) == answered
-    assert bool(life.group.offsets) == (answered == errors.NONE)
-
-
-@pytest.mark.parametrize(
-    ("member", "generation", "instance", "answered"),
-    [
-        ("m1", 1, None, errors.NONE),
-        ("m1", -1, None, errors.ILLEGAL_GENERATION),
-        ("m1", 2, None, errors.ILLEGAL_GENERATION),
-        ("m9", 1, None, errors.UNKNOWN_MEMBER_ID),
-        ("", 5, None, errors.UNKNOWN_MEMBER_ID),
-        ("m1", 1, "unknown", errors.UNKNOWN_MEMBER_ID),
-        ("m1", 1, "static", errors.FENCED_INSTANCE_ID),
-    ],
-)
-def test_a_member_commits_for_its_generation(member: str, generation: int, instance: str | None, answered: int) -> None:
-    life = Life()
-    life.join()
-    life.join(instance="static", version=5)
-    life.wait(2 * life.settings.initial_rebalance_delay_ms)
-    life.assign("m1", "m2")
-    number = life.commit_in_transaction(member=member, generation=generation, instance=instance)
-    assert code(life, number) == answered
-
-
-def test_an_empty_group_takes_what_a_former_member_commits() -> None:
-    life = Life.at(EMPTY)
-    assert code(life, life.commit_in_transaction(member="m1")) == errors.NONE
-    assert code(life, life.commit_in_transaction(member="m1", generation=1)) == errors.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.parametrize(
