@@ -19,6 +19,16 @@ class PatientZooKeeperClient(KazooClient):
         patience = {"max_tries": -1, "max_delay": 1.0, "deadline": PATIENCE_SECONDS}
         super().__init__(hosts, timeout=30, command_retry=patience)
 
+    def end_session(self, broker_id: int) -> None:
+        """Delete the znodes of a killed broker's session now; ZooKeeper would wait for its timeout."""
+        registration = f"/brokers/ids/{broker_id}"
+        if registered := self.exists(registration):
+            ending = self.transaction()
+            for path in ("/controller", f"/kafka-actors/nodes/{broker_id}", registration):
+                if (held := self.exists(path)) and held.ephemeralOwner == registered.ephemeralOwner:
+                    ending.delete(path)
+            ending.commit()
+
     def exists(self, *arguments: Any, **named: Any) -> Any:
         return self.retry(super().exists, *arguments, **named)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from messages.apis.create_topics import CreateTopicsResponse
 from messages.apis.describe_configs import DescribeConfigsResponse
 from messages.apis.elect_leaders import ElectLeadersResponse
 from messages.apis.metadata import MetadataRequest
-from tests.cluster.apache_java import apache_java
+from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import ApacheBroker, OurNode, free_ports
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -23,6 +22,8 @@ from zk_bridge.embedded import EmbeddedZooKeeper
 
 SERVER = "{server}"
 """Placeholder for the broker's address in a tool's arguments."""
+FETCH_MAX_BYTES = 50_000
+"""`fetch.max.bytes` of the brokers that several files share."""
 
 
 @attrs.frozen
@@ -47,25 +48,17 @@ class Both:
 
         The tool receives the address as --bootstrap-server, unless an argument contains SERVER.
         """
-        running = [self._run(port, tool, *arguments) for port in self.ports]
-        outputs = [process.communicate(timeout=90)[0] for process in running]
-        return [(process.returncode, output) for process, output in zip(running, outputs, strict=True)]
+        return [self._run(port, tool, *arguments) for port in self.ports]
 
     def theirs(self, tool: str, *arguments: str) -> tuple[int, str]:
         """Run Kafka's tool against Apache's broker, and return its exit code and standard output."""
-        process = self._run(self.ports[0], tool, *arguments)
-        output = process.communicate(timeout=90)[0]
-        return process.returncode, output
+        return self._run(self.ports[0], tool, *arguments)
 
-    def _run(self, port: int, tool: str, *arguments: str) -> subprocess.Popen[str]:
+    def _run(self, port: int, tool: str, *arguments: str) -> tuple[int, str]:
         if not any(SERVER in argument for argument in arguments):
             arguments = ("--bootstrap-server", SERVER, *arguments)
-        return subprocess.Popen(
-            [*apache_java(self.jars), tool, *(argument.replace(SERVER, f"127.0.0.1:{port}") for argument in arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        done = run_tool(self.jars, tool, *(each.replace(SERVER, f"127.0.0.1:{port}") for each in arguments))
+        return done.returncode, done.stdout
 
 
 def _sorted(response: Any) -> Any:

@@ -89,9 +89,8 @@ def committed(cluster: Three, topic: str) -> dict[int, list[tuple[bytes | None, 
 
 
 def restart(cluster: Three, node: int) -> None:
-    """Kill a node, start it again when its session has ended, and wait until all replicas are in sync."""
-    cluster.nodes[node].kill()
-    until(lambda: not cluster.zk.exists(f"/brokers/ids/{node}"), what="its session has ended", timeout=60)
+    """Kill a node, start it again, and wait until all replicas are in sync."""
+    cluster.kill(node)
     cluster.start(node)
     for topic in cluster.zk.get_children("/brokers/topics"):
         count = len(cluster.zk.get_children(f"/brokers/topics/{topic}/partitions"))
@@ -180,11 +179,10 @@ class WordCounter(Running):
     """An instance of `WordCount.java`. Java compiles the file at the start."""
 
     def __init__(self, jars: Path, streams: Path, place: Path, bootstrap: str, name: str) -> None:
-        java = [each for each in apache_java(jars, "256m") if not each.startswith("-XX:SharedArchiveFile")]
+        *java, classes = apache_java(jars, "256m")
         source = Path(__file__).with_name("WordCount.java")
         place.mkdir(parents=True, exist_ok=True)
-        classes = f"{streams}/*:{jars}/*"
-        command = [*java[:-1], classes, str(source), bootstrap, "word-count", str(place / name)]
+        command = [*java, f"{classes}:{streams}/*", str(source), bootstrap, "word-count", str(place / name)]
         super().__init__(command, place / f"{name}.txt")
 
 

@@ -58,6 +58,11 @@ class Mixed:
             self.nodes[kind] = ApacheBroker(self.jars, folder, broker_id, port, self.zookeeper, **settings)
         until(lambda: self.zk.exists(path) and self.zk.exists("/controller"), what="registered", timeout=60)
 
+    def kill(self, kind: int) -> None:
+        """Kill a node, and end its session in ZooKeeper."""
+        self.nodes[kind].kill()
+        self.zk.end_session(OURS if self.same_directory else kind)
+
     def freeze(self, kind: int) -> None:
         """Suspend a node. Its session remains until ZooKeeper expires it."""
         self.nodes[kind].send(signal.SIGSTOP)

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _PR_SET_PDEATHSIG = 1
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -43,7 +43,7 @@ class Running:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 (one libc call, nothing of Python's)
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (one libc call, nothing of Python's)
                 cwd=cwd,
                 env={**os.environ, **(environment or {})},
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import select
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from messages.apis.describe_groups import DescribeGroupsRequest
 from messages.apis.find_coordinator import TRANSACTION_KEY, FindCoordinatorRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.errors import CONCURRENT_TRANSACTIONS, NONE
-from tests.cluster.apache_java import apache_java
+from tests.cluster.java_tools import run_tool
 from tests.cluster.mixed import APACHE, OURS, Mixed
 from tests.cluster.processes import ApacheBroker, free_ports
 from tests.coordinator.group_matrix import ANOTHER, LONG_MS, RECORDED, table
@@ -122,7 +121,7 @@ def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apac
         until(lambda: cluster.in_sync(GROUPS, BOTH) and cluster.in_sync(TOPIC, BOTH), what="in sync", timeout=60)
         leader = cluster.leaders(GROUPS)["0"]
         before = committed(cluster)
-        cluster.nodes[leader].kill()
+        cluster.kill(leader)
         assert committed(cluster) == before == STEP * (1 + kills)
         read_and_commit(member, before + STEP)
         assert committed(cluster) == before + STEP
@@ -131,8 +130,7 @@ def test_either_kind_serves_the_groups_that_the_other_wrote(cluster: Mixed, apac
     member.close()
     until(lambda: len(cluster.logs(GROUPS, "0")), lambda kinds: kinds == 1, "the logs are equal", 60)
     [log] = sorted((cluster.place / f"{OURS}" / "data" / f"{GROUPS}-0").glob("*.log"))
-    dump = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)]
-    said = subprocess.run(dump, capture_output=True, text=True, timeout=120, check=True).stdout
+    said = run_tool(apache_jars, "kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(log)).stdout
     assert '"group":"both"' in said
     assert '"groupInstanceId":"one"' in said
 

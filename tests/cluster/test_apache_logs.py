@@ -19,6 +19,7 @@ from tests.zookeeper_client import PatientZooKeeperClient
 from zk_bridge.embedded import EmbeddedZooKeeper
 
 APPENDERS = {"S": "server.log", "C": "controller.log", "X": "state-change.log"}
+SECTIONS = "elections episodes unavailable leadership leader_elections deletions failures".split()
 LEVELS = ("INFO", "TRACE")
 """Levels of the state change log. Kafka ships INFO since 2.5."""
 
@@ -108,9 +109,9 @@ def session() -> Iterator[SparkSession]:
     opened.stop()
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", ["INFO", pytest.param("TRACE", marks=[pytest.mark.soak, pytest.mark.long])])
 def test_a_killed_broker_and_what_followed_are_in_the_logs(life: Life, session: SparkSession, level: str) -> None:
-    summary = summarise_logs(life.logs / level, session)
+    summary = summarise_logs(life.logs / level, session, only=SECTIONS)
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(life.controller, life.epoch)]
     assert {row.node for row in summary["runs"]} == {0, 1, 2}
     [gone] = summary["episodes"]

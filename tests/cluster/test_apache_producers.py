@@ -60,7 +60,7 @@ class Life:
                 yield client
             node.send(ends)
             node.process.wait(60)
-            until(lambda: not zk.exists("/brokers/ids/0"), what="its session has ended", timeout=60)
+            zk.end_session(0)
         finally:
             node.kill()
             zk.stop()

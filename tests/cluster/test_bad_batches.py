@@ -6,11 +6,6 @@ Our broker refuses a producer id of -2 and compressed records with wrong lengths
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
 from messages.apis.produce import ProducePartition, ProduceRequest
@@ -18,12 +13,13 @@ from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED as NO_TRANSACTIONAL_ID
 from messages.wire.record_batch import read_records
-from tests.cluster.both import Both, both_running
+from tests.cluster.both import Both
 from tests.storage import bad_batches
 from tests.waiting import until
 from tests.wire_client import WireClient
 
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+UNTIL = ("--timeout-ms", "3000")
 
 TOPICS = (
     CreatableTopic("plain", 1, 1),
@@ -43,12 +39,6 @@ def end(client: WireClient, topic: str) -> int:
     query = OffsetQuery(TopicPartition(topic, 0), LATEST)
     [result] = client.call(ListOffsetsRequest(5, -1, (query,))).partitions  # type: ignore[attr-defined]
     return int(result.offset)
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
-    with both_running(tmp_path_factory.mktemp("both"), apache_jars) as made:
-        yield made
 
 
 def test_every_bad_batch_gets_the_code_that_apache_gives_it(both: Both) -> None:
@@ -88,6 +78,6 @@ def test_java_stops_at_a_batch_whose_compressed_records_have_wrong_lengths(both:
         with WireClient("127.0.0.1", both.ports[0]) as client:
             until(lambda c=client, t=topic: produced(c, t, good.data), lambda code: code == NONE, "led", 60)
             assert (produced(client, topic, bad.data), produced(client, topic, good.data)) == (NONE, NONE)
-        _, said = both.theirs(CONSUMER, "--topic", topic, "--from-beginning", "--timeout-ms", "8000")
+        _, said = both.theirs(CONSUMER, "--topic", topic, "--partition", "0", "--offset", "earliest", *UNTIL)
         read = said.split().count("value")
         assert (read == 3 * good.records) if kind == "good" else (good.records <= read < 2 * good.records), (kind, said)

@@ -6,8 +6,6 @@ The compression levels differ, so the compressed bytes are not compared.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
@@ -17,7 +15,7 @@ from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
 from messages.wire.batch_records import Record, records
 from messages.wire.compression import compressed
 from messages.wire.record_batch import has_valid_crc, read_records, whole_batches
-from tests.cluster.both import both_running
+from tests.cluster.both import Both
 from tests.storage import bad_batches
 from tests.storage.bad_batches import record
 from tests.storage.batches import header_of, with_header
@@ -84,27 +82,22 @@ def facts(batch: tuple[BatchHeader, list[Record]], stamped: bool) -> tuple[objec
     return CODECS[header.codec], tuple(fields), tuple(found)
 
 
-def test_what_is_stored_is_what_apache_stores(tmp_path: Path, apache_jars: Path) -> None:
+def test_what_is_stored_is_what_apache_stores(both: Both) -> None:
     sent = [batch(codec) for codec in range(len(CODECS))]
     first = bad_batches.batch(bad_batches.TWO, 2)
     sequence = {"producer": 7, "epoch": 0, "sequence": 0}
     sent.append(batch(1, **sequence))
     sent.append(batch(1, **{**sequence, "sequence": 3}))
     stored, said = [], []
-    with both_running(tmp_path, apache_jars) as both:
-        both.answers(CreateTopicsRequest(4, TOPICS, 30_000))
-        for port in both.ports:
-            with WireClient("127.0.0.1", port) as client:
-                for topic in TOPICS:
-                    until(lambda t=topic.name, b=first: produced(client, t, b)[0], lambda code: code == NONE, "led", 60)
-                codes = {
-                    topic.name: [produced(client, topic.name, data) for data in (*sent, sent[-1])] for topic in TOPICS
-                }
-                batches = {topic.name: fetched(client, topic.name)[1] for topic in TOPICS}
-                stored.append(
-                    {name: [facts(each, name == "stamped") for each in found] for name, found in batches.items()}
-                )
-                said.append((codes, [fetched(client, "zstd", version)[0] for version in (9, 10)]))
+    both.answers(CreateTopicsRequest(4, TOPICS, 30_000))
+    for port in both.ports:
+        with WireClient("127.0.0.1", port) as client:
+            for topic in TOPICS:
+                until(lambda t=topic.name, b=first: produced(client, t, b)[0], lambda code: code == NONE, "led", 60)
+            codes = {topic.name: [produced(client, topic.name, data) for data in (*sent, sent[-1])] for topic in TOPICS}
+            batches = {topic.name: fetched(client, topic.name)[1] for topic in TOPICS}
+            stored.append({name: [facts(each, name == "stamped") for each in found] for name, found in batches.items()})
+            said.append((codes, [fetched(client, "zstd", version)[0] for version in (9, 10)]))
     assert said[0] == said[1]
     codes, zstd = said[1]
     assert zstd == [UNSUPPORTED_COMPRESSION_TYPE, NONE]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from actors.cli.app import run
 from tests.cli import log_folder
 from tests.cli.log_folder import dumped_fields
+from tests.cluster.java_tools import run_tool
 from tests.storage.test_transactions import Partition
 
 DUMP = "kafka.tools.DumpLogSegments"
@@ -20,8 +20,7 @@ API = "org.apache.kafka.tools.api."
 
 def dumped_by_kafka(jars: Path, *arguments: str) -> tuple[int, list[str], list[str]]:
     """Return exit code, output lines and error lines of Kafka's tool."""
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", DUMP, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = run_tool(jars, DUMP, *arguments)
     return done.returncode, done.stdout.splitlines(), done.stderr.splitlines()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -16,7 +14,7 @@ from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.wire.record_batch import read_records
-from tests.cluster.both import Both, both_running
+from tests.cluster.both import Both
 from tests.storage.batches import batch
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -24,22 +22,20 @@ from tests.wire_client import WireClient
 LENGTHS = ((500, 300, 300, 700), (2000, 400, 90), (), (100,) * 20, (40_000, 40_000, 33_000), (90, 5000, 90))
 """The lengths of the values in each partition; each batch has one record."""
 LIMITS = (0, 1, 90, 160, 250, 500, 800, 1800, 2500, 40_000, 75_000, 1 << 20, (1 << 31) - 1)
-MOST = 50_000
 VERSIONS = (4, 6, 7, 9, 11)
 SESSIONS_SINCE = 7
 REQUESTS = 300
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) -> Iterator[Both]:
-    with both_running(tmp_path_factory.mktemp("both"), apache_jars, fetch__max__bytes=MOST) as made:
-        made.answers(CreateTopicsRequest(4, (CreatableTopic("t", len(LENGTHS), 1),), 30_000))
-        for port in made.ports:
-            with WireClient("127.0.0.1", port) as client:
-                for number, lengths in enumerate(LENGTHS):
-                    for length in lengths:
-                        until(lambda n=number, size=length: produced(client, n, size), NONE.__eq__, "led", 60)
-        yield made
+def filled(both: Both) -> Both:
+    both.answers(CreateTopicsRequest(4, (CreatableTopic("t", len(LENGTHS), 1),), 30_000))
+    for port in both.ports:
+        with WireClient("127.0.0.1", port) as client:
+            for number, lengths in enumerate(LENGTHS):
+                for length in lengths:
+                    until(lambda n=number, size=length: produced(client, n, size), NONE.__eq__, "led", 60)
+    return both
 
 
 def produced(client: WireClient, number: int, length: int) -> int:
@@ -56,10 +52,10 @@ def partitions(response: Any) -> list[Any]:
     return sorted(found)
 
 
-def test_the_same_records_are_returned_within_the_same_limits(both: Both) -> None:
+def test_the_same_records_are_returned_within_the_same_limits(filled: Both) -> None:
     """Partitions in every order, with limits below and above their batches, in sessions and without."""
     random = Random(11)
-    clients = [WireClient("127.0.0.1", port) for port in both.ports]
+    clients = [WireClient("127.0.0.1", port) for port in filled.ports]
     for _ in range(REQUESTS):
         version, epochs = random.choice(VERSIONS), range(-1, 0)
         if version >= SESSIONS_SINCE and random.random() < 0.5:
@@ -86,9 +82,9 @@ def test_the_same_records_are_returned_within_the_same_limits(both: Both) -> Non
         client.close()
 
 
-def test_a_fetch_waits_for_no_more_bytes_than_it_may_return(both: Both) -> None:
+def test_a_fetch_waits_for_no_more_bytes_than_it_may_return(filled: Both) -> None:
     """`min_bytes` is at most `max_bytes`, which is at most the broker's limit: the fetch would wait for a minute."""
     parts = tuple(FetchPartition(TopicPartition("t", number), 0, 1 << 20) for number in range(len(LENGTHS)))
     for max_bytes in (0, 100, 1 << 20):
-        apaches, ours = map(partitions, both.answers(FetchRequest(11, -1, 60_000, 1 << 20, parts, max_bytes)))
+        apaches, ours = map(partitions, filled.answers(FetchRequest(11, -1, 60_000, 1 << 20, parts, max_bytes)))
         assert ours == apaches

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from kafka import TopicPartition as Place
 from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.metadata import MetadataRequest
 from messages.errors import NONE
-from tests.cluster.apache_java import apache_java
 from tests.cluster.group_members import MAKES, come_back, consumer, share_and_take_over
+from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
@@ -207,17 +206,11 @@ def test_an_active_group_is_described_and_left_alone(cluster: Three) -> None:
 
 def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> None:
     left(cluster, "compared", 100)
-    tool = [
-        *apache_java(apache_jars),
-        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-        "--timeout",
-        "60000",
-    ]
+    tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
     def theirs(*arguments: str) -> list[list[str]]:
-        command = [*tool, "--bootstrap-server", cluster.bootstrap, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-        assert "Error:" not in done.stdout, "the tool's exit code is 0 then as well"
+        done = run_tool(apache_jars, tool, "--timeout", "60000", "--bootstrap-server", cluster.bootstrap, *arguments)
+        assert done.returncode == 0 and "Error:" not in done.stdout, "the tool's exit code is 0 then as well"
         return sorted(line.split() for line in done.stdout.splitlines() if line)
 
     def words(*arguments: str) -> list[list[str]]:

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 
-from tests.cluster.apache_java import apache_java
+from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
@@ -193,29 +193,22 @@ def test_the_record_of_all_this_replays(cluster: Three) -> None:
         cluster.start(node)
 
 
-def java(jars: Path, tool: str, *arguments: str, text: str = "") -> str:
-    """Run one of Kafka's tools with `text` as its input, and return its output."""
-    command = [*apache_java(jars), tool, *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def test_kafkas_own_console_writes_and_reads_without_a_group(cluster: Three, apache_jars: Path) -> None:
     cluster.create("console", 1)
     expected = []
     for codec in CODECS[1:]:
         expected += [f"{codec} {number}" for number in range(20)]
-        java(
+        wrote = run_tool(
             *(apache_jars, "kafka.tools.ConsoleProducer", "--bootstrap-server", cluster.bootstrap),
             *("--topic", "console", "--compression-codec", codec),
             text="\n".join(expected[-20:]),
         )
-    read = java(
+        assert wrote.returncode == 0, wrote.stdout + wrote.stderr
+    read = run_tool(
         *(apache_jars, "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap),
         *("--topic", "console", "--partition", "0", "--offset", "earliest", "--max-messages", f"{len(expected)}"),
     )
-    assert read.splitlines() == expected
+    assert (read.returncode, read.stdout.splitlines()) == (0, expected), read.stderr
 
 
 def test_kafkas_own_tool_reads_the_logs(cluster: Three, apache_jars: Path) -> None:
@@ -228,8 +221,8 @@ def test_kafkas_own_tool_reads_the_logs(cluster: Three, apache_jars: Path) -> No
         assert cluster.nodes[node].stop() == 0
     files = [str(file) for node in NODES for file in (cluster.place / f"{node}" / "data" / "dumped-0").glob("*.*")]
     files = [file for file in files if file.endswith((".log", ".index", ".timeindex", ".snapshot"))]
-    command = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
-    said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, timeout=120, check=True)
+    said = run_tool(apache_jars, "kafka.tools.DumpLogSegments", "--files", ",".join(files), "--deep-iteration")
+    assert said.returncode == 0
     for codec in CODECS:
         assert f"compresscodec: {codec}" in said.stdout
     for complaint in ("mismatch", "not valid", "isvalid: false", "Exception"):

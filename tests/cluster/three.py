@@ -68,6 +68,11 @@ class Three:
             self.nodes[node] = OurNode(*place, **self.settings)
         until(lambda: self.zk.exists(f"/brokers/ids/{node}"), what=f"node {node} registered", timeout=120)
 
+    def kill(self, node: int) -> None:
+        """Kill a node, and end its session in ZooKeeper."""
+        self.nodes[node].kill()
+        self.zk.end_session(node)
+
     def create(self, topic: str, partitions: int) -> None:
         create_topic(self.connect, topic, "--partitions", str(partitions), "--replication-factor", "3")
         until(lambda: self.in_sync(topic, partitions), what=f"{topic} is in sync", ignore=(Exception,))

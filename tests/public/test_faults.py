@@ -19,7 +19,7 @@ from kafka.errors import KafkaError
 from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
 from actors.public.fault_injection import InjectedFault, Trigger
-from tests.cluster.apache_java import apache_java
+from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import properties
 from tests.public.replays import check_replay, replayed
 
@@ -188,14 +188,8 @@ def test_javas_client_meets_each_kind(cluster: KafkaCluster, apache_jars: Path, 
         "--throughput": "2",  # one request for each record, except the first two
         "--producer.config": str(config),
     }
-    command = [*apache_java(apache_jars, "128m"), "org.apache.kafka.tools.VerifiableProducer"]
-    done = subprocess.run(
-        [*command, *[word for option in options.items() for word in option]],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    words = [word for option in options.items() for word in option]
+    done = run_tool(apache_jars, "org.apache.kafka.tools.VerifiableProducer", *words)
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     outcomes = {int(each["value"]): each["name"] == "producer_send_success" for each in events if "value" in each}
     assert [fault.hits for fault in faults] == [1] * len(KINDS), done.stdout + done.stderr

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.exactly_once import SETTINGS, copy_under_kills, count_under_kills
-from tests.cluster.test_exactly_once import KINDS
 from tests.cluster.three import Three
 
 pytestmark = [pytest.mark.soak, pytest.mark.long]
 KILLS = 10
+KINDS = {"ours": (), "ours and one of Apache's": (2,), "one of ours": (0, 1)}
+"""Description of the three nodes -> ids of those that are Apache's."""
 
 
 @pytest.mark.parametrize("apaches", KINDS.values(), ids=KINDS)

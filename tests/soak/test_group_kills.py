@@ -2,6 +2,7 @@
 
 A group's committed offset must be at least the acknowledged one, and at most the offset that the group has read to. The
 test runs for a third of --soak-seconds with three nodes of ours, and as long with two of ours and one of Apache's.
+`tests/cluster/test_apache_groups.py` and `test_java_groups.py` kill coordinators in `make interop`.
 """
 
 from __future__ import annotations
@@ -268,6 +269,7 @@ def inject_faults(cluster: Three, readers: list[Reader], seconds: float) -> None
 
 
 @pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.parametrize("apaches", [(), (2,)], ids=["ours", "mixed"])
 def test_committed_offsets_survive_the_kills_of_their_coordinators(
     apaches: tuple[int, ...], tmp_path: Path, apache_jars: Path, pytestconfig: pytest.Config

@@ -6,7 +6,6 @@ import itertools
 import os
 import shutil
 import struct
-import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +26,7 @@ from actors.storage.log import (
 )
 from actors.storage.log.producers import EXPIRATION_MS
 from messages.wire.record_batch import whole_batches
-from tests.cluster.apache_java import apache_java
+from tests.cluster.java_tools import run_tool
 from tests.storage.batches import batch, end_marker, header_of, message
 
 NOW = 2_000
@@ -580,8 +579,8 @@ def test_row_101_kafkas_own_tool_reads_the_files_without_a_complaint(folder: str
     logs = sorted(Path(folder).glob("*.log"))
     files = [str(file) for kind in ("log", "index", "timeindex", "snapshot") for file in Path(folder).glob(f"*.{kind}")]
     assert len(logs) == 2
-    command = [*apache_java(apache_jars), "kafka.tools.DumpLogSegments", "--files", ",".join(files)]
-    said = subprocess.run([*command, "--deep-iteration"], capture_output=True, text=True, check=True)
+    said = run_tool(apache_jars, "kafka.tools.DumpLogSegments", "--files", ",".join(files), "--deep-iteration")
+    assert said.returncode == 0
     assert said.stdout.count("| offset: ") == 400
     assert "producerId: 7 producerEpoch: 0" in said.stdout
     assert "lastSequence: 399 lastOffset: 399 offsetDelta: 1" in said.stdout
