@@ -6,7 +6,7 @@ gateways are effects.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from messages.ask import Question
 from messages.cluster import Endpoint
@@ -105,11 +105,24 @@ class ClientRequest(Message):
         return ClientResponse(self.connection, self.correlation_id, response, rest)
 
 
+class WokenFetchSession(NamedTuple):
+    """A fetch session that is no longer idle: the epoch of its next request, and the time of its last poll (fetch)."""
+
+    session_id: int
+    epoch: int
+    used_at: float
+
+
 @message
 class ClientRequests(Message):
-    """Several requests that a listener received together on one connection; each needs its own response."""
+    """A message from a listener: several requests, each of which needs its own response.
+
+    These are Produce requests that arrived together on one connection. Or they are the held polls of the fetch sessions
+    in `woken`, each with the remaining time as its maximum wait.
+    """
 
     requests: tuple[ClientRequest, ...]
+    woken: tuple[WokenFetchSession, ...] = ()
 
 
 @message
@@ -119,9 +132,9 @@ class ClientResponse(Message):
     If `response` is None (for example, for a produce request with acks=0), nothing is sent, and the next request
     begins.
 
-    If `rest` is not 0, the response's fetch session is idle until `FetchSessionWoken`, and `rest` is the epoch of the
-    session's next poll. The listener holds each poll of an idle session for the poll's maximum wait. Then the
-    listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
+    If `rest` is not 0, the response's fetch session is idle until it is in `ClientRequests.woken`, and `rest` is the
+    epoch of the session's next poll. The listener holds each poll of an idle session for the poll's maximum wait. Then
+    the listener itself answers the poll, without a message to an actor (`gateway.idle_polls`).
     """
 
     connection: int
@@ -142,27 +155,14 @@ class ClientResponses(Message):
 
 
 @message
-class WakeFetchSession(Message):
-    """A message to a listener: this fetch session is not idle any more; forward its requests instead of answering them.
+class WakeFetchSessions(Message):
+    """A message to a listener: these fetch sessions are not idle any more; forward their requests, do not answer them.
 
-    The reply is FetchSessionWoken. The listener sends no reply if the session's next request is already on its way to
+    The reply is one ClientRequests for all of them. It leaves out a session whose next request is already on its way to
     the actor.
     """
 
-    session_id: int
-
-
-@message
-class FetchSessionWoken(Message):
-    """A message from a listener: a fetch session is no longer idle; `epoch` is the epoch of its next request.
-
-    `used_at` is the time of the session's last poll (fetch request). If the listener holds an unanswered poll of the
-    session, the listener sends this poll next, as a ClientRequest with the remaining time as its maximum wait.
-    """
-
-    session_id: int
-    epoch: int
-    used_at: float
+    session_ids: tuple[int, ...]
 
 
 @message

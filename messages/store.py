@@ -97,17 +97,35 @@ class Written(NamedTuple):
     path: str = ""
 
 
+class Watches(NamedTuple):
+    """Paths on which one-shot watches are set.
+
+    `data` and `children` list znodes that should exist; the watch of an absent znode fires "deleted" at once. The
+    znodes in `exists` may be absent.
+    """
+
+    data: tuple[str, ...] = ()
+    exists: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
 @message
 class StoreRead(Message):
-    """A request to the ZooKeeper client to read the data and the children of znodes.
+    """A request to the ZooKeeper client to set `watches`, and then to read the data and the children of znodes.
 
-    Each znode's result has its own error code. The StoreReply has `nodes` and `children` in the order of the request.
-    The reads are not one atomic operation.
+    Each znode's result has its own error code. The StoreReply has `nodes` and `children` in the order of the request,
+    and `present` for `watches.exists`: whether the znode exists. The reads are not one atomic operation.
+
+    If `since` is given, it is the last zxid that was seen before an interruption. With `since`, a watch fires at once
+    if its znode, or the list of its children, was changed after `since`. `present` is then empty; instead, the watch of
+    a znode in `exists` fires at once if the znode exists now.
     """
 
     id: int
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    watches: Watches = Watches()
+    since: int | None = None
 
 
 @message
@@ -119,25 +137,6 @@ class StoreWrite(Message):
 
     id: int
     ops: tuple[WriteOp, ...]
-
-
-@message
-class StoreArm(Message):
-    """A request to the ZooKeeper client to set one-shot watches without reading the znodes.
-
-    In the StoreReply, `present` has one entry for each path in `exists`: whether the znode exists.
-
-    `data` and `children` list znodes that should exist; the watch of an absent znode fires "deleted" at once. The
-    znodes in `exists` may be absent. If `since` is given, it is the last zxid that was seen before an interruption.
-    With `since`, a watch fires at once if its znode, or the list of its children, was changed after `since`. `present`
-    is then empty; instead, the watch of a znode in `exists` fires at once if the znode exists now.
-    """
-
-    id: int
-    data: tuple[str, ...] = ()
-    exists: tuple[str, ...] = ()
-    children: tuple[str, ...] = ()
-    since: int | None = None
 
 
 @message

@@ -170,9 +170,7 @@ def update_broker(question: zookeeper.UpdateBroker) -> conversations.Conversatio
 
 def get_brokers(question: zookeeper.GetBrokers) -> conversations.Conversation:
     """Return all live brokers, sorted by id."""
-    if question.watch:
-        yield conversations.Arm(children=(paths.BROKER_IDS,))
-    (names,) = yield from conversations.children_of((paths.BROKER_IDS,))
+    (names,) = yield from conversations.children_of((paths.BROKER_IDS,), question.watch)
     ids = _ids(names or ())
     return _read(ids, (yield from conversations.data_of(tuple(paths.broker(broker_id) for broker_id in ids))))
 
@@ -180,15 +178,16 @@ def get_brokers(question: zookeeper.GetBrokers) -> conversations.Conversation:
 def watch_brokers(question: zookeeper.WatchBrokers) -> conversations.Conversation:
     """Set a watch on each broker's registration, even if it is absent, as in Kafka. No registration is read."""
     if question.broker_ids:
-        yield conversations.Arm(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
+        watches = store.Watches(exists=tuple(paths.broker(broker_id) for broker_id in question.broker_ids))
+        yield conversations.Read(watches=watches)
     return Done()
 
 
 def get_broker(question: zookeeper.GetBroker) -> conversations.Conversation:
     """Return one broker, or an empty result if it is not registered."""
-    path = paths.broker(question.broker_id)
-    yield conversations.Arm(exists=(path,))
-    return _read((question.broker_id,), (yield from conversations.data_of((path,))))
+    path = (paths.broker(question.broker_id),)
+    nodes = yield from conversations.data_of(path, watches=store.Watches(exists=path))
+    return _read((question.broker_id,), nodes)
 
 
 def _ids(names: Iterable[str]) -> tuple[int, ...]:

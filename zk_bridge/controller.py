@@ -41,9 +41,8 @@ _BOTH = (paths.CONTROLLER, paths.CONTROLLER_EPOCH)
 
 def get_controller(question: zookeeper.GetController) -> conversations.Conversation:
     """Read /controller and /controller_epoch together."""
-    if question.watch:
-        yield conversations.Arm(exists=(paths.CONTROLLER,))
-    controller, epoch = yield from conversations.data_of(_BOTH)
+    watches = store.Watches(exists=(paths.CONTROLLER,) if question.watch else ())
+    controller, epoch = yield from conversations.data_of(_BOTH, watches=watches)
     session: conversations.SessionIds = yield conversations.GetSessionIds()
     there = controller.code == store.OK
     return zookeeper.ControllerRead(

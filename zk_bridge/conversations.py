@@ -1,10 +1,10 @@
 """Generators that handle requests to the bridge: each yields ZooKeeper operations and returns the result.
 
-Rule 1: a generator has no side effects. It yields `Read`, `Write`, `Arm`, `DropWatches` or `GetSessionIds`. It receives
-        a StoreReply for each of the first three, None for `DropWatches`, and a SessionIds for `GetSessionIds`. It
-        returns a message, or raises a subclass of AskFailed. In the second case, the bridge answers with a Failure that
-        has the name of the subclass.
-Rule 2: if the connection is lost during a Read or an Arm, the bridge sends this operation again after the reconnect.
+Rule 1: a generator has no side effects. It yields `Read`, `Write`, `DropWatches` or `GetSessionIds`. It receives a
+        StoreReply for each of the first two, None for `DropWatches`, and a SessionIds for `GetSessionIds`. It returns a
+        message, or raises a subclass of AskFailed. In the second case, the bridge answers with a Failure that has the
+        name of the subclass.
+Rule 2: if the connection is lost during a Read, the bridge sends this operation again after the reconnect.
         The generator receives only the final reply. If the connection is lost during a Write, the generator receives
         code CONNECTION_LOSS after the reconnect, because the write may have been applied.
 Rule 3: every transaction of a controller begins with the fence (actors.md 3 row 2). It checks the version of
@@ -28,27 +28,21 @@ T = TypeVar("T")
 
 
 class Read(NamedTuple):
-    """Yielded by a request handler of the ZooKeeper bridge to read znodes; the `yield` returns the StoreReply."""
+    """Yielded by a request handler of the ZooKeeper bridge to read znodes; the `yield` returns the StoreReply.
+
+    Before the read, watches are set for the actor that sent the request, so that it misses no change after the read.
+    The watch table maps each path of `watches` to its event.
+    """
 
     data: tuple[str, ...] = ()
     children: tuple[str, ...] = ()
+    watches: store.Watches = store.Watches()
 
 
 class Write(NamedTuple):
     """Yielded by a request handler of the ZooKeeper bridge to write znodes; the `yield` returns the StoreReply."""
 
     ops: tuple[store.WriteOp, ...]
-
-
-class Arm(NamedTuple):
-    """Yielded by a request handler of the ZooKeeper bridge to set watches for the actor that sent the request.
-
-    The watch table maps each path to its event.
-    """
-
-    data: tuple[str, ...] = ()
-    exists: tuple[str, ...] = ()
-    children: tuple[str, ...] = ()
 
 
 class DropWatches(NamedTuple):
@@ -168,8 +162,10 @@ def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Generator[Any, A
         return reply
 
 
-def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any, Any, tuple[store.Znode, ...]]:
-    """Read the data of nodes, in requests of at most `at_once` nodes.
+def data_of(
+    node_paths: tuple[str, ...], at_once: int = SLICE, watches: store.Watches | None = None
+) -> Generator[Any, Any, tuple[store.Znode, ...]]:
+    """Set `watches`, and read the data of nodes, in requests of at most `at_once` nodes.
 
     Returns:
         The nodes in the order of `node_paths`; the code of each is OK or NO_NODE.
@@ -179,7 +175,8 @@ def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any,
     """
     found: list[store.Znode] = []
     for part in slices(node_paths, at_once):
-        reply: store.StoreReply = yield Read(data=tuple(part))
+        reply: store.StoreReply = yield Read(data=tuple(part), watches=watches or store.Watches())
+        watches = None
         if reply.code != store.OK:
             raise refused(reply.code, part[0])
         for path, node in zip(part, reply.nodes, strict=True):
@@ -189,8 +186,10 @@ def data_of(node_paths: tuple[str, ...], at_once: int = SLICE) -> Generator[Any,
     return tuple(found)
 
 
-def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
-    """List the children of nodes, in requests of at most SLICE nodes.
+def children_of(
+    parents: tuple[str, ...], watch: bool = False
+) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
+    """List the children of nodes, in requests of at most SLICE nodes. If `watch`, watch them first.
 
     Returns:
         The sorted names for each parent; None for a parent that does not exist.
@@ -200,7 +199,8 @@ def children_of(parents: tuple[str, ...]) -> Generator[Any, Any, tuple[tuple[str
     """
     names: list[tuple[str, ...] | None] = []
     for part in slices(parents):
-        reply: store.StoreReply = yield Read(children=tuple(part))
+        listed = tuple(part)
+        reply: store.StoreReply = yield Read(children=listed, watches=store.Watches(children=listed if watch else ()))
         if reply.code != store.OK:
             raise refused(reply.code, part[0])
         for path, found in zip(part, reply.children, strict=True):

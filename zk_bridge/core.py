@@ -42,10 +42,10 @@ from messages.store import (
     OK,
     SESSION_EXPIRED,
     SessionState,
-    StoreArm,
     StoreRead,
     StoreReply,
     StoreWrite,
+    Watches,
     WatchEvent,
 )
 from zk_bridge import (
@@ -85,13 +85,6 @@ logger = logging.getLogger(__name__)
 
 ARMS_PER_REQUEST = 10_000
 """Maximum number of watches in a request that sets them again. The store divides it further by size."""
-
-STORE_REQUESTS: dict[type, Callable[..., StoreRead | StoreWrite | StoreArm]] = {
-    conversations.Read: StoreRead,
-    conversations.Write: StoreWrite,
-    conversations.Arm: StoreArm,
-}
-"""Operation that a generator yields -> request that is sent to the store with the bridge's id."""
 
 
 class _RequestInProgress:
@@ -141,7 +134,7 @@ class BridgeCore:
         self._talks: dict[int, _RequestInProgress] = {}  # by the id of the store request in flight
         self._held: list[_RequestInProgress] = []  # to be resumed once connected
         self._paused: dict[int, _RequestInProgress] = {}  # by the id of its Continue
-        self._rearming: dict[int, conversations.Arm] = {}
+        self._rearming: dict[int, Watches] = {}
         self._seen = 0
         self._watches = WatchTable()
 
@@ -190,8 +183,8 @@ class BridgeCore:
             talk.lost = True
             self._held.append(talk)  # resumed at the next SessionState
             return
-        if isinstance(talk.request, conversations.Arm):
-            self._watches.looked(talk.request, reply.present)
+        if isinstance(talk.request, conversations.Read):
+            self._watches.looked(talk.request.watches, reply.present)
         self._advance(talk, reply)
 
     def fired(self, event: WatchEvent) -> None:
@@ -232,11 +225,11 @@ class BridgeCore:
         for armed, since in ((self._watches.looked_for(), None), (self._watches.armed(), self._seen)):
             for field, node_paths in armed._asdict().items():
                 for start in range(0, len(node_paths), ARMS_PER_REQUEST):
-                    part = conversations.Arm(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
+                    part = Watches(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
                     self._next_id += 1
                     probe("T16 watches are set again after a lost connection")
                     self._rearming[self._next_id] = part
-                    self._send(self._store, StoreArm(self._next_id, *part, since))
+                    self._send(self._store, StoreRead(self._next_id, watches=part, since=since))
 
     def _expired(self) -> None:
         self.connected = False
@@ -299,12 +292,13 @@ class BridgeCore:
             self._held.append(talk)
             return
         request = talk.request
-        if isinstance(request, conversations.Arm):
-            self._watches.arm(talk.asker, request)
+        reads = isinstance(request, conversations.Read)
+        if reads:
+            self._watches.arm(talk.asker, request.watches)
         self._next_id += 1
         talk.requests += 1
         self._talks[self._next_id] = talk
-        self._send(self._store, STORE_REQUESTS[type(request)](self._next_id, *request))
+        self._send(self._store, (StoreRead if reads else StoreWrite)(self._next_id, *request))
 
     def _fail(self, talk: _RequestInProgress, error: Exception) -> None:
         """Respond with a failure, so that the sender of the request does not wait forever."""
@@ -328,8 +322,8 @@ class ZkBridgeActor(Dispatcher):
     """This actor gives the other actors of its node access to ZooKeeper; each node has one ZkBridgeActor.
 
     Its first message is StartBridge. Requesters send Ask and receive Answer. Watchers receive controller events, and
-    the subscriber receives session events. The store, an external endpoint, receives StoreRead, StoreWrite and
-    StoreArm. It sends StoreReply, WatchEvent and SessionState.
+    the subscriber receives session events. The store, an external endpoint, receives StoreRead and
+    StoreWrite. It sends StoreReply, WatchEvent and SessionState.
     """
 
     def __init__(self) -> None:

@@ -142,17 +142,22 @@ class SingleChildren(SingleData):
         return [], [store.Children(code)]
 
 
-class WatchExists(SingleData):
-    """A ZooKeeper request that sets a watch on a znode that does not have to exist."""
+class WatchExists:
+    """A ZooKeeper request that sets a watch on a znode that does not have to exist. `path` is without the chroot."""
 
     type = _EXISTS
-    __slots__ = ()
+    __slots__ = ("name", "path")
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name.encode()
+        self.path = path
 
     def serialize(self) -> bytes:
         return _int.pack(len(self.name)) + self.name + b"\1"
 
-    def deserialize(self, buffer: bytes, offset: int) -> Any:
-        return True
+    @staticmethod
+    def deserialize(buffer: bytes, offset: int) -> None:
+        """Do nothing: the response's code says whether the znode exists."""
 
 
 class SetWatches:
@@ -162,9 +167,7 @@ class SetWatches:
     at once if the node exists.
 
     Args:
-        data: Nodes whose data is watched.
-        exists: Absent nodes whose creation is watched.
-        children: Nodes whose children are watched.
+        watches: Existing nodes whose data is watched, absent nodes, and nodes whose children are watched.
         prefix: The chroot; the paths are relative to it.
         since: The newest zxid whose changes are known. If None, earlier changes of data or children fire no watch.
     """
@@ -172,15 +175,8 @@ class SetWatches:
     type = _SET_WATCHES
     __slots__ = ("paths", "prefix", "since")
 
-    def __init__(
-        self,
-        data: tuple[str, ...],
-        exists: tuple[str, ...],
-        children: tuple[str, ...],
-        prefix: str,
-        since: int | None = None,
-    ) -> None:
-        self.paths = (data, exists, children)
+    def __init__(self, watches: store.Watches, prefix: str, since: int | None = None) -> None:
+        self.paths = watches
         self.prefix = prefix
         self.since = _NEVER if since is None else since
 
@@ -194,8 +190,9 @@ class SetWatches:
         return b"".join(parts)
 
     @staticmethod
-    def deserialize(buffer: bytes, offset: int) -> None:
-        """Do nothing: the response has no body."""
+    def deserialize(buffer: bytes, offset: int) -> tuple[list[store.Znode], list[store.Children]]:
+        """Return no results: the response has no body."""
+        return [], []
 
 
 class Multi:

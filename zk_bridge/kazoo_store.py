@@ -31,10 +31,10 @@ from messages.store import (
     UNIMPLEMENTED,
     Children,
     SessionState,
-    StoreArm,
     StoreRead,
     StoreReply,
     StoreWrite,
+    Watches,
     WriteOp,
     Znode,
 )
@@ -48,10 +48,6 @@ IN_FLIGHT = 4
 ARM_BYTES = 128 * 1024
 _CHILDREN_BYTES = 1024
 """Expected size of the list of a node's children."""
-
-
-def _arm_weight(path: str) -> int:
-    return len(path) + 4
 
 
 class KazooStore:
@@ -127,10 +123,8 @@ class KazooStore:
         """Send a request; see Store.submit."""
         if isinstance(request, StoreRead):
             _StoreReading(self, request).go_on()
-        elif isinstance(request, StoreWrite):
-            self._write(request)
         else:
-            self._arm(request)
+            self._write(request)
 
     def tell(self, news: Any) -> None:
         """Pass `news` to the sink, if the store is not stopped."""
@@ -183,50 +177,11 @@ class KazooStore:
 
         self.send(transaction, done)
 
-    def _arm(self, request: StoreArm) -> None:
-        """Pipeline the requests that set the watches, and send the StoreReply after the last response.
-
-        SetWatches sets many watches at once, but only for nodes known to exist or to be absent. The nodes in `data` and
-        `children` exist. If the request has `since`, the nodes in `exists` are absent. Otherwise they may exist, and
-        each of them gets its own `exists` request.
-        """
-        present = [False] * (len(request.exists) if request.since is None else 0)
-        worst = [OK]
-        requests: list[tuple[Any, Callable[[int, Any], None]]] = []
-
-        def armed(code: int, value: Any) -> None:
-            worst[0] = worst[0] or code
-
-        def looked(index: int, code: int, value: Any) -> None:
-            present[index] = code == OK
-            worst[0] = worst[0] or (OK if code == NO_NODE else code)
-
-        known = request.exists if request.since is not None else ()
-        for part in _bounded(request.data, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((jute.SetWatches(part, (), (), self.prefix, request.since), armed))
-        for part in _bounded(known, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((jute.SetWatches((), part, (), self.prefix, request.since), armed))
-        for part in _bounded(request.children, _arm_weight, ARM_BYTES, ARM_BYTES):
-            requests.append((jute.SetWatches((), (), part, self.prefix, request.since), armed))
-        if request.since is None:
-            for index, path in enumerate(request.exists):
-                requests.append((jute.WatchExists(jute.below(self.prefix, path)), partial(looked, index)))
-        left = [len(requests)]
-
-        def counted(done: Callable[[int, Any], None], code: int, value: Any) -> None:
-            done(code, value)
-            left[0] -= 1
-            if left[0] == 0:
-                self.tell(StoreReply(request.id, worst[0], present=tuple(present), zxid=self.seen))
-
-        if not requests:
-            self.tell(StoreReply(request.id, zxid=self.seen))
-        for each, done in requests:
-            self.send(each, partial(counted, done))
-
 
 class _StoreReading:
     """A StoreRead that is being executed: it is split into parts, and a limited number of parts are in flight.
+
+    All watches are sent before the first read, and the server executes the requests of a session in their order.
 
     The submitting thread starts it, and kazoo's connection thread continues it. Each of them holds the client's gate
     during its part. A separate lock could cause a deadlock. To send a part, a thread would acquire the lock and then
@@ -235,21 +190,23 @@ class _StoreReading:
 
     def __init__(self, store: KazooStore, request: StoreRead) -> None:
         self.store = store
-        self.id = request.id
+        self.request = request
         self.gate = store.gate
         self.code = OK
-        self.answers: list[tuple[list[Znode], list[Children]]] = []
         self.in_flight = 0
         self.over = False
+        watches: list[Any] = list(_watch_parts(request, store.prefix))
         if store.multi_read:
-            self.window = IN_FLIGHT
+            window = IN_FLIGHT
             parts: list[Any] = [jute.MultiRead(*part, store.prefix) for part in _read_parts(request)]
         else:
-            self.window = READ_OPS
+            window = READ_OPS
             parts = [jute.SingleData(jute.below(store.prefix, path)) for path in request.data]
             parts += [jute.SingleChildren(jute.below(store.prefix, path)) for path in request.children]
-        self.parts: deque[tuple[int, Any]] = deque(enumerate(parts))
-        self.answers = [([], [])] * len(parts)
+        self.window = len(watches) + window
+        self.parts: deque[tuple[int, Any]] = deque(enumerate(watches + parts))
+        self.present: dict[str, bool] = {}
+        self.answers: list[tuple[list[Znode], list[Children]]] = [([], [])] * len(self.parts)
 
     def go_on(self) -> None:
         """Send further parts, unless a part has failed. If no part is in flight afterwards, send the reply."""
@@ -269,9 +226,11 @@ class _StoreReading:
             if code == UNIMPLEMENTED and part.type == jute.MULTI_READ:
                 self.store.multi_read = False
                 code = CONNECTION_LOSS  # the server closes the connection, and the bridge's retry uses single reads
-            if code == OK:
+            if isinstance(part, jute.WatchExists) and code in (OK, NO_NODE):
+                self.present[part.path] = code == OK
+            elif code == OK:
                 self.answers[index] = value
-            elif code in (CONNECTION_LOSS, SESSION_EXPIRED) or part.type == jute.MULTI_READ:
+            elif code in (CONNECTION_LOSS, SESSION_EXPIRED) or not isinstance(part, jute.SingleData):
                 self.code = self.code or code
             else:
                 self.answers[index] = part.refused(code)
@@ -280,11 +239,30 @@ class _StoreReading:
     def finish(self) -> None:
         """Send the reply with all results, in the order requested."""
         if self.code != OK:
-            self.store.tell(StoreReply(self.id, self.code))
+            self.store.tell(StoreReply(self.request.id, self.code))
             return
         nodes = tuple(itertools.chain.from_iterable([answer[0] for answer in self.answers]))
         children = tuple(itertools.chain.from_iterable([answer[1] for answer in self.answers]))
-        self.store.tell(StoreReply(self.id, nodes=nodes, children=children, zxid=self.store.seen))
+        for path, node in zip(self.request.data, nodes, strict=True) if self.present else ():
+            if path in self.present:  # a watch event since then has reported the change
+                self.present[path] = node.code == OK
+        present = tuple(map(self.present.__getitem__, self.request.watches.exists)) if self.present else ()
+        self.store.tell(StoreReply(self.request.id, OK, nodes, children, present=present, zxid=self.store.seen))
+
+
+def _watch_parts(request: StoreRead, prefix: str) -> Iterator[Any]:
+    """Yield the requests that set the watches of a read.
+
+    SetWatches sets many watches at once, but only for nodes known to exist or to be absent. The nodes in `data` and
+    `children` exist. If the request has `since`, the nodes in `exists` are absent. Otherwise they may exist, and each
+    of them gets its own `exists` request.
+    """
+    for field, node_paths in request.watches._asdict().items():
+        if field == "exists" and request.since is None:
+            yield from (jute.WatchExists(jute.below(prefix, path), path) for path in node_paths)
+        else:
+            for part in _bounded(node_paths, lambda path: len(path) + 4, ARM_BYTES, ARM_BYTES):
+                yield jute.SetWatches(Watches(**{field: part}), prefix, request.since)
 
 
 def _read_parts(request: StoreRead) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from messages.ask import BadZnode, Done
-from messages.store import NO_NODE
+from messages.store import NO_NODE, Watches
 from messages.zookeeper import DeletePreferredElections, GetPreferredElections, PreferredElections
 from zk_bridge import conversations, paths
 from zk_bridge.notifications import decoding_partitions
@@ -18,8 +18,8 @@ def get_preferred_elections(question: GetPreferredElections) -> conversations.Co
 
     An unreadable request counts as a request without partitions.
     """
-    yield conversations.Arm(exists=(paths.PREFERRED_ELECTION,))
-    (node,) = yield from conversations.data_of((paths.PREFERRED_ELECTION,))
+    path = (paths.PREFERRED_ELECTION,)
+    (node,) = yield from conversations.data_of(path, watches=Watches(exists=path))
     if node.code == NO_NODE:
         return PreferredElections(False)
     try:

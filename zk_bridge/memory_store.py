@@ -291,13 +291,12 @@ class MemoryStore:
             return
         if isinstance(request, store.StoreWrite):
             reply = self._written(request)
-        elif isinstance(request, store.StoreRead):
+        else:
+            present = self._watch(request.watches, request.since)
             nodes = tuple([self.server.read(path) for path in request.data])
             children = tuple(map(self.server.children, request.children))
-            reply = store.StoreReply(request.id, nodes=nodes, children=children, zxid=self.server.zxid)
-        else:
-            reply = self._armed(request)
-        if self._losing and not isinstance(request, store.StoreArm):
+            reply = store.StoreReply(request.id, nodes=nodes, children=children, present=present, zxid=self.server.zxid)
+        if self._losing and (reply.nodes or reply.children or isinstance(request, store.StoreWrite)):
             self._losing -= 1
             self._sink(store.StoreReply(request.id, store.CONNECTION_LOSS))
             self.disconnect()
@@ -313,30 +312,30 @@ class MemoryStore:
             return store.StoreReply(request.id, refused.code, culprit=refused.culprit, zxid=self.server.zxid)
         return store.StoreReply(request.id, results=results, zxid=self.server.zxid)
 
-    def _armed(self, request: store.StoreArm) -> store.StoreReply:
-        nodes, since = self.server.nodes, request.since
+    def _watch(self, watches: store.Watches, since: int | None) -> tuple[bool, ...]:
+        """Set watches; return whether the nodes in `watches.exists` exist."""
+        nodes = self.server.nodes
         never = self.server.zxid if since is None else since
-        for path in request.data:
+        for path in watches.data:
             if path not in nodes:
                 self._sink(store.WatchEvent(path, store.NODE_DELETED))
             elif nodes[path].mzxid > never:
                 self._sink(store.WatchEvent(path, store.NODE_CHANGED))
             else:
                 self._data_watches.add(path)
-        for path in request.exists:
+        for path in watches.exists:
             if since is not None and path in nodes:
                 self._sink(store.WatchEvent(path, store.NODE_CREATED))
             else:
                 self._data_watches.add(path)
-        for path in request.children:
+        for path in watches.children:
             if path not in nodes:
                 self._sink(store.WatchEvent(path, store.NODE_DELETED))
             elif nodes[path].pzxid > never:
                 self._sink(store.WatchEvent(path, store.CHILDREN_CHANGED))
             else:
                 self._child_watches.add(path)
-        present = tuple([path in nodes for path in request.exists]) if since is None else ()
-        return store.StoreReply(request.id, present=present, zxid=self.server.zxid)
+        return tuple([path in nodes for path in watches.exists]) if since is None else ()
 
     # ------------------------------------------------------------------------------------------ what happens to it
 

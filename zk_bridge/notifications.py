@@ -134,8 +134,7 @@ def delete_log_dir_events(question: zookeeper.DeleteLogDirEvents) -> conversatio
 
 def get_config_changes(question: zookeeper.GetConfigChanges) -> conversations.Conversation:
     """Return the entities that are named by change notifications with numbers above `after`."""
-    yield conversations.Arm(children=(paths.CONFIG_CHANGES,))
-    (listed,) = yield from conversations.children_of((paths.CONFIG_CHANGES,))
+    (listed,) = yield from conversations.children_of((paths.CONFIG_CHANGES,), watch=True)
     marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())
     numbers = sorted(number for each in marked if each.isdecimal() and (number := int(each)) > question.after)
     node_paths = tuple(map(paths.config_change, numbers))
@@ -159,8 +158,7 @@ def delete_config_changes(question: zookeeper.DeleteConfigChanges) -> conversati
 
 
 def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None], Any]) -> conversations.Conversation:
-    yield conversations.Arm(children=(parent,))
-    (listed,) = yield from conversations.children_of((parent,))
+    (listed,) = yield from conversations.children_of((parent,), watch=True)
     names = tuple(name for name in listed or () if f"{parent}/{name}".startswith(prefix))
     node_paths = tuple(f"{parent}/{name}" for name in names)
     nodes = yield from conversations.data_of(node_paths)

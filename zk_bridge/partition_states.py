@@ -81,9 +81,8 @@ def get_partition_states(question: zookeeper.GetPartitionStates) -> conversation
     known: dict[tuple[bytes | None, int], LeaderIsrAndControllerEpoch] = {}
     for partitions in slices(question.partitions, READ_AT_ONCE):
         node_paths = tuple([f"{paths.TOPICS}/{topic}/partitions/{number}/state" for topic, number in partitions])
-        if question.watch:
-            yield conversations.Arm(data=node_paths)
-        nodes = yield from conversations.data_of(node_paths, READ_AT_ONCE)
+        watches = store.Watches(data=node_paths if question.watch else ())
+        nodes = yield from conversations.data_of(node_paths, READ_AT_ONCE, watches)
         for index, (code, data, version, _, _) in enumerate(nodes):
             if index and not index % SLICE:
                 yield Pause()

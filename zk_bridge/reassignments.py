@@ -51,9 +51,8 @@ def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassi
 
 def get_reassignments(question: GetReassignments) -> conversations.Conversation:
     """Return the requested reassignments."""
-    if question.watch:
-        yield conversations.Arm(exists=(paths.REASSIGNMENTS,))
-    (node,) = yield from conversations.data_of((paths.REASSIGNMENTS,))
+    path = (paths.REASSIGNMENTS,)
+    (node,) = yield from conversations.data_of(path, watches=store.Watches(exists=path if question.watch else ()))
     return Reassignments(node.code == store.OK, _requests(node))
 
 

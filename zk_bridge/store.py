@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 from messages import store
 
-StoreRequest: TypeAlias = store.StoreRead | store.StoreWrite | store.StoreArm
+StoreRequest: TypeAlias = store.StoreRead | store.StoreWrite
 StoreNews: TypeAlias = store.StoreReply | store.WatchEvent | store.SessionState | store.StoreFailed
 Sink: TypeAlias = Callable[[StoreNews], None]
 

@@ -14,9 +14,7 @@ _PARTITIONS_LEVEL = 2
 
 def get_topic_deletions(question: zookeeper.GetTopicDeletions) -> conversations.Conversation:
     """Return the topics that are queued for deletion."""
-    if question.watch:
-        yield conversations.Arm(children=(paths.DELETE_TOPICS,))
-    (names,) = yield from conversations.children_of((paths.DELETE_TOPICS,))
+    (names,) = yield from conversations.children_of((paths.DELETE_TOPICS,), question.watch)
     return zookeeper.TopicNames(names or ())
 
 

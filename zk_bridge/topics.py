@@ -86,18 +86,15 @@ def decoding_topic(path: str, data: bytes | None, zk_version: int) -> Generator[
 
 def get_topics(question: zookeeper.GetTopics) -> conversations.Conversation:
     """Return the names of all topics."""
-    if question.watch:
-        yield conversations.Arm(children=(paths.TOPICS,))
-    (names,) = yield from conversations.children_of((paths.TOPICS,))
+    (names,) = yield from conversations.children_of((paths.TOPICS,), question.watch)
     return zookeeper.TopicNames(names or ())
 
 
 def get_assignments(question: zookeeper.GetAssignments) -> conversations.Conversation:
     """Return the assignments of topics. An unreadable assignment is logged, and its topic is in `unreadable`."""
     node_paths = tuple(paths.topic(name) for name in question.topics)
-    if question.watch and node_paths:
-        yield conversations.Arm(data=node_paths)
-    nodes = yield from conversations.data_of(node_paths)
+    watches = store.Watches(data=node_paths if question.watch else ())
+    nodes = yield from conversations.data_of(node_paths, watches=watches)
     found, unreadable = [], []
     partitions = 0
     for name, path, node in zip(question.topics, node_paths, nodes, strict=True):

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, get_type_hints
 
 from messages.ask import AskFailed, Done
 from messages.events import EVENTS
-from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
+from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED, Watches
 from messages.zookeeper import StartWatching, StopWatching
-from zk_bridge.conversations import Arm, Conversation, DropWatches, Starter
+from zk_bridge.conversations import Conversation, DropWatches, Read, Starter
 
 NODE = "node"
 CHILD = "child"
@@ -96,7 +96,7 @@ class _Watch:
     def __init__(self, row: WatchRow, key: tuple[Any, ...], arms: str) -> None:
         self.row = row
         self.key = key
-        self.arms = arms  # the kind of read that set this watch: data, exists or children (the fields of Arm)
+        self.arms = arms  # the kind of read that set this watch: data, exists or children (the fields of Watches)
         self.present: bool | None = None
         self.watchers: list[Any] = []
         self.notified: list[bool] = []
@@ -121,7 +121,7 @@ class WatchTable:
         for row in table:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
-    def arm(self, watcher: Any, request: Arm) -> None:
+    def arm(self, watcher: Any, request: Watches) -> None:
         """Add `watcher` to the watches of the paths in `request`, so that it is notified of the next change.
 
         Raises:
@@ -142,7 +142,7 @@ class WatchTable:
                     watch.watchers.append(watcher)
                     watch.notified.append(False)
 
-    def looked(self, request: Arm, present: tuple[bool, ...]) -> None:
+    def looked(self, request: Watches, present: tuple[bool, ...]) -> None:
         """Store which paths of `request.exists` exist, after `request` was executed."""
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
@@ -171,7 +171,7 @@ class WatchTable:
             else:
                 yield from self._notifications(watch, event_class(*watch.key, generation))
 
-    def armed(self) -> Arm:
+    def armed(self) -> Watches:
         """Return the watches to set again after an interruption. Setting them reports what has changed meanwhile.
 
         For a watch that an `exists` request set, the result has a data watch if the znode existed at the last read.
@@ -181,13 +181,13 @@ class WatchTable:
         for (path, _), watch in self._watches.items():
             if watch.row.of_term and (watch.arms != "exists" or watch.present is not None):
                 by_field["data" if watch.arms == "exists" and watch.present else watch.arms].append(path)
-        return Arm(tuple(by_field["data"]), tuple(by_field["exists"]), tuple(by_field["children"]))
+        return Watches(tuple(by_field["data"]), tuple(by_field["exists"]), tuple(by_field["children"]))
 
-    def looked_for(self) -> Arm:
+    def looked_for(self) -> Watches:
         """Return the watches that behave after an interruption as if they had fired (rule 3)."""
-        return Arm(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
+        return Watches(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
-    def interrupted(self, request: Arm, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
+    def interrupted(self, request: Watches, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
         """Yield events for each path in `request` as if its watch had fired; `request` is the result of `looked_for`.
 
         `present` is whether each path existed when the watches were set again.
@@ -260,10 +260,8 @@ def start_watching(question: StartWatching) -> Conversation:
     The watch on a path with a key is set by each request that reads the path.
     """
     chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
-    yield Arm(
-        exists=tuple(row.path for row in chosen if row.kind == NODE),
-        children=tuple(row.path for row in chosen if row.kind == CHILD),
-    )
+    exists = tuple(row.path for row in chosen if row.kind == NODE)
+    yield Read(watches=Watches(exists=exists, children=tuple(row.path for row in chosen if row.kind == CHILD)))
     return Done()
 
 

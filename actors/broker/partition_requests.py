@@ -150,9 +150,11 @@ class PartitionRequestsActor(Dispatcher):
         self.receiveMsg_Forwarded(Forwarded(sender, message), sender)
 
     def receiveMsg_ClientRequests(self, message: network.ClientRequests, sender: ActorAddress) -> None:
-        """Handle Produce requests that arrived together; batches for one partition are sent to it together."""
+        """Handle requests that arrived together; batches for one partition are sent to it together."""
+        for woken in message.woken:
+            self._fetches.woken(*woken)
         for request in message.requests:
-            self._produce(_forwarded(sender, request), request.request)
+            _BEGIN[type(request.request)](self, _forwarded(sender, request), request.request)
         self._hand_out()
 
     def receiveMsg_Forwarded(self, message: Forwarded, sender: ActorAddress) -> None:
@@ -427,10 +429,6 @@ class PartitionRequestsActor(Dispatcher):
         """
         self.send(sender, CaughtUp(self._fetches.idle_until(message.partition, self.now)))
 
-    def receiveMsg_FetchSessionWoken(self, message: network.FetchSessionWoken, sender: ActorAddress) -> None:
-        """Take over an idle fetch session from the listener, which has answered the session's polls until now."""
-        self._fetches.woken(message.session_id, message.epoch, message.used_at)
-
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
         """Handle a timer: publish the counts, or send timed-out fetches the records found so far."""
         if isinstance(message.payload, PublishCounters):
@@ -462,7 +460,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def _carry_out(self) -> None:
         """Carry out the effects of the fetches, and set the timer for the earliest deadline."""
-        fetches = self._fetches
+        fetches, wake = self._fetches, []
         while to_do := fetches.take():
             unknown: dict[int, list[TopicPartition]] = {}
             for step in to_do:
@@ -475,8 +473,7 @@ class PartitionRequestsActor(Dispatcher):
                         self.send(*forwarded.reply(response, rest))
                         self._schedule_metrics()
                     case WakeSession(session_id):
-                        assert self._listener is not None
-                        self.send(self._listener, network.WakeFetchSession(session_id))
+                        wake.append(session_id)
                     case ReadPartition(partition, question):
                         actor = self._hosted.get(partition)
                         if actor is not None:
@@ -487,6 +484,9 @@ class PartitionRequestsActor(Dispatcher):
                             unknown.setdefault(question.request, []).append(partition)
             for number, partitions in unknown.items():
                 self.send(self._metadata_cache, CheckPartitionsExist(number, tuple(partitions)))
+        if wake:
+            assert self._listener is not None
+            self.send(self._listener, network.WakeFetchSessions(tuple(wake)))
         deadline = fetches.next_deadline
         if deadline is not None and (self._deadline is None or deadline < self._deadline):
             self._deadline = deadline

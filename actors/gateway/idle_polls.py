@@ -12,7 +12,7 @@ Rule 2 (broker side): a session is idle after its reader received an empty respo
         response. Any other request of the session ends the idle state, and so does the actor that handles the session.
 Rule 3: a session's idle state ends SILENCE seconds after its last poll.
 Rule 4: at the end of the idle state, the actor that handles the session receives the session's epoch, the time of the
-        last poll, and the held poll.
+        last poll, and the held poll, in one message for all sessions that it wakes together.
 Rule 5: in a simulation, a held poll may represent all polls that would follow it (`represent`). The poll is then held
         until the idle state ends, or until the simulated network reports a change between the two hosts. The poll
         counts as if it had been repeated at the end of each wait.
@@ -20,13 +20,13 @@ Rule 5: in a simulation, a held poll may represent all polls that would follow i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from messages import errors
 from messages.apis.fetch import FetchRequest, FetchResponse, is_idle_poll, next_epoch
-from messages.network import ClientRequest, ClientResponse, FetchSessionWoken, Transmit
+from messages.network import ClientRequest, ClientRequests, ClientResponse, Transmit, WokenFetchSession
 from messages.vocabulary import Message, changed
 
 SILENCE = 10.0
@@ -106,7 +106,7 @@ class IdleFetchSessions:
         if rest is None:
             return False
         if rest.held is not None or fetch.session_epoch != rest.epoch or not is_idle_poll(fetch):
-            self.wake(fetch.session_id)
+            self.wake((fetch.session_id,))
             return False
         rest.timer.cancel()
         rest.polls += 1
@@ -140,29 +140,33 @@ class IdleFetchSessions:
         left = rest.used_at + rest.wait - self._now()
         rest.timer = self._call_later(left, partial(self._time_is_up, session_id, rest))
 
-    def wake(self, session_id: int) -> None:
-        """End a session's idle state, if it is idle (rule 4)."""
-        rest = self._resting.pop(session_id, None)
-        if rest is None:
-            return
-        rest.timer.cancel()
-        self._end_representation(rest)
-        self._send(FetchSessionWoken(session_id, rest.epoch, rest.used_at))
-        if rest.held is not None:
-            left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
-            self._send(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
+    def wake(self, session_ids: Iterable[int]) -> None:
+        """End the idle state of those of these sessions that are idle (rule 4)."""
+        woken: list[WokenFetchSession] = []
+        polls: list[ClientRequest] = []
+        for session_id in session_ids:
+            rest = self._resting.pop(session_id, None)
+            if rest is None:
+                continue
+            rest.timer.cancel()
+            self._end_representation(rest)
+            woken.append(WokenFetchSession(session_id, rest.epoch, rest.used_at))
+            if rest.held is not None:
+                left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
+                polls.append(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
+        if woken:
+            self._send(ClientRequests(tuple(polls), tuple(woken)))
 
     def wake_all(self) -> None:
         """End the idle state of every session."""
-        for session_id in list(self._resting):
-            self.wake(session_id)
+        self.wake(list(self._resting))
 
     def gone(self, connection: int) -> None:
         """Drop the held poll of a closed connection, and end the idle state of the poll's session."""
         for session_id, rest in list(self._resting.items()):
             if rest.held is not None and rest.held.connection == connection:
                 rest.held, rest.epoch = None, next_epoch(rest.epoch)
-                self.wake(session_id)
+                self.wake((session_id,))
 
     def stop(self) -> None:
         """Stop answering polls."""
@@ -187,4 +191,4 @@ class IdleFetchSessions:
 
     def _await(self, session_id: int, rest: _IdleFetchSession) -> None:
         """Start the timer that ends the idle state if no further poll arrives (rule 3)."""
-        rest.timer = self._call_later(SILENCE, partial(self.wake, session_id))
+        rest.timer = self._call_later(SILENCE, partial(self.wake, (session_id,)))

@@ -187,8 +187,8 @@ class ListenerGateway:
             case network.ClientResponses(responses):
                 for connection, of_connection in groupby(responses, lambda response: response.connection):
                     self._respond_all(connection, tuple(of_connection))
-            case network.WakeFetchSession(session_id):
-                self._idle.wake(session_id)
+            case network.WakeFetchSessions(session_ids):
+                self._idle.wake(session_ids)
             case network.ClientPart(id, part):
                 if id in self._connections:
                     self._connections[id].take(part)

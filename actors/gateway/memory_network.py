@@ -38,7 +38,7 @@ from messages.network import (
     Received,
     Transmit,
     TransmitFailed,
-    WakeFetchSession,
+    WakeFetchSessions,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import joined, tersely
@@ -394,8 +394,8 @@ class MemoryListener:
             case ClientResponses(responses):
                 for response in responses:
                     self._respond(response)
-            case WakeFetchSession(session_id):
-                self._idle.wake(session_id)
+            case WakeFetchSessions(session_ids):
+                self._idle.wake(session_ids)
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
                 self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))

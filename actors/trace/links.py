@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from actors.trace import payloads
@@ -56,7 +57,7 @@ class _PendingTransmit(NamedTuple):
     correlation_id: int
 
 
-STORE = frozenset(("StoreRead", "StoreArm", "StoreWrite"))
+STORE = frozenset(("StoreRead", "StoreWrite"))
 _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
 """The kind of a watch event by the kind of the write, for watches on the written znode itself."""
 
@@ -104,9 +105,9 @@ class CauseFinder:
                 changes = () if written is None else tuple(_changes(written))
                 self._stores[here.run, stored.id] = here, changes
                 self._znodes.update((change, (self._taken, here)) for change in changes)
-            if name == "StoreArm":
-                armed = payloads.watches_of(payload)
-                for path in (*armed.data, *armed.children, *armed.exists) if armed is not None else ():
+            if name == "StoreRead":
+                read = payloads.watches_of(payload)
+                for path in chain.from_iterable(read.watches) if read is not None else ():
                     self._watches[here.run, path] = self._taken
         elif name == "Transmit":
             sent = payloads.transmit_of(payload)

@@ -80,11 +80,9 @@ class StoreReplyRead(msgspec.Struct):
 
 
 class WatchesRead(msgspec.Struct):
-    """The znodes to watch, decoded from a recorded StoreArm message (which sets watches)."""
+    """The paths to watch, decoded from a recorded StoreRead: the lists of `messages.store.Watches`."""
 
-    data: list[str]
-    children: list[str]
-    exists: list[str]
+    watches: list[list[str]]
 
 
 class WritesRead(msgspec.Struct):

@@ -36,7 +36,7 @@ SEQUENCE = 1
 BUFFER = 1 << 20
 """Number of bytes per write."""
 FIRST_TID = 1000
-REQUESTS = frozenset(("StoreRead", "StoreArm", "StoreWrite", "Transmit", "ClientResponse"))
+REQUESTS = frozenset(("StoreRead", "StoreWrite", "Transmit", "ClientResponse"))
 """Messages to external endpoints that are answered from outside; each is a flow of its own."""
 
 _BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4

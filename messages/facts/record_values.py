@@ -268,11 +268,7 @@ def _store_write(write: store.StoreWrite) -> RecordValues:
 
 
 def _store_read(read: store.StoreRead) -> RecordValues:
-    return RecordValues(correlation=read.id, items=len(read.data) + len(read.children))
-
-
-def _store_arm(arm: store.StoreArm) -> RecordValues:
-    return RecordValues(correlation=arm.id, items=len(arm.data) + len(arm.children) + len(arm.exists))
+    return RecordValues(correlation=read.id, items=sum(map(len, (read.data, read.children, *read.watches))))
 
 
 # ------------------------------------------------------------------------------------------------ partitions
@@ -365,7 +361,6 @@ _of(LeaderAndIsrPart, lambda part: RecordValues(states=_states(part.entries)))
 _of(Ask, _question_values)
 _of(Answer, _answered)
 _of(store.StoreRead, _store_read)
-_of(store.StoreArm, _store_arm)
 _of(store.StoreWrite, _store_write)
 _of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
 _of(store.WatchEvent, lambda event: RecordValues(subject=event.path))

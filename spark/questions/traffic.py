@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from spark.questions.failovers import is_internal
 from spark.questions.handling import percentile
 
-ASKED = ("StoreRead", "StoreWrite", "StoreArm")
+ASKED = ("StoreRead", "StoreWrite")
 
 
 def replies(delivered: DataFrame) -> DataFrame:
@@ -30,8 +30,8 @@ def zookeeper(replies: DataFrame) -> DataFrame:
         replies: Replies of ZooKeeper with their requests.
 
     Returns:
-        node, type (a StoreWrite is one transaction, a StoreArm sets watches), count, items (operations or paths),
-        p50_ms, p99_ms, longest_ms.
+        node, type (a StoreWrite is one transaction), count, items (operations, or paths read or watched), p50_ms,
+        p99_ms, longest_ms.
     """
     return (
         replies.groupBy("node", "type")

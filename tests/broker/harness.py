@@ -42,7 +42,15 @@ from messages.apis.update_metadata import (
 from messages.ask import Answer, Ask, Failure
 from messages.cluster import ConfigEntry, Endpoint, TopicPartition
 from messages.metrics import Counts, DropMetrics, Gauge, Gauges, ReplicasCounts
-from messages.network import ClientGone, ClientPart, ClientRequest, ClientResponse, ClientResponses, FetchSessionWoken
+from messages.network import (
+    ClientGone,
+    ClientPart,
+    ClientRequest,
+    ClientRequests,
+    ClientResponse,
+    ClientResponses,
+    WokenFetchSession,
+)
 from messages.parts import Part, cut, joined
 from messages.store import OK
 from messages.vocabulary import Message
@@ -265,8 +273,8 @@ class Broker:
             self.parts.append(message.part)
         elif isinstance(message, ClientResponse) and message.response is not None:
             if message.rest:  # no listener answers idle polls in this harness, so the session must not become idle
-                woken = FetchSessionWoken(message.response.session_id, message.rest, self.clock.now())
-                self.base.inject(self.partition_requests, woken, self._client)
+                woken = WokenFetchSession(message.response.session_id, message.rest, self.clock.now())
+                self.base.inject(self.partition_requests, ClientRequests((), (woken,)), self._client)
             parts, self.parts = self.parts, []
             self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
 

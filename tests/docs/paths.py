@@ -94,9 +94,8 @@ session. If that session has expired, the controller drops the event.""",
         """\
 The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It does no I/O. Its actor
 (`actors/runtime/flow/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the
-`Answer` with the same id arrives: the next event waits until this one ends. The bridge arms the watch before it reads,
-so
-that it misses no change in between.""",
+`Answer` with the same id arrives: the next event waits until this one ends. The `StoreRead`
+sets the watch before it reads, so that no change in between is missed.""",
     ),
     Step(
         "A channel closes, a leader is elected",
@@ -196,7 +195,7 @@ def from_first(records: list[TraceRecord], *texts: str) -> list[TraceRecord]:
 def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
     """Kill a leader that is not the controller; return the controller node's deliveries since its znode was deleted."""
     with tempfile.TemporaryDirectory() as name:
-        with SimulatedCluster(3, seed=1, directory=name) as cluster:
+        with SimulatedCluster(3, seed=8, directory=name) as cluster:
             cluster.create_topic(TOPIC, 3)
             cluster.run(2.0)
             controller = cluster.controller_id
@@ -231,9 +230,8 @@ partition's purgatory (`actors/core/broker/leader.py`), because `acks=all` needs
         """\
 Followers poll with fetch sessions. The listener holds a fetch while there is no new data
 (`actors/gateway/idle_polls.py`), so that idle polls are not messages. `LogMoved` says that the log has grown. Then
-PartitionRequestsActor wakes the sessions that include this partition, and the listener sends each held fetch to
-PartitionRequestsActor as a request. If a fetch names an offset, it is
-the next offset that the follower needs.""",
+PartitionRequestsActor wakes the sessions that include this partition, and the listener sends it the held fetches as
+`ClientRequests`. If a fetch names an offset, it is the next offset that the follower needs.""",
     ),
     Step(
         "The followers get the record",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.gateway.idle_polls import SILENCE, TRUSTED, IdleFetchSessions
 from actors.runtime import VirtualScheduler
 from messages.apis.fetch import FetchRequest, FetchResponse
-from messages.network import ClientRequest, ClientResponse, FetchSessionWoken
+from messages.network import ClientRequest, ClientRequests, ClientResponse, WokenFetchSession
 from messages.vocabulary import Message
 
 SESSION, CONNECTION = 5, 3
@@ -14,6 +14,10 @@ SESSION, CONNECTION = 5, 3
 def poll(epoch: int, wait_ms: int = 500, min_bytes: int = 1) -> ClientRequest:
     request = FetchRequest(11, 1, wait_ms, min_bytes, (), session_id=SESSION, session_epoch=epoch)
     return ClientRequest(CONNECTION, epoch, "reader", "PLAINTEXT", request)
+
+
+def woken(epoch: int, used_at: float, *polls: ClientRequest) -> ClientRequests:
+    return ClientRequests(polls, (WokenFetchSession(SESSION, epoch, used_at),))
 
 
 class World:
@@ -35,7 +39,7 @@ def test_a_poll_of_a_closed_connection_is_dropped() -> None:
     world.polls.gone(CONNECTION + 1)
     assert world.reported == []
     world.polls.gone(CONNECTION)
-    assert world.reported == [FetchSessionWoken(SESSION, 3, 0.0)], "its epoch has been used"
+    assert world.reported == [woken(3, 0.0)], "its epoch has been used"
     world.time.run(60.0)
     assert world.answers == [] and len(world.reported) == 1
 
@@ -53,7 +57,7 @@ def test_a_second_poll_of_an_idle_session_ends_the_idle_state() -> None:
     assert world.polls.hold_if_idle(poll(2))
     world.time.run(0.1)
     assert not world.polls.hold_if_idle(poll(3))
-    assert world.reported == [FetchSessionWoken(SESSION, 2, 0.0), poll(2, wait_ms=400)]
+    assert world.reported == [woken(2, 0.0, poll(2, wait_ms=400))]
 
 
 def test_a_poll_counts_for_others_until_an_event() -> None:
@@ -68,10 +72,10 @@ def test_a_poll_counts_for_others_until_an_event() -> None:
     answers, now = len(world.answers), world.time.clock.now()
     world.time.run(100.2)
     assert len(world.answers) == answers and world.reported == [] and ended == []
-    world.polls.wake(SESSION)
+    world.polls.wake((SESSION,))
     assert ended == [now + 100.2]
-    last = FetchSessionWoken(SESSION, 1 + TRUSTED, now + 100.0)
-    assert world.reported == [last, poll(1 + TRUSTED, wait_ms=300)], "its reader was there a moment ago"
+    last = woken(1 + TRUSTED, now + 100.0, poll(1 + TRUSTED, wait_ms=300))
+    assert world.reported == [last], "its reader was there a moment ago"
 
 
 def test_a_poll_that_stops_representing_others_ends_at_its_maximum_wait() -> None:
@@ -88,4 +92,14 @@ def test_a_poll_that_stops_representing_others_ends_at_its_maximum_wait() -> Non
     world.time.run(0.02)
     assert len(world.answers) == answers + 1, "as the poll that would have been made last"
     world.time.run(SILENCE)
-    assert [type(each) for each in world.reported] == [FetchSessionWoken], "no poll follows it"
+    (reported,) = world.reported
+    assert isinstance(reported, ClientRequests) and len(reported.woken) == 1 and not reported.requests
+
+
+def test_sessions_that_are_woken_together_are_one_message() -> None:
+    world = World()
+    world.polls.rest(ClientResponse(CONNECTION + 1, 1, FetchResponse((), 0, SESSION + 1), rest=7))
+    assert world.polls.hold_if_idle(poll(2))
+    world.polls.wake((SESSION, SESSION + 1, SESSION + 2))
+    other = WokenFetchSession(SESSION + 1, 7, 0.0)
+    assert world.reported == [ClientRequests((poll(2),), (WokenFetchSession(SESSION, 2, 0.0), other))]

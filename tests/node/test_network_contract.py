@@ -28,15 +28,15 @@ from messages.network import (
     ChannelPart,
     ClientPart,
     ClientRequest,
+    ClientRequests,
     ClientResponse,
     CloseClient,
     CloseConnection,
-    FetchSessionWoken,
     Interrupt,
     Received,
     Transmit,
     TransmitFailed,
-    WakeFetchSession,
+    WakeFetchSessions,
 )
 from messages.node import NodeSettings, ServeClients
 from messages.parts import NoErrorsPart, cut
@@ -355,14 +355,14 @@ def test_a_woken_session_returns_the_waiting_poll(open_world: World) -> None:
     before = open_world.called.clock.now()
     ask(open_world, poll(3, wait_ms=20_000), 3)
     open_world.barrier()
-    open_world.answer(WakeFetchSession(SESSION))
-    woken: Any = open_world.request()
+    open_world.answer(WakeFetchSessions((SESSION,)))
+    together: Any = open_world.request()
+    (woken,), (arrived,) = together.woken, together.requests
     assert (woken.session_id, woken.epoch) == (SESSION, 3) and woken.used_at >= before
-    arrived = open_world.request()
     assert arrived.request.session_epoch == 3 and 0 < arrived.request.max_wait_ms <= 20_000
     answer(open_world, arrived, SOMETHING)
     assert open_world.outcome() == Received("c", 3, SOMETHING)
-    open_world.answer(WakeFetchSession(SESSION))
+    open_world.answer(WakeFetchSessions((SESSION,)))
     open_world.barrier()
 
 
@@ -372,8 +372,8 @@ def test_what_is_no_idle_poll_of_a_session_ends_its_rest(open_world: World, requ
     answer(open_world, open_world.request(), NOTHING, rest=2)
     open_world.outcome()
     ask(open_world, request_, 2)
-    woken: Any = open_world.request()
-    assert (type(woken), woken.session_id, woken.epoch) == (FetchSessionWoken, SESSION, 2)
+    together: Any = open_world.request()
+    assert [woken[:2] for woken in together.woken] == [(SESSION, 2)] and not together.requests
     assert open_world.request().request == request_
 
 
@@ -383,6 +383,7 @@ def test_a_reader_that_polls_no_more_does_not_rest(open_world: World, monkeypatc
     answer(open_world, open_world.request(), NOTHING, rest=2)
     open_world.outcome()
     answered = open_world.called.clock.now()
-    woken: Any = open_world.request()
-    assert (type(woken), woken.session_id, woken.epoch) == (FetchSessionWoken, SESSION, 2)
-    assert woken.used_at <= answered
+    together: Any = open_world.request()
+    assert isinstance(together, ClientRequests) and not together.requests
+    (woken,) = together.woken
+    assert woken[:2] == (SESSION, 2) and woken.used_at <= answered

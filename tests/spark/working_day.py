@@ -24,7 +24,7 @@ from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Sample, Sam
 from messages.network import ClientRequest, ClientRequests, ClientResponse, ClientResponses
 from messages.partition import AppendBatch, AppendBatches, ChangeIsr, LogRead, LogState
 from messages.records import BatchHeader, Records, body
-from messages.store import StoreArm, StoreRead, StoreReply, StoreWrite, WriteOp
+from messages.store import StoreRead, StoreReply, StoreWrite, Watches, WriteOp
 from messages.topic_deletion import DeletingTopic, QueueDeletions
 from messages.zookeeper import PartitionStateRead, PartitionStates, UpdatePartitionStates, WriteResult, WriteResults
 from tests.spark.failover import BRIDGE, CONTROLLER, NETWORK, STORE, Node, leader
@@ -88,7 +88,7 @@ def record(folder: Path) -> int:
     node.deliver(STORE, StoreRead(1, ("/a", "/b"), ()), BRIDGE)
     node.deliver(BRIDGE, StoreReply(1), STORE)
     node.deliver(STORE, StoreRead(2, (), ("/c",)), BRIDGE)
-    node.deliver(STORE, StoreArm(3, ("/a",), (), ()), BRIDGE)
+    node.deliver(STORE, StoreRead(3, watches=Watches(data=("/a",))), BRIDGE)
     node.deliver(BRIDGE, StoreReply(2), STORE)
     node.deliver(BRIDGE, StoreReply(3), STORE)
     # a client that uses its correlation id twice; then two produces, of which one is never answered

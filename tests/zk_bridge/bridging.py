@@ -7,7 +7,7 @@ from typing import Any
 
 from messages import cluster
 from messages.ask import Answer
-from messages.store import StoreArm, StoreFailed, StoreRead, StoreWrite
+from messages.store import StoreFailed, StoreRead, StoreWrite
 from messages.zookeeper import CreatePartitionStates, CreateTopic, Elect, EnsurePaths, TopicAssignment
 from zk_bridge.core import BridgeCore
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -26,7 +26,7 @@ class Bridged:
         self.server = server
         self.store = MemoryStore(server)
         self.core = BridgeCore(_BRIDGE, _STORE, SUBSCRIBER, self._send, lambda event_id: None)
-        self.requests: list[StoreRead | StoreWrite | StoreArm] = []
+        self.requests: list[StoreRead | StoreWrite] = []
         self.answers: dict[int, Answer] = {}
         self.mail: list[tuple[str, Any]] = []
         self.pauses = 0

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from messages.store import SessionState, StoreArm, StoreRead, StoreReply, StoreWrite, WatchEvent, WriteOp
+from messages.store import SessionState, StoreRead, StoreReply, StoreWrite, Watches, WatchEvent, WriteOp
 from zk_bridge.store import Store
 
 TIMEOUT = 20.0
@@ -52,8 +52,8 @@ class Listener:
     def submit_arm(
         self, data: tuple[str, ...] = (), exists: tuple[str, ...] = (), children: tuple[str, ...] = ()
     ) -> int:
-        """Send a StoreArm and return its id."""
-        return self._submit(StoreArm, data, exists, children)
+        """Send a StoreRead that only sets watches, and return its id."""
+        return self._submit(StoreRead, (), (), Watches(data, exists, children))
 
     def read(self, *data: str, children: tuple[str, ...] = ()) -> StoreReply:
         """Send a StoreRead and return its reply."""
@@ -70,8 +70,8 @@ class Listener:
         children: tuple[str, ...] = (),
         since: int | None = None,
     ) -> StoreReply:
-        """Send a StoreArm and return its reply."""
-        return self.reply(self._submit(StoreArm, data, exists, children, since))
+        """Send a StoreRead that only sets watches, and return its reply."""
+        return self.reply(self._submit(StoreRead, (), (), Watches(data, exists, children), since))
 
     def _submit(self, kind: type, *fields: Any) -> int:
         number = next(self._ids)

@@ -37,17 +37,17 @@ from messages.store import (
     NODE_EXISTS,
     OK,
     SET,
-    StoreArm,
     StoreRead,
     StoreReply,
     StoreWrite,
+    Watches,
     WriteOp,
     Znode,
 )
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_led_topic, with_topic
 from zk_bridge import partition_states, paths, reassignments
 from zk_bridge.brokers import encode_broker
-from zk_bridge.conversations import WRITE_OPS, Arm, Conversation
+from zk_bridge.conversations import WRITE_OPS, Conversation, Read
 from zk_bridge.core import CONVERSATIONS
 from zk_bridge.memory_store import MemoryZooKeeper
 from zk_bridge.notifications import decode_config_change, encode_log_dir_event, encode_partitions
@@ -689,7 +689,8 @@ def test_a_reconnect_costs_what_changed(watching: Bridged, admin: Bridged) -> No
     watching.requests.clear()
     watching.store.reconnect()
     assert watching.events() == [PartitionModifications(name, 1) for name in ("t7", "t70", "t700")]
-    assert [type(request) for request in watching.requests] == [StoreArm] * 3, "data, exists, children"
+    armed = [request.watches for request in watching.requests if isinstance(request, StoreRead)]
+    assert [sum(map(bool, watches)) for watches in armed] == [1, 1, 1], "data, exists, children"
     watching.store.disconnect()
     watching.store.reconnect()
     assert watching.events() == [], "notified once"
@@ -705,7 +706,7 @@ def test_changes_are_reported_after_a_second_disconnect(
     carried_out = watching.store.submit
 
     def lost(request: object) -> None:
-        if isinstance(request, StoreArm):
+        if isinstance(request, StoreRead) and any(request.watches):
             watching.core.take(StoreReply(request.id, CONNECTION_LOSS))
         else:
             carried_out(request)
@@ -921,7 +922,7 @@ def test_transactions_are_made_as_they_are_sent(bridge: Bridged, monkeypatch: py
 
 def test_watching_an_unknown_path_is_refused(bridge: Bridged, monkeypatch: pytest.MonkeyPatch) -> None:
     def careless(question: zookeeper.EnsurePaths) -> Conversation:
-        yield Arm(exists=("/brokers/seqid",))
+        yield Read(watches=Watches(exists=("/brokers/seqid",)))
 
     monkeypatch.setitem(CONVERSATIONS, zookeeper.EnsurePaths, careless)
     assert bridge.ask(zookeeper.EnsurePaths()) == Failure(

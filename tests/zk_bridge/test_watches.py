@@ -6,8 +6,7 @@ import pytest
 
 from messages.ask import AskFailed
 from messages.events import ControllerChange, Event, Reelect, Watch
-from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED
-from zk_bridge.conversations import Arm
+from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED, Watches
 from zk_bridge.watches import CHILD, NODE, WATCHES, Notification, WatchTable, rows
 
 
@@ -61,7 +60,7 @@ STATES = tuple(f"/brokers/topics/{topic}/partitions/{n}/state" for topic in ("t"
 
 def table() -> WatchTable:
     made = WatchTable(rows((StateChange, Requested)))
-    made.arm("me", Arm(data=STATES))
+    made.arm("me", Watches(data=STATES))
     return made
 
 
@@ -78,35 +77,35 @@ def test_only_the_keys_named_are_forgotten() -> None:
     made.forget("me", ("StateChange",), ("t/1", "1/0", "unknown/7", "1"))
     assert made.armed().data == (STATES[0], STATES[3])
     made.forget("me", ("StateChange",), None)
-    assert made.armed() == Arm()
+    assert made.armed() == Watches()
 
 
 def test_a_path_without_an_event_is_refused_by_name() -> None:
     with pytest.raises(AskFailed, match=r"/brokers/seqid"):
-        table().arm("me", Arm(exists=("/brokers/seqid",)))
+        table().arm("me", Watches(exists=("/brokers/seqid",)))
     with pytest.raises(AskFailed, match=r"znode /brokers/topics/t/partitions/0/state cannot be watched for 'child'"):
-        table().arm("me", Arm(children=(STATES[0],)))
+        table().arm("me", Watches(children=(STATES[0],)))
 
 
 def test_only_what_belongs_to_no_term_is_looked_for_after_an_interruption() -> None:
     made = table()
-    assert (made.armed(), made.looked_for()) == (Arm(data=STATES), Arm())
+    assert (made.armed(), made.looked_for()) == (Watches(data=STATES), Watches())
     kept = WatchTable()
-    kept.arm("me", Arm(exists=("/controller", "/admin/reassign_partitions"), children=("/brokers/topics",)))
-    kept.looked(Arm(exists=("/admin/reassign_partitions",)), (False,))
-    assert kept.looked_for() == Arm(exists=("/controller",))
-    assert kept.armed() == Arm(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
+    kept.arm("me", Watches(exists=("/controller", "/admin/reassign_partitions"), children=("/brokers/topics",)))
+    kept.looked(Watches(exists=("/admin/reassign_partitions",)), (False,))
+    assert kept.looked_for() == Watches(exists=("/controller",))
+    assert kept.armed() == Watches(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
     for there, event in ((True, ControllerChange(1)), (False, Reelect(1))):
-        kept.arm("me", Arm(exists=("/controller",)))
+        kept.arm("me", Watches(exists=("/controller",)))
         assert list(kept.interrupted(kept.looked_for(), (there,), 1)) == [Notification("me", event)]
 
 
 def test_an_unread_node_is_left_to_its_reader() -> None:
     made = table()
-    request = Arm(exists=("/admin/made_up",))
+    request = Watches(exists=("/admin/made_up",))
     made.arm("me", request)
-    assert made.armed() == Arm(data=STATES)
+    assert made.armed() == Watches(data=STATES)
     made.looked(request, (False,))
-    assert made.armed() == Arm(data=STATES, exists=request.exists)
+    assert made.armed() == Watches(data=STATES, exists=request.exists)
     assert notified(list(made.fired("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
     assert made.armed().data == (*STATES, "/admin/made_up"), "it is there now"
