@@ -13,8 +13,8 @@ DIR     = .cache/cluster
 # What the tests take: make soak SOAK_SECONDS=60 SOAK_SEED=7; make test WORKERS=4
 WORKERS      = 2
 SOAK_SECONDS = 600
-SEEDS        = 100
-RECORD_SEEDS = 15
+SEEDS        = 30
+RECORD_SEEDS = 5
 SOAK_SEEDS   = 10000
 MUTANT_RUNS = 20
 FAULTS       = all
@@ -62,12 +62,13 @@ test-slow: install ## the slow tests: clusters of processes, a short soak, Spark
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
-soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations, measure all mutants by MUTANT_RUNS (20; 200 take a night)
+soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations and a hundredth of them with records, measure all mutants by MUTANT_RUNS (20; 200 take a night)
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak tests/cluster tests/simulation/test_coverage.py
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all --keep .cache/simulation
+	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --records --seed $(RECORD_SEEDS) --seeds $$(($(SOAK_SEEDS) / 100)) --duration 40 --faults all --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --runs $(MUTANT_RUNS)
 
-simulate: install ## simulate clusters under random faults: SEEDS (100) of them, and RECORD_SEEDS (15) shorter ones with records
+simulate: install ## simulate clusters under random faults: SEEDS (30) of them, and RECORD_SEEDS (5) shorter ones with records
 	$(BIN)/kafka-actors simulate --seeds $(SEEDS) --duration 60 --faults $(FAULTS) --keep .cache/simulation
 	$(BIN)/kafka-actors simulate --records --seeds $(RECORD_SEEDS) --duration 40 --faults $(FAULTS) --keep .cache/simulation
 
