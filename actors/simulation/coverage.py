@@ -242,7 +242,7 @@ class Collector:
     @property
     def row(self) -> Invariant:
         """An invariant that only counts state changes and is never violated."""
-        return Invariant("coverage of moves", "coverage", StateChanged, self._moved)
+        return Invariant("coverage of moves", "coverage", self._moved)
 
     def _moved(self, checker: Checker, change: StateChanged) -> Iterator[str]:
         self.counts.update(_move(before, change.target) for before in change.before.values())

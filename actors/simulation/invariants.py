@@ -1,7 +1,6 @@
 """The invariants of a simulated cluster; some are checked after each step, others when the cluster is idle.
 
-A row has a name, the source of its rule, the change after which it is checked, and a function that yields violations.
-A new invariant is a new row: `INVARIANTS` is the whole list, and the documentation's table is generated from it.
+A new invariant is a function and its row in `INVARIANTS`, from which the documentation's table is generated.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from actors.core.controller.failures import CONSEQUENCES
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from actors.simulation import checker, log_invariants, producer_invariants, replication_invariants
-from actors.simulation.exchanges import ResponseSent
 from actors.simulation.group_invariants import (
     active_members_stay_in_the_group,
     coordinators_know_the_members,
@@ -28,10 +26,8 @@ from actors.simulation.group_invariants import (
 from actors.simulation.members import PARTS, AssignmentReceived, SimulatedGroup, SimulatedMember
 from actors.simulation.reachability import can_commit, connected, controlled, linked, up_nodes
 from actors.simulation.recorded_changes import CERTAIN, VALID_PREVIOUS_STATES, StateChanged
-from actors.simulation.replicas import HighWatermarkRaised, LogCalled, LogView
+from actors.simulation.replicas import LogView
 from actors.simulation.simulated_cluster import UP
-from actors.simulation.simulated_transactions import StableOffsetSeen, TransactionBroken
-from actors.simulation.streams import StreamBroken
 from actors.storage.directory_checkpoints import CLEAN_MARKER
 from actors.storage.log_directories import parse_name
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
@@ -46,15 +42,17 @@ HANDLED_ERRORS = tuple(error.__name__ for error in CONSEQUENCES)
 
 @attrs.frozen
 class Invariant:
-    """An invariant.
-
-    It has a name, the source of its rule, the kind of observation that triggers the check, and the check itself.
-    """
+    """An invariant: its name, the source of its rule, and the check, which yields violations."""
 
     name: str
     rule: str
-    on: type
     check: Callable[[checker.Checker, Any], Iterator[str]]
+
+    @property
+    def on(self) -> str:
+        """The name of the class of observations that are checked: the type of the check's second parameter."""
+        observed: str = list(self.check.__annotations__.values())[1]
+        return observed.rpartition(".")[2]
 
 
 # ---------------------------------------------------------------------------------------------------- each write
@@ -635,335 +633,176 @@ def _differences(what: str, described: Mapping[Any, Any], true: Mapping[Any, Any
 # ---------------------------------------------------------------------------------------------------- the table
 
 INVARIANTS: tuple[Invariant, ...] = (
-    Invariant("leader is in the ISR", "controller.md 3.2", checker.PartitionStateWritten, _leader_is_in_the_isr),
-    Invariant(
-        "ISR is within the assigned replicas",
-        "controller.md 2.4, 7.7",
-        checker.PartitionStateWritten,
-        _isr_is_within_the_assigned_replicas,
-    ),
-    Invariant("ISR is never empty", "controller.md 3.3", checker.PartitionStateWritten, _isr_is_never_empty),
-    Invariant(
-        "no unclean election unless enabled",
-        "controller.md 3.2.2",
-        checker.PartitionStateWritten,
-        _no_unclean_election_unless_enabled,
-    ),
-    Invariant(
-        "only the leader expands the ISR",
-        "broker.md 3.2, KAFKA-9672",
-        checker.PartitionStateWritten,
-        _only_the_leader_expands_the_isr,
-    ),
-    Invariant(
-        "leader epochs increase by one",
-        "controller.md 3.2.1",
-        checker.PartitionStateWritten,
-        _leader_epochs_increase_by_one,
-    ),
+    Invariant("leader is in the ISR", "controller.md 3.2", _leader_is_in_the_isr),
+    Invariant("ISR is within the assigned replicas", "controller.md 2.4, 7.7", _isr_is_within_the_assigned_replicas),
+    Invariant("ISR is never empty", "controller.md 3.3", _isr_is_never_empty),
+    Invariant("no unclean election unless enabled", "controller.md 3.2.2", _no_unclean_election_unless_enabled),
+    Invariant("only the leader expands the ISR", "broker.md 3.2, KAFKA-9672", _only_the_leader_expands_the_isr),
+    Invariant("leader epochs increase by one", "controller.md 3.2.1", _leader_epochs_increase_by_one),
     Invariant(
         "only the active controller elects leaders",
         "controller.md 2.5.1, KAFKA-6082",
-        checker.PartitionStateWritten,
         _only_the_active_controller_elects_leaders,
     ),
-    Invariant(
-        "controller epochs increase by one",
-        "controller.md 2.5.4",
-        checker.ControllerEpochWritten,
-        _controller_epochs_increase_by_one,
-    ),
-    Invariant("one controller per epoch", "controller.md 2.5.4", checker.RequestSent, _one_controller_per_epoch),
-    Invariant(
-        "LeaderAndIsr requests match ZooKeeper",
-        "controller.md 3.1",
-        checker.RequestSent,
-        _leader_and_isr_requests_match_zookeeper,
-    ),
+    Invariant("controller epochs increase by one", "controller.md 2.5.4", _controller_epochs_increase_by_one),
+    Invariant("one controller per epoch", "controller.md 2.5.4", _one_controller_per_epoch),
+    Invariant("LeaderAndIsr requests match ZooKeeper", "controller.md 3.1", _leader_and_isr_requests_match_zookeeper),
     Invariant(
         "controllers delete only their own /controller",
         "controller.md 7.1.3, KAFKA-6082",
-        checker.ControllerDeleted,
         _controllers_delete_only_their_own_znode,
     ),
-    Invariant(
-        "elected controllers begin their term",
-        "controller.md 7.1",
-        checker.ControllerDeleted,
-        _elected_controllers_begin_their_term,
-    ),
-    Invariant("state changes are valid", "controller.md 3.1, 3.3", StateChanged, _state_changes_are_valid),
-    Invariant("valid state changes are made", "controller.md 3.1, 3.3", StateChanged, _valid_state_changes_are_made),
-    Invariant(
-        "live brokers are propagated",
-        "controller.md 7.5, KAFKA-13225",
-        checker.EventHandled,
-        _live_brokers_are_propagated,
-    ),
-    Invariant(
-        "preferred leaders are elected",
-        "controller.md 7.6, KAFKA-10149",
-        checker.EventHandled,
-        _preferred_leaders_are_elected,
-    ),
-    Invariant(
-        "sent leader epochs never decrease",
-        "controller.md 5, KAFKA-9212",
-        checker.RequestSent,
-        _sent_leader_epochs_never_decrease,
-    ),
+    Invariant("elected controllers begin their term", "controller.md 7.1", _elected_controllers_begin_their_term),
+    Invariant("state changes are valid", "controller.md 3.1, 3.3", _state_changes_are_valid),
+    Invariant("valid state changes are made", "controller.md 3.1, 3.3", _valid_state_changes_are_made),
+    Invariant("live brokers are propagated", "controller.md 7.5, KAFKA-13225", _live_brokers_are_propagated),
+    Invariant("preferred leaders are elected", "controller.md 7.6, KAFKA-10149", _preferred_leaders_are_elected),
+    Invariant("sent leader epochs never decrease", "controller.md 5, KAFKA-9212", _sent_leader_epochs_never_decrease),
     Invariant(
         "no handler fails unexpectedly",
         "`validate()` of each actor; controller.md 1.1.3",
-        checker.HandlerFailed,
         _no_handler_fails_unexpectedly,
     ),
-    Invariant(
-        "high watermarks never decrease", "broker.md 3.5", checker.HighWatermarkMoved, _high_watermarks_never_decrease
-    ),
-    Invariant(
-        "one assignment per group generation", "broker.md 6.5", AssignmentReceived, _one_assignment_per_group_generation
-    ),
+    Invariant("high watermarks never decrease", "broker.md 3.5", _high_watermarks_never_decrease),
+    Invariant("one assignment per group generation", "broker.md 6.5", _one_assignment_per_group_generation),
     Invariant(
         "new ISR members have the committed records",
         "broker.md 3.2",
-        checker.PartitionStateWritten,
         replication_invariants.new_isr_members_have_the_committed_records,
     ),
-    Invariant(
-        "lagging replicas leave the ISR",
-        "broker.md 3.1",
-        checker.Ticked,
-        replication_invariants.lagging_replicas_leave_the_isr,
-    ),
+    Invariant("lagging replicas leave the ISR", "broker.md 3.1", replication_invariants.lagging_replicas_leave_the_isr),
     Invariant(
         "high watermarks need min.insync.replicas",
         "broker.md 3.5, Kafka 3.9 `Partition.maybeIncrementLeaderHW`",
-        HighWatermarkRaised,
         replication_invariants.high_watermarks_need_min_insync_replicas,
     ),
     Invariant(
         "high watermarks are in the logs of the ISR",
         "broker.md 3.5, KIP-497",
-        HighWatermarkRaised,
         replication_invariants.high_watermarks_are_in_the_logs_of_the_isr,
     ),
     Invariant(
         "consumers read committed records",
         "broker.md 3.7, KIP-98",
-        ResponseSent,
         replication_invariants.consumers_read_committed_records,
     ),
     Invariant(
-        "acks=all needs min.insync.replicas",
-        "broker.md 3.6",
-        ResponseSent,
-        replication_invariants.acks_all_needs_min_insync_replicas,
+        "acks=all needs min.insync.replicas", "broker.md 3.6", replication_invariants.acks_all_needs_min_insync_replicas
     ),
     Invariant(
         "acks=all waits for the high watermark",
         "broker.md 3.6",
-        ResponseSent,
         replication_invariants.acks_all_waits_for_the_high_watermark,
     ),
     Invariant(
         "new partitions have live ISR members",
         "controller.md 3.1",
-        checker.PartitionStateWritten,
         replication_invariants.new_partitions_have_live_isr_members,
     ),
     Invariant(
         "only the active controller changes topics",
         "controller.md 2.5, KAFKA-6082",
-        checker.TopicWritten,
         replication_invariants.only_the_active_controller_changes_topics,
     ),
     Invariant(
-        "preferred leaders are looked for",
-        "controller.md 7.6",
-        checker.Ticked,
-        replication_invariants.preferred_leaders_are_looked_for,
+        "preferred leaders are looked for", "controller.md 7.6", replication_invariants.preferred_leaders_are_looked_for
     ),
-    Invariant("groups answer what their log has", "broker.md 6.5", ResponseSent, group_responses_are_in_the_log),
+    Invariant("groups answer what their log has", "broker.md 6.5", group_responses_are_in_the_log),
     Invariant(
         "directories in use have no clean shutdown marker",
         "broker.md 5.4",
-        checker.Ticked,
         _directories_in_use_have_no_clean_shutdown_marker,
     ),
-    Invariant(
-        "deleted topics leave no logs",
-        "controller.md 6.1",
-        checker.TopicDeleted,
-        replication_invariants.deleted_topics_leave_no_logs,
-    ),
+    Invariant("deleted topics leave no logs", "controller.md 6.1", replication_invariants.deleted_topics_leave_no_logs),
     Invariant(
         "only unassigned replicas are deleted",
         "controller.md 6.1, 7.7",
-        checker.RequestSent,
         replication_invariants.only_unassigned_replicas_are_deleted,
     ),
     Invariant(
         "brokers leave the ISR before they stop",
         "controller.md 7.4",
-        ResponseSent,
         replication_invariants.brokers_leave_the_isr_before_they_stop,
     ),
     Invariant(
-        "stale requests are refused",
-        "broker.md 1.1, 1.2, 3.7, 6.5",
-        ResponseSent,
-        replication_invariants.stale_requests_are_refused,
+        "stale requests are refused", "broker.md 1.1, 1.2, 3.7, 6.5", replication_invariants.stale_requests_are_refused
     ),
-    Invariant("silent members leave the group", "broker.md 6.5", ResponseSent, silent_members_leave_the_group),
-    Invariant("active members stay in the group", "broker.md 6.5", ResponseSent, active_members_stay_in_the_group),
-    Invariant("coordinators know the members", "broker.md 1.6, 6.5", ResponseSent, coordinators_know_the_members),
-    Invariant("fetched offsets were committed", "broker.md 6.5", ResponseSent, fetched_offsets_were_committed),
+    Invariant("silent members leave the group", "broker.md 6.5", silent_members_leave_the_group),
+    Invariant("active members stay in the group", "broker.md 6.5", active_members_stay_in_the_group),
+    Invariant("coordinators know the members", "broker.md 1.6, 6.5", coordinators_know_the_members),
+    Invariant("fetched offsets were committed", "broker.md 6.5", fetched_offsets_were_committed),
     Invariant(
         "responses to idempotent producers agree",
         "broker.md 5.3, KIP-98",
-        StreamBroken,
         producer_invariants.responses_to_streams_agree,
     ),
-    Invariant(
-        "last stable offsets never decrease",
-        "KIP-98",
-        StableOffsetSeen,
-        producer_invariants.stable_offsets_never_decrease,
-    ),
+    Invariant("last stable offsets never decrease", "KIP-98", producer_invariants.stable_offsets_never_decrease),
     Invariant(
         "unfinished transactions are unstable",
         "transactions.md 3.1, KIP-98",
-        LogCalled,
         log_invariants.unfinished_transactions_are_unstable,
     ),
     Invariant(
         "readers hear of aborted transactions",
         "transactions.md 3.3, KIP-98",
-        ResponseSent,
         log_invariants.readers_receive_aborted_transactions,
     ),
     Invariant(
         "replicas of the ISR keep committed records",
         "broker.md 4.4, KIP-101",
-        LogCalled,
         log_invariants.in_sync_replicas_keep_committed_records,
     ),
-    Invariant(
-        "damaged replicas do not lead", "broker.md 5.6.7", ResponseSent, log_invariants.damaged_replicas_do_not_lead
-    ),
+    Invariant("damaged replicas do not lead", "broker.md 5.6.7", log_invariants.damaged_replicas_do_not_lead),
     Invariant(
         "log start offsets survive restarts",
         "broker.md 5.1, KIP-107",
-        LogCalled,
         log_invariants.log_start_offsets_survive_restarts,
     ),
     Invariant(
         "waiting fetches end when there is data",
         "broker.md 3.7, DelayedFetch",
-        ResponseSent,
         log_invariants.waiting_fetches_end_when_there_is_data,
     ),
+    Invariant("recovery points are durable", "broker.md 5.1", log_invariants.recovery_points_are_durable),
+    Invariant("zombie producers are fenced", "KIP-98, KIP-360", producer_invariants.zombies_are_fenced),
     Invariant(
-        "recovery points are durable",
-        "broker.md 5.1",
-        checker.PointsWritten,
-        log_invariants.recovery_points_are_durable,
-    ),
-    Invariant(
-        "zombie producers are fenced", "KIP-98, KIP-360", TransactionBroken, producer_invariants.zombies_are_fenced
-    ),
-    Invariant(
-        "leaders are elected in time",
-        "controller.md 7.1, 7.5",
-        checker.Ticked,
-        replication_invariants.leaders_are_elected_in_time,
+        "leaders are elected in time", "controller.md 7.1, 7.5", replication_invariants.leaders_are_elected_in_time
     ),
     Invariant(
         "all brokers are registered with one active controller",
         "controller.md 7.1, broker.md 7.2",
-        checker.ClusterAtRest,
         _all_brokers_are_registered,
     ),
-    Invariant("deleted topics are gone", "controller.md 6.1", checker.ClusterAtRest, _deleted_topics_are_gone),
+    Invariant("deleted topics are gone", "controller.md 6.1", _deleted_topics_are_gone),
+    Invariant("partitions with a live ISR member have a leader", "controller.md 3.2, 7.5", _partitions_have_a_leader),
+    Invariant("broker roles match ZooKeeper", "broker.md 2.1, KAFKA-14154", _broker_roles_match_zookeeper),
+    Invariant("live replicas are in the ISR", "broker.md 3.2", _live_replicas_are_in_the_isr),
     Invariant(
-        "partitions with a live ISR member have a leader",
-        "controller.md 3.2, 7.5",
-        checker.ClusterAtRest,
-        _partitions_have_a_leader,
+        "no request or reassignment is pending", "controller.md 1.5, 7.6, 7.7", _no_request_or_reassignment_is_pending
     ),
     Invariant(
-        "broker roles match ZooKeeper",
-        "broker.md 2.1, KAFKA-14154",
-        checker.ClusterAtRest,
-        _broker_roles_match_zookeeper,
+        "controller context matches ZooKeeper", "controller.md 7.2, trap T12", _controller_context_matches_zookeeper
     ),
-    Invariant("live replicas are in the ISR", "broker.md 3.2", checker.ClusterAtRest, _live_replicas_are_in_the_isr),
-    Invariant(
-        "no request or reassignment is pending",
-        "controller.md 1.5, 7.6, 7.7",
-        checker.ClusterAtRest,
-        _no_request_or_reassignment_is_pending,
-    ),
-    Invariant(
-        "controller context matches ZooKeeper",
-        "controller.md 7.2, trap T12",
-        checker.ClusterAtRest,
-        _controller_context_matches_zookeeper,
-    ),
-    Invariant(
-        "metadata responses match ZooKeeper",
-        "broker.md 3.9",
-        checker.ClusterQueried,
-        _metadata_responses_match_zookeeper,
-    ),
-    Invariant(
-        "no acknowledged record is lost", "broker.md 3.5, 3.6", checker.ClusterQueried, _no_acknowledged_record_is_lost
-    ),
-    Invariant("consumed records stay", "broker.md 3.5", checker.ClusterQueried, _consumed_records_stay),
+    Invariant("metadata responses match ZooKeeper", "broker.md 3.9", _metadata_responses_match_zookeeper),
+    Invariant("no acknowledged record is lost", "broker.md 3.5, 3.6", _no_acknowledged_record_is_lost),
+    Invariant("consumed records stay", "broker.md 3.5", _consumed_records_stay),
     Invariant(
         "idempotent producers write each record once, in order",
         "broker.md 5.3, KIP-98",
-        checker.ClusterQueried,
         producer_invariants.streams_are_whole,
     ),
-    Invariant(
-        "readers see whole transactions",
-        "KIP-98",
-        checker.ClusterQueried,
-        producer_invariants.readers_see_whole_transactions,
-    ),
+    Invariant("readers see whole transactions", "KIP-98", producer_invariants.readers_see_whole_transactions),
     Invariant(
         "transactional records have a transactional id",
         "transactions.md 3.2, KIP-98",
-        ResponseSent,
         producer_invariants.transactional_records_have_a_transactional_id,
     ),
-    Invariant("transactions end", "KIP-98, KAFKA-12671", checker.ClusterQueried, producer_invariants.transactions_end),
-    Invariant(
-        "input is processed once",
-        "KIP-98, KIP-447",
-        checker.ClusterQueried,
-        producer_invariants.input_is_processed_once,
-    ),
-    Invariant(
-        "groups are what their log says", "KIP-98", checker.ClusterQueried, producer_invariants.groups_equal_their_log
-    ),
-    Invariant("no committed offset is lost", "broker.md 6.5", checker.ClusterQueried, _no_committed_offset_is_lost),
-    Invariant(
-        "group members match the live consumers",
-        "broker.md 6.5",
-        checker.ClusterQueried,
-        _group_members_match_the_live_consumers,
-    ),
-    Invariant(
-        "logs of the ISR are identical", "broker.md 4.4, 4.5", checker.ClusterAtRest, _logs_of_the_isr_are_identical
-    ),
-    Invariant(
-        "log directories match the assignment",
-        "broker.md 2.2, 5.1",
-        checker.ClusterAtRest,
-        _log_directories_match_the_assignment,
-    ),
+    Invariant("transactions end", "KIP-98, KAFKA-12671", producer_invariants.transactions_end),
+    Invariant("input is processed once", "KIP-98, KIP-447", producer_invariants.input_is_processed_once),
+    Invariant("groups are what their log says", "KIP-98", producer_invariants.groups_equal_their_log),
+    Invariant("no committed offset is lost", "broker.md 6.5", _no_committed_offset_is_lost),
+    Invariant("group members match the live consumers", "broker.md 6.5", _group_members_match_the_live_consumers),
+    Invariant("logs of the ISR are identical", "broker.md 4.4, 4.5", _logs_of_the_isr_are_identical),
+    Invariant("log directories match the assignment", "broker.md 2.2, 5.1", _log_directories_match_the_assignment),
 )
 """All invariants, in the order in which violations of an idle cluster are reported."""

@@ -105,7 +105,7 @@ def _invariants() -> Iterator[str]:
     yield "| invariant | rule | checked when |"
     yield "| --- | --- | --- |"
     for row in INVARIANTS:
-        yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
+        yield f"| {row.name} | {row.rule} | {WHEN[row.on]} |"
 
 
 def _known_bugs() -> Iterator[str]:
