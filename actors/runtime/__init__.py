@@ -11,36 +11,3 @@ from actors.runtime.thespian.dispatch import Dispatcher, UnknownMessage
 from actors.runtime.thespian.scheduler import LoopScheduler, Scheduler, VirtualScheduler
 from actors.runtime.trace.state import NotAtRest, UnstorableValue, restore, state_of
 from messages.runtime import OUTSIDE, SENT, TIMER
-
-__all__ = [
-    "DEAD_LETTER",
-    "OUTSIDE",
-    "SENT",
-    "TIMER",
-    "ActorRef",
-    "Answerer",
-    "Clock",
-    "DriftingClock",
-    "Delivery",
-    "Dispatcher",
-    "AdapterCall",
-    "EffectDiverged",
-    "Envelope",
-    "FlowActor",
-    "Kernel",
-    "LocalBase",
-    "LoopScheduler",
-    "UnstorableValue",
-    "NotAtRest",
-    "Observer",
-    "Adapter",
-    "RealClock",
-    "Scheduler",
-    "UnknownMessage",
-    "VirtualClock",
-    "VirtualScheduler",
-    "describe",
-    "local_system",
-    "restore",
-    "state_of",
-]

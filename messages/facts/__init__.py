@@ -12,5 +12,3 @@ node.
 """
 
 from messages.facts.run_facts import facts
-
-__all__ = ["facts"]

@@ -34,26 +34,3 @@ from messages.wire.errors import (
     WireError,
 )
 from messages.wire.frame import MAX_FRAME_BYTES, FrameReader
-
-__all__ = [
-    "encode_request",
-    "decode_request",
-    "encode_response",
-    "decode_response",
-    "encoding_request",
-    "decoding_request",
-    "encoding_response",
-    "encoding_response_pieces",
-    "decoding_response",
-    "LongSteps",
-    "Steps",
-    "RequestHeader",
-    "FrameReader",
-    "MAX_FRAME_BYTES",
-    "WireError",
-    "UnknownApi",
-    "UnsupportedVersion",
-    "MalformedFrame",
-    "FrameTooLarge",
-    "Unencodable",
-]

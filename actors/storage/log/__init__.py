@@ -10,23 +10,3 @@ from actors.storage.log.producers import (
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
-
-__all__ = [
-    "UNSUPPORTED_FORMAT",
-    "LIMIT",
-    "NO_DESCRIPTORS",
-    "Appended",
-    "Checkpoint",
-    "DamagedCheckpoint",
-    "Handles",
-    "InvalidProducerEpoch",
-    "InvalidTxnState",
-    "Log",
-    "LogConfig",
-    "OffsetOutOfRange",
-    "OutOfOrderSequence",
-    "FetchDataInfo",
-    "TransactionCoordinatorFenced",
-    "UnsupportedFormat",
-    "opening",
-]
