@@ -66,6 +66,11 @@ def text_of(path: Path) -> str:
         raise CommandFailed(f"{path}: {error.strerror}") from error
 
 
+FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+"""Types of options that name a folder or a file, which need not exist."""
+
+
 class Commands(click.Group):
     """The commands by name. A command's module is imported only when the command runs, because imports take time."""
 

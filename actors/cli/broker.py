@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import click
 
+from actors.cli.app import FOLDER
 from actors.cli.node_log import log_into, log_to_standard_error
 from actors.node.settings import LoadedSettings, load_settings
 
@@ -61,7 +62,7 @@ def of_metrics(host: str | None) -> dict[str, str]:
 @click.option(
     "--logs",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="Also write Kafka's controller.log, state-change.log and server.log to this folder.",
 )
 @metrics_host_option

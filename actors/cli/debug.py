@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from actors.cli.app import CommandFailed
+from actors.cli.app import FOLDER, CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import DAMAGED_OR_DIFFERENT, exit_codes
 from actors.trace.changes import value_text
@@ -40,7 +40,7 @@ PROMPT = "({n}) "
 @click.option("--run", "name", help="Debug the run with this id; needed if the node has several runs.")
 @click.option(
     "--cache",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The folder in which the debugger keeps its own snapshots, so that it can go back fast.",
 )
 def command(directory: Path, node: int | None, name: str | None, cache: Path | None) -> int:

@@ -26,7 +26,7 @@ from typing import IO, Any
 import click
 
 from actors.cli.admin_client import AdminClient
-from actors.cli.app import CommandFailed
+from actors.cli.app import FOLDER, CommandFailed
 from actors.cli.cluster_file import read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
@@ -68,7 +68,7 @@ of_cluster = click.option(
     "--dir",
     "directory",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     required=True,
     help="The folder of the cluster.",
 )

@@ -19,7 +19,7 @@ from typing import Any
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from actors.cli.app import FAILED, CommandFailed
+from actors.cli.app import FAILED, FILE, FOLDER, CommandFailed
 from actors.cli.display import console
 from actors.simulation import actions
 from actors.simulation.canary import NAME, SEEDS, run_with_bug
@@ -95,6 +95,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 
 @click.command(
     "simulate",
+    context_settings={"show_default": True},
     epilog="Exit codes: 0 no violation; 1 a violation, too little coverage, or a schedule that ran differently when"
     " repeated; 2 usage error; 3 the bug that --canary plants was not found.",
 )
@@ -103,56 +104,31 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
     type=click.IntRange(1, 1000),
     help="Number of brokers. By default each seed selects a number; with --no-swarm it is 3.",
 )
-@click.option("--topics", type=click.IntRange(1), default=8, show_default=True, help="Maximum number of topics.")
+@click.option("--topics", type=click.IntRange(1), default=8, help="Maximum number of topics.")
+@click.option("--partitions", type=click.IntRange(1), default=4, help="Maximum number of partitions of a new topic.")
+@click.option("--replication-factor", type=click.IntRange(1), default=3, help="Replication factor of new topics.")
+@click.option("--seed", type=int, default=0, help="The first random seed.")
+@click.option("--seeds", type=click.IntRange(1), default=1, help="Number of random seeds to run, from --seed on.")
 @click.option(
-    "--partitions",
-    type=click.IntRange(1),
-    default=4,
-    show_default=True,
-    help="Maximum number of partitions of a new topic.",
-)
-@click.option(
-    "--replication-factor",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    help="Replication factor of new topics.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="The first random seed.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of random seeds to run, from --seed on.",
-)
-@click.option(
-    "--duration",
-    type=click.FloatRange(1),
-    default=120.0,
-    show_default=True,
-    help="Length of each run, in seconds of simulated time.",
+    "--duration", type=click.FloatRange(1), default=120.0, help="Length of each run, in seconds of simulated time."
 )
 @click.option(
     "--faults",
     default="all",
-    show_default=True,
     callback=_faults,
     help="The faults and requests that runs may contain, separated by commas: "
     + ", ".join(f"{name} ({PARTS[name]})" for name in (*actions.FAULTS, *actions.NAMED))
     + ". `all` selects everything, `none` nothing.",
 )
-@click.option("--records/--no-records", default=False, show_default=True, help="Also run producers and consumers.")
+@click.option("--records/--no-records", default=False, help="Also run producers and consumers.")
 @click.option(
     "--validate/--no-validate",
     default=True,
-    show_default=True,
     help="Check the state of each broker and controller for consistency after each request (slower).",
 )
 @click.option(
     "--swarm/--no-swarm",
     default=True,
-    show_default=True,
     help="Let each seed select the settings, the network delays, the clock drift, the faults and the requests;"
     " in some runs a fault lasts until the end of the run. --no-swarm uses the defaults.",
 )
@@ -163,7 +139,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 )
 @click.option(
     "--coverage",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write to this file how often each state, message and error code occurred in the runs. The format is JSON"
     " if the name of the file ends with .json, otherwise Markdown.",
 )
@@ -183,40 +159,31 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Write the violations, grouped by invariant, to this JSON file, and print for each group whether it is new or"
     " known from the file's earlier content.",
 )
-@click.option(
-    "--html",
-    "html_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the groups of violations to this file as an HTML page.",
-)
+@click.option("--html", "html_file", type=FILE, help="Write the groups of violations to this file as an HTML page.")
 @click.option(
     "--canary/--no-canary",
     default=False,
-    show_default=True,
     help="Test the simulation itself: patch a known bug into the worker processes and run seeds until it is found.",
 )
 @click.option(
     "--check-determinism/--no-check-determinism",
     default=False,
-    show_default=True,
     help=f"Run every {SAMPLE}th seed twice in separate processes, and compare the bytes of the two traces.",
 )
 @click.option("--workers", type=click.IntRange(1), help="Number of worker processes. Default: one per core.")
 @click.option(
     "--shrink/--no-shrink",
     default=True,
-    show_default=True,
     help="Remove from the first violating schedule all actions that the violation does not need.",
 )
 @click.option(
     "--keep",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     default=Path("simulation"),
-    show_default=True,
     help="If a run violates an invariant, keep its schedule, traces and simulated disks in this folder (not with --json"
     " or --html).",
 )

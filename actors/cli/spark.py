@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from actors.cli.app import CommandFailed
+from actors.cli.app import FILE, CommandFailed
 from actors.cli.extras import need
 from actors.cli.usage_errors import exit_codes
 
@@ -41,7 +41,7 @@ def prepared() -> int:
 
 
 @command.command("bundle", epilog=exit_codes("the file cannot be written", success="done"))
-@click.argument("file", metavar="FILE.tar.gz", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", metavar="FILE.tar.gz", type=FILE)
 def bundled(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.
 

@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 from rich.table import Table
 
-from actors.cli.app import FAILED, CommandFailed, write_whole
+from actors.cli.app import FAILED, FILE, FOLDER, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.trace.explanation import explain, utc
@@ -46,17 +46,13 @@ MOST_EXPLAINED = 200_000
 @click.command("summary")
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, path_type=Path))
 @click.option(
-    "--json",
-    "json_file",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Also write all rows of all tables to this file as JSON.",
+    "--json", "json_file", metavar="FILE", type=FILE, help="Also write all rows of all tables to this file as JSON."
 )
 @click.option(
     "--html",
     "html_file",
     metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="Also write an HTML report with figures to this file. It always contains all sections.",
 )
 @click.option(
@@ -75,7 +71,7 @@ MOST_EXPLAINED = 200_000
 @click.option(
     "--keep",
     metavar="FOLDER",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="With --follow: store the converted traces in this folder. A later --follow continues from them.",
 )
 @click.option(

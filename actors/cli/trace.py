@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from actors.cli import replay, trace_export, trace_show
-from actors.cli.app import FAILED, CommandFailed
+from actors.cli.app import FAILED, FOLDER, CommandFailed
 from actors.cli.extras import need
 from actors.cli.usage_errors import DAMAGED, DAMAGED_OR_DIFFERENT, exit_codes
 from actors.runtime.trace.expansion import expand
@@ -32,7 +32,7 @@ command.add_command(trace_export.command)
     "target",
     metavar="TARGET",
     required=True,
-    type=click.Path(file_okay=False, path_type=Path),
+    type=FOLDER,
     help="The folder for the new traces; it must not be inside DIR.",
 )
 @click.option("--node", type=int, help="Expand only the runs of this node.")
@@ -61,7 +61,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 
 @command.command("pack", epilog=exit_codes(DAMAGED))
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.argument("target", metavar="TARGET", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("target", metavar="TARGET", type=FOLDER)
 def packed(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 

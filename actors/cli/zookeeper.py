@@ -12,12 +12,11 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from actors.cli.app import CommandFailed
+from actors.cli.app import FOLDER, CommandFailed
 from actors.cli.node_log import one_line
 from actors.node.settings import zookeeper_places
 from messages.ask import Question
@@ -32,7 +31,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def cluster_options(command: Command) -> Command:
     """Add the options that name a cluster, of which one is required."""
-    directory = click.Path(file_okay=False, path_type=Path)
+    directory = FOLDER
     for option in (
         click.option(
             "--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="ZooKeeper, where the brokers are registered."
