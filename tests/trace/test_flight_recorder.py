@@ -18,9 +18,9 @@ from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.events import BrokerChange
 from messages.metrics import Gauges
 from messages.node import StartBridge
-from messages.runtime import SENT
 from messages.trace.files.runs import Run, RunRecords, find_runs, snapshots
 from messages.trace.schema import DUMPED
+from tests.trace import deliveries
 from tests.trace.altering import rows_of, write
 from tests.trace.small_system import ACTORS, Boss, Clock, Disk, Small, Store
 
@@ -92,8 +92,7 @@ def test_the_first_dump_begins_where_the_node_did(tmp_path: Path) -> None:
 
 
 def delivery(n: int, message: Any, took: float = 0.0, error: str | None = None) -> tuple[Any, ...]:
-    unknown_actor = ActorAddress("Missing.1")
-    return (n, SENT, n - 1, n, unknown_actor, unknown_actor, "Missing", message, 1.0, 1.0, 1.0 + took, (), error)
+    return deliveries.delivery(n, message, 1.0, 1.0, 1.0 + took, error=error)
 
 
 def epoch(number: int) -> UpdateMetadataRequest:
@@ -105,12 +104,12 @@ def epoch(number: int) -> UpdateMetadataRequest:
     [
         ([delivery(1, Gauges(())), delivery(2, Gauges(()), error="ValueError: no")], None),
         ([delivery(1, Gauges(()), took=0.4)], None),
-        ([delivery(1, Gauges(()), took=0.6)], "Missing.1 took 600 ms to handle Gauges (delivery 1)"),
+        ([delivery(1, Gauges(()), took=0.6)], "B.2 took 600 ms to handle Gauges (delivery 1)"),
         ([delivery(1, epoch(3)), delivery(2, epoch(3)), delivery(3, epoch(2))], None),
         ([delivery(1, epoch(3)), delivery(2, epoch(4))], "the controller's epoch is 4, after 3"),
         (
             [delivery(1, Gauges(()), error="Inconsistent: a leader outside its ISR")],
-            "Missing.1 contradicts itself (delivery 1): Inconsistent: a leader outside its ISR",
+            "B.2 contradicts itself (delivery 1): Inconsistent: a leader outside its ISR",
         ),
     ],
 )

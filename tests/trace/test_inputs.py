@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from thespian.actors import ActorAddress
 
 from actors.runtime.trace.expansion import expand
 from actors.runtime.trace.replay_report import SAME, SAME_EARLY, RunReplay
@@ -21,6 +20,7 @@ from messages.trace.files.writer import RunWriter
 from messages.trace.schema import FULL, INPUTS, OUTSIDE, SENT, TraceRecord
 from messages.trace.text import FrameText, compress, decompress, record_lines, records_of
 from tests.trace.altering import kill, only_run, rows_of, write
+from tests.trace.deliveries import delivery
 from tests.trace.small_system import ACTORS, Boss, Small
 from tests.trace.test_attacks import altered, fields_altered, may_pass
 
@@ -185,25 +185,9 @@ def test_a_segment_alone_gives_every_delivery_a_row(run: Run) -> None:
 
 
 def test_inputs_and_what_was_sent_keep_their_order() -> None:
-    unknown_actor, text = ActorAddress("Missing.1"), FrameText(inputs=True)
-    kinds = [OUTSIDE, SENT, SENT, OUTSIDE, OUTSIDE, SENT]
+    text, kinds = FrameText(inputs=True), [OUTSIDE, SENT, SENT, OUTSIDE, OUTSIDE, SENT]
     waiting: deque[Any] = deque(
-        (
-            n,
-            kind,
-            n - 1,
-            n,
-            unknown_actor,
-            unknown_actor,
-            "Missing",
-            Gauges(()),
-            1.0,
-            1.0,
-            2.0,
-            (),
-            "bad" if n == 3 else None,
-        )
-        for n, kind in enumerate(kinds, 1)
+        delivery(n, Gauges(()), kind=kind, error="bad" if n == 3 else None) for n, kind in enumerate(kinds, 1)
     )
     text.take(waiting)
     assert (text.records, text.last) == (6, 6)

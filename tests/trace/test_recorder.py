@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 import msgspec
 import pytest
-from thespian.actors import ActorAddress
 
 from actors.runtime import Dispatcher, LocalBase
 from actors.runtime.kernel.delivery import AdapterCall, Delivery
@@ -27,8 +26,7 @@ from messages.trace.files.runs import Run, RunRecords, find_runs, survey
 from messages.trace.files.writer import RunWriter
 from messages.trace.schema import DISK_FULL, GIVEN_UP, STOPPED, TraceRecord
 from messages.trace.text import FrameText
-
-SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
+from tests.trace import deliveries
 
 
 class Time:
@@ -51,11 +49,9 @@ def recorder(tmp_path: Path, time: Time) -> Recorder:
     return Recorder(tmp_path, node=3, roles=("broker",), settings={"node_id": 3}, now=time.now)
 
 
-def delivery(
-    n: int, message: Any, at: float | None = None, effects: tuple[AdapterCall, ...] = (), error: str | None = None
-) -> Delivery:
+def delivery(n: int, message: Any, at: float | None = None, **outcome: Any) -> Delivery:
     at = 100.0 + n / 8 if at is None else at
-    return Delivery(n, "sent", n - 1, n, SENDER, RECEIVER, "B", message, at - 0.5, at, at + 0.125, effects, error)
+    return deliveries.delivery(n, message, at - 0.5, at, at + 0.125, **outcome)
 
 
 def run_in(folder: Path) -> Run:

@@ -11,7 +11,6 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thespian.actors import ActorAddress
 
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Answer, Failure
@@ -23,13 +22,7 @@ from messages.trace import text as text_module
 from messages.trace.codec import decode, encode
 from messages.trace.schema import created
 from messages.trace.text import FrameText, batches, compress, decompress, record_lines, records_of
-
-SENDER, RECEIVER = ActorAddress("A.1"), ActorAddress("B.2")
-
-
-def reported(n: int, message: Any) -> tuple[Any, ...]:
-    """Return a delivery as the recorder receives it."""
-    return n, "sent", n - 1, n, SENDER, RECEIVER, "B", message, 1.0, 2.0, 3.0, (), None
+from tests.trace.deliveries import delivery
 
 
 def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, ...]:
@@ -39,7 +32,7 @@ def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, 
 def written(*messages: Any) -> tuple[list[list[Any]], bytes]:
     """Return the records as columns, and the text that contains them."""
     text = FrameText()
-    waiting = deque(reported(n, message) for n, message in enumerate(messages, 1))
+    waiting = deque(delivery(n, message) for n, message in enumerate(messages, 1))
     while text.step() or waiting:
         if not text.step() and waiting:
             text.take(waiting)
@@ -125,7 +118,7 @@ def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:
 def test_the_work_is_done_in_small_steps() -> None:
     big = UpdateMetadataRequest(6, 1, 1, 1, states(20 * text_module.ENTRIES), ())
     text, steps, longest, size = FrameText(), 0, 0, 0
-    text.take(deque([reported(1, big)]))
+    text.take(deque([delivery(1, big)]))
     while text.step():
         steps += 1
         longest, size = max(longest, text.size - size), text.size
@@ -135,7 +128,7 @@ def test_the_work_is_done_in_small_steps() -> None:
 
 def test_records_and_deliveries_can_be_mixed() -> None:
     text = FrameText()
-    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), reported(1, None)]))
+    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), delivery(1, None)]))
     lines = list(record_lines(decompress(text.finish())))
     assert [json.loads(line)[1] for line in lines] == ["created", "sent"]
 
@@ -154,7 +147,7 @@ def test_many_records_at_once_are_those_of_the_lines(read: int, monkeypatch: pyt
     plain = written(*(Answer(n, None) for n in range(9)))[1]
     shared = written(Answer(1, None), UpdateMetadataRequest(6, 1, 1, 1, states(100), ()))[1]
     odd = FrameText(inputs=True)
-    odd.take(deque(reported(n, Answer(n, None)) for n in range(1, 4)))
+    odd.take(deque(delivery(n, Answer(n, None)) for n in range(1, 4)))
     sent = decompress(odd.finish())
     assert b'{"shared":' in shared and b'{"sent":' in sent
     for content in (plain, plain + shared, plain + sent + plain + shared, sent, b""):
