@@ -56,15 +56,23 @@ class Step(NamedTuple):
 
 
 class RecordedPath(NamedTuple):
-    """A page: its texts, and the function that records its deliveries."""
+    """A page, and the function that records its deliveries. `paths_text` has a file of its name with its texts."""
 
     file: Path
-    title: str
-    introduction: str
-    steps: tuple[Step, ...]
-    conclusion: str
     record: Callable[[], tuple[list[TraceRecord], dict[str, object]]]
     hidden: frozenset[str] = frozenset()
+
+    @property
+    def texts(self) -> tuple[str, str, list[Step], str]:
+        """Return the page's title, its introduction, its steps and its conclusion.
+
+        The heading of a step has the end of its section after a bar.
+        """
+        text = (Path(__file__).parent / "paths_text" / self.file.name).read_text(encoding="utf-8")
+        head, *steps, result = re.split(r"(?m)^##? ", text)[1:]
+        title, introduction = head.split("\n", 1)
+        found = [Step(*each.split("\n", 1)[0].split(" | "), each.split("\n", 1)[1].strip()) for each in steps]
+        return title, introduction.strip(), found, result.partition("\n")[2].strip()
 
 
 LEGEND = """\
@@ -76,65 +84,6 @@ the message type and the payload. Payloads are shortened; messages to the metric
 left out."""
 
 # ------------------------------------------------------------------------------------------------- a controller event
-
-CONTROLLER_STEPS = (
-    Step(
-        "ZooKeeper reports a change",
-        "BrokerChange",
-        """\
-The ZooKeeper session of broker 1 expired, and two watches of node 0 fired. The store puts answers, watch events and
-session states into one queue in the order of their arrival, and sends them to ZkBridgeActor. The bridge finds the
-subscriber in its table of watches (`zk_bridge/watches.py`). A deleted `/brokers/ids/N` has no subscriber there. Changed
-children of `/brokers/ids` are a `BrokerChange` for the controller. The event has the generation number of node 0's own
-session. If that session has expired, the controller drops the event.""",
-    ),
-    Step(
-        "The controller reads the brokers",
-        '"Brokers"',
-        """\
-The handler is the generator `changed` in `actors/core/controller/broker_changes.py`. It does no I/O. Its actor
-(`actors/runtime/flow/flow.py`) sends each question as an `Ask` to the bridge, and stashes other messages until the
-`Answer` with the same id arrives: the next event waits until this one ends. The `StoreRead`
-sets the watch before it reads, so that no change in between is missed.""",
-    ),
-    Step(
-        "A channel closes, a leader is elected",
-        '"WriteResults"',
-        """\
-The flow yields questions. It also yields instructions such as `CloseChannel`, which its actor executes at once. The
-partition changes to OfflinePartition and back to OnlinePartition, as the table in `actors/core/controller/states.py`
-defines. The strategy in `actors/core/controller/elections.py` elects the first live replica of the ISR. The controller
-writes the state without reading it first. The write is one transaction: the check of `/controller_epoch` fences it, and
-the check of the znode's version ensures that it does not overwrite a change that the old leader made. After a conflict
-the controller reads the state.""",
-    ),
-    Step(
-        "The controller sends its requests",
-        "StoreWrite",
-        """\
-The flow collects its requests per broker (`actors/core/controller/batch.py`) and sends them together. Each channel has
-a queue with one request in flight: UpdateMetadata waits for the response to LeaderAndIsr. The network gateway owns the
-sockets and encodes `Transmit` with `messages/wire`. Meanwhile the flow continues: the next `Ask` removes the dead
-broker from the ISRs of the other partitions, in one transaction.""",
-    ),
-    Step(
-        "A broker executes the request",
-        "ClientResponse",
-        """\
-This node is also a broker, and receives the request on its own listener. The checks of the controller epoch and the
-broker epoch are in `actors/core/broker/replica_manager.py`. The rules of leaders and followers are in
-`actors/core/broker/replica_role.py`. Each partition has an actor, and only this actor accesses the partition's
-directory.""",
-    ),
-    Step(
-        "The response is an event",
-        "LeaderAndIsrResponseReceived",
-        """\
-Meanwhile this broker's replica, now a follower of the new leader, moves to the fetcher that reads from that leader. The
-response becomes the event `LeaderAndIsrResponseReceived`. The controller is still handling the `BrokerChange`, so the
-new event is stashed until the flow of `BrokerChange` ends.""",
-    ),
-)
 
 
 _files: dict[tuple[str, int], set[str]] = {}
@@ -213,86 +162,6 @@ def failed_broker() -> tuple[list[TraceRecord], dict[str, object]]:
 
 # ---------------------------------------------------------------------------------------------------- produce and fetch
 
-PRODUCE_STEPS = (
-    Step(
-        "The leader appends",
-        "LogMoved",
-        """\
-The listener reads the frame, validates the records (`messages/wire/batch_records.py`), and sends Produce and Fetch
-requests to PartitionRequestsActor directly; other requests go to RequestHandlerActor. The request is split by
-partition. PartitionActor checks the batch (`actors/core/broker/produce.py`), assigns offsets and the leader epoch, and
-appends to its log. The log end offset is 1 now, but the high watermark is still 0. The produce request waits in the
-partition's purgatory (`actors/core/broker/leader.py`), because `acks=all` needs all in-sync replicas.""",
-    ),
-    Step(
-        "Waiting fetches are completed",
-        "LogRead",
-        """\
-Followers poll with fetch sessions. The listener holds a fetch while there is no new data
-(`actors/gateway/idle_polls.py`), so that idle polls are not messages. `LogMoved` says that the log has grown. Then
-PartitionRequestsActor wakes the sessions that include this partition, and the listener sends it the held fetches as
-`ClientRequests`. If a fetch names an offset, it is the next offset that the follower needs.""",
-    ),
-    Step(
-        "The followers get the record",
-        '"FetchResponse"',
-        """\
-The response has the bytes of the log. They are not decoded, and the trace has only their size and checksum. The high
-watermark in the response is still 0, because the leader does not know yet that the followers have the record.""",
-    ),
-    Step(
-        "The next fetches acknowledge it",
-        "BatchesAppended",
-        """\
-A fetch at offset 1 means that the follower has everything below 1. When the last in-sync replica has asked for
-offset 1, the leader raises the high watermark to 1 (broker.md 3.5), and the produce request is complete.""",
-    ),
-    Step(
-        "The producer gets its response",
-        '"ProduceResponse"',
-        """\
-The response has the offset of the first record. The followers learn the new high watermark from their next fetch
-response: [the path of a follower's fetch](follower-fetch.md).""",
-    ),
-)
-
-FETCH_STEPS = (
-    Step(
-        "The follower waits for data",
-        "Transmit",
-        """\
-ReplicaFetcherActor has one connection to one other broker. In one fetch session (KIP-227) it fetches the partitions
-that the other broker leads. The leader holds the request until there is data, or for `replica.fetch.wait.max.ms`. While
-responses
-are empty, the network gateway may repeat the request without a new message (`actors/gateway/idle_polls.py`).""",
-    ),
-    Step(
-        "A record arrives",
-        "Replicated",
-        """\
-The response has one batch. The fetcher checks the error codes and the leader epoch
-(`actors/core/broker/fetcher.py`), and sends the bytes to PartitionActor as `Replicate`. PartitionActor appends
-them unchanged, with the leader's offsets, and adopts the leader's high watermark and log start offset. `Replicated` has
-the new log end offset.""",
-    ),
-    Step(
-        "The next fetch is the acknowledgement",
-        "Transmit",
-        """\
-The fetcher requests the next offset. From this offset the leader learns how far the follower's log reaches; there is no
-separate acknowledgement.""",
-    ),
-    Step(
-        "The high watermark arrives",
-        "Replicated",
-        """\
-When all in-sync replicas have acknowledged the record, the leader raises its high watermark. The follower gets the new
-high watermark with the next response, which has no records. A follower's high watermark may therefore be one round trip
-behind. If this follower then becomes the leader, it starts with its own high watermark. A replica that becomes a
-follower truncates its log by leader epochs (KIP-101), not to its high watermark.""",
-    ),
-)
-
 
 @cache
 def produced() -> tuple[list[list[TraceRecord]], int]:
@@ -329,42 +198,9 @@ def fetch() -> tuple[list[TraceRecord], dict[str, object]]:
 
 
 PATHS = (
-    RecordedPath(
-        FOLDER / "controller-event.md",
-        "The path of a controller event",
-        "A broker is killed in a simulated cluster of three brokers. The topic `orders` has three partitions with "
-        "three replicas each; broker {victim} led `orders-{partition}`. This page shows what node {controller}, the "
-        "controller, records after that.",
-        CONTROLLER_STEPS,
-        "{milliseconds:.1f} ms after ZooKeeper's notification this broker knows the new leader of "
-        "`orders-{partition}`. Before the notification, ZooKeeper waited until the session of the dead broker expired: "
-        "6 s in this cluster.",
-        failed_broker,
-    ),
-    RecordedPath(
-        FOLDER / "produce.md",
-        "The path of a produce with acks=all",
-        "A client sends one record with `acks=all` to `orders-0`, in a simulated cluster of three brokers. This page "
-        "shows what node {leader}, the leader, records.",
-        PRODUCE_STEPS,
-        "The producer waited {milliseconds:.1f} ms of virtual time: until the slower follower had received the record "
-        "and sent its next fetch. `min.insync.replicas` is checked twice: before the append, and before the high "
-        "watermark moves.",
-        produce,
-        HIDDEN,
-    ),
-    RecordedPath(
-        FOLDER / "follower-fetch.md",
-        "The path of a follower's fetch",
-        "This page shows the other side of [a produce with acks=all](produce.md): what node {follower}, a follower of "
-        "`orders-0`, records. Node {leader} is the leader.",
-        FETCH_STEPS,
-        "If the response has an error for a partition, the fetcher waits `replica.fetch.backoff.ms` before it fetches "
-        "this partition again. After a new leader epoch the fetcher first asks the leader for the end offset of the "
-        "follower's last epoch (OffsetsForLeaderEpoch), and truncates its log there (broker.md 4.4).",
-        fetch,
-        HIDDEN,
-    ),
+    RecordedPath(FOLDER / "controller-event.md", failed_broker),
+    RecordedPath(FOLDER / "produce.md", produce, HIDDEN),
+    RecordedPath(FOLDER / "follower-fetch.md", fetch, HIDDEN),
 )
 
 LOOK = """\
@@ -379,7 +215,7 @@ incident](../tutorials/explain-an-incident.md) shows both commands."""
 def sections(path: RecordedPath, records: list[TraceRecord]) -> Iterator[tuple[Step, list[TraceRecord]]]:
     """Yield each step with its deliveries."""
     rest = iter(records)
-    for step in path.steps:
+    for step in path.texts[2]:
         found = []
         for record in rest:
             if record.type == "WakeupMessage":
@@ -446,15 +282,15 @@ def document(path: RecordedPath) -> str:
     shown = [record for _, found in steps for record in found]
     milliseconds = (shown[-1].taken_at - shown[0].taken_at) * 1000
     generated = "`make docs` generates this page from a recorded run; a test checks that it is up to date."
-    parts = [f"# {path.title}", generated]
-    parts.append(wrap_paragraphs(path.introduction.format(**named)))
+    title, introduction, _, conclusion = path.texts
+    parts = [f"# {title}", generated, wrap_paragraphs(introduction.format(**named))]
     if len(shown) <= 40:
         parts.append("\n".join(diagram(shown)))
     parts.append(wrap_paragraphs(LEGEND))
     for number, (step, found) in enumerate(steps, 1):
         lines = "\n".join(line(record, shown[0], path.hidden) for record in found)
         parts += [f"## {number}. {step.title}", lines, wrap_paragraphs(step.text)]
-    parts += ["## The result", wrap_paragraphs(path.conclusion.format(milliseconds=milliseconds, **named))]
+    parts += ["## The result", wrap_paragraphs(conclusion.format(milliseconds=milliseconds, **named))]
     parts.append(wrap_paragraphs(LOOK))
     return "\n\n".join(parts) + "\n"
 

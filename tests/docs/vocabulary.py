@@ -34,11 +34,7 @@ ACCEPTED = re.compile(
 EXCEPTIONS: tuple[tuple[str, str], ...] = (("tests/lint/pages.py", "The controller is told nothing."),)
 """(file, part of a line) where a listed word is right, such as an example for the search itself."""
 
-NOT_COUNTED = (
-    "CHANGELOG.md",
-    "docs/contributing/style.md",
-    "tests/docs/vocabulary.py",
-)
+NOT_COUNTED = ("CHANGELOG.md", "docs/contributing/style.md", "tests/docs/vocabulary.py")
 """Files that are not searched: the history, the style page, and the lists of words."""
 
 _PATTERNS = {habit: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for habit, words in HABITS.items()}
