@@ -433,10 +433,7 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ("zk_bridge.kazoo_client", "_session_timeout"): "this module replaces kazoo's connection",
     ("actors.runtime.trace.forked_work", "_exit"): "the documented way to end a forked child",
     ("spark.child_process", "_exit"): "the documented way to end a forked child",
-    (
-        "spark.archive",
-        "_gateway",
-    ): "Spark's JVM must exit cleanly to write its class archive",
+    ("spark.archive", "_gateway"): "Spark's JVM must exit cleanly to write its class archive",
     ("spark.session", "_jvm"): "caches names that PySpark would otherwise look up in all jars",
 }
 """(module, private name of another module or library): the reason for the exception."""

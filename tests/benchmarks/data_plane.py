@@ -76,10 +76,7 @@ PRODUCE: dict[str, Case] = {
     "p99_acks1": Case(5_000, 100, rate=1_000, settings=AT_ONCE, apache=0.5),
     "p99_all_rf3": Case(5_000, 100, "all", 1_000, AT_ONCE, nodes=3, apache=0.5),
 }
-FETCH: dict[str, Case] = {
-    "fetch_100b": Case(2_000_000, 100, apache=0.8),
-    "fetch_1kb": Case(400_000, 1000, apache=0.8),
-}
+FETCH: dict[str, Case] = {"fetch_100b": Case(2_000_000, 100, apache=0.8), "fetch_1kb": Case(400_000, 1000, apache=0.8)}
 CASES = PRODUCE | FETCH
 
 

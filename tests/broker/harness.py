@@ -178,12 +178,7 @@ class Broker:
         self.clock = VirtualClock() if clock is None else clock
         self.disk = FaultyDisk()
         self.logs = FaultyLogs(self.disk)
-        ports = {
-            "disk": self.disk,
-            "logs": self.logs,
-            "random": CountingRandom(),
-            "time": TimeAdapter(),
-        }
+        ports = {"disk": self.disk, "logs": self.logs, "random": CountingRandom(), "time": TimeAdapter()}
         self.base = LocalBase(clock=self.clock, observer=observer, ports=ports)
         self.system = local_system(self.base)
         self.gauges: dict[str, float] = {}

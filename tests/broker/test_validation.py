@@ -22,10 +22,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
     [
         (replica_disagreements([A], [B], 1, PartitionCounts({A: (UNDER_REPLICATED,)}, {}, {UNDER_REPLICATED: 1})), ""),
         (replica_disagreements([A], [B], 0, PartitionCounts()), "1 replicas are offline, 0 are counted"),
-        (
-            replica_disagreements([A], [B], 1, PartitionCounts({B: ()})),
-            "leaders that are not hosted",
-        ),
+        (replica_disagreements([A], [B], 1, PartitionCounts({B: ()})), "leaders that are not hosted"),
         (
             replica_disagreements([A], [], 0, PartitionCounts({A: ()}, {}, {UNDER_REPLICATED: 1})),
             "0 leaders are in underreplicatedpartitions, 1 are counted",

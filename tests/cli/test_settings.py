@@ -273,10 +273,7 @@ def test_host_and_port_as_before_listeners() -> None:
         return found.settings.listeners[0], found.settings.advertised_listeners[0]
 
     assert places(host__name="h", port="1") == (Endpoint("PLAINTEXT", "h", 1),) * 2
-    assert places(port="1", advertised__host__name="a") == (
-        Endpoint("PLAINTEXT", "", 1),
-        Endpoint("PLAINTEXT", "a", 1),
-    )
+    assert places(port="1", advertised__host__name="a") == (Endpoint("PLAINTEXT", "", 1), Endpoint("PLAINTEXT", "a", 1))
     assert places(host__name="h", advertised__port="2")[1] == Endpoint("PLAINTEXT", "h", 2)
     assert places(port="1", listeners="PLAINTEXT://h:3") == (Endpoint("PLAINTEXT", "h", 3),) * 2
     wrong = errors(("listeners",), port="0x1")

@@ -12,14 +12,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import ElectionType, KafkaException, Producer, TopicCollection
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, OffsetSpec
 from confluent_kafka.admin import NewTopic as LibrdkafkaTopic
 from kafka import TopicPartition
 from kafka.admin import ConfigResource as PythonResource

@@ -40,10 +40,7 @@ TOPICS = (
         "small",
         1,
         1,
-        configs=(
-            CreatableConfig("compression.type", "uncompressed"),
-            CreatableConfig("max.message.bytes", str(SMALL)),
-        ),
+        configs=(CreatableConfig("compression.type", "uncompressed"), CreatableConfig("max.message.bytes", str(SMALL))),
     ),
 )
 THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k", b"v" * 900, 7)

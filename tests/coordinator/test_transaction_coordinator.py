@@ -164,7 +164,7 @@ def test_a_transaction_from_beginning_to_end(world: TransactionWorld) -> None:
 def test_one_wrong_partition_refuses_the_request(world: TransactionWorld) -> None:
     pair, missing = world.producer(), TopicPartition("nowhere", 0)
     assert world.add(pair, A0, missing, GROUPS) == [
-        *(errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION, errors.TOPIC_AUTHORIZATION_FAILED),
+        *(errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION, errors.TOPIC_AUTHORIZATION_FAILED)
     ]
     assert world.stands() == ("Empty", 0)
     assert world.end(pair) == errors.INVALID_TXN_STATE

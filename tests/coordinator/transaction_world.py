@@ -30,12 +30,7 @@ from messages.ask import Answer, Ask, Failure
 from messages.cluster import LEADER_DURING_DELETE, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.errors import NONE
 from messages.network import Received, Transmit, TransmitFailed
-from messages.node import (
-    StartCoordinatorFinder,
-    StartProducerIds,
-    StartRequestHandler,
-    StartTransactionCoordinator,
-)
+from messages.node import StartCoordinatorFinder, StartProducerIds, StartRequestHandler, StartTransactionCoordinator
 from messages.placement import slot
 from messages.vocabulary import Message
 from messages.wire.batch_records import records
@@ -133,8 +128,7 @@ class TransactionWorld(Broker):
                 result = Assignments(
                     tuple(
                         TopicAssignment(
-                            topic,
-                            tuple(PartitionAssignment(n, ReplicaAssignment((0, 1))) for n in range(there[topic])),
+                            topic, tuple(PartitionAssignment(n, ReplicaAssignment((0, 1))) for n in range(there[topic]))
                         )
                         for topic in topics
                         if there.get(topic)

@@ -405,9 +405,7 @@ def test_a_frame_that_is_too_large_takes_no_memory_while_it_waits() -> None:
     run_with_gateway(scenario, queued_max_request_bytes=100_000)
 
 
-def test_clients_that_pipeline_do_not_hold_up_one_that_waits_for_its_responses(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_clients_that_pipeline_do_not_hold_up_one_that_waits_for_its_responses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "BUSY", 5)
     peers, pipelined = 60, b"".join(encode_request(ApiVersionsRequest(0), id, "x") for id in range(4))
     modest = MetadataRequest(8, ("t",), False)
@@ -469,10 +467,7 @@ ORDERS = {
         StopReplicaRequest(3, 1, 1, 1, (StopReplicaPartitionState(PARTITION, 1, True),)),
         StopReplicaResponse(CLUSTER_AUTHORIZATION_FAILED, (PartitionError(PARTITION, CLUSTER_AUTHORIZATION_FAILED),)),
     ),
-    "UpdateMetadata": (
-        UpdateMetadataRequest(6, 1, 1, 1, (), ()),
-        UpdateMetadataResponse(CLUSTER_AUTHORIZATION_FAILED),
-    ),
+    "UpdateMetadata": (UpdateMetadataRequest(6, 1, 1, 1, (), ()), UpdateMetadataResponse(CLUSTER_AUTHORIZATION_FAILED)),
     "ControlledShutdown": (
         ControlledShutdownRequest(3, 1, 1),
         ControlledShutdownResponse(CLUSTER_AUTHORIZATION_FAILED),

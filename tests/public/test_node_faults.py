@@ -131,10 +131,7 @@ def test_what_cannot_be_injected_is_named(cluster: KafkaCluster) -> None:
         (lambda: cluster.faults.slow_disk(0, 0), "slow_disk: seconds=0 must be a number of seconds above 0"),
         (lambda: cluster.faults.slow_disk(0, -1), "slow_disk: seconds=-1 must be a number"),
         (lambda: cluster.faults.mute(0, to=0), "mute fault of broker 0 cannot be limited to the messages for broker 0"),
-        (
-            lambda: cluster._ask("inject_fault", kind="melt", broker=0),
-            "kind='melt' must be one of error, ",
-        ),
+        (lambda: cluster._ask("inject_fault", kind="melt", broker=0), "kind='melt' must be one of error, "),
         (lambda: cluster._ask("inject_fault", kind="pause"), "missing 1 required positional argument: 'broker'"),
     ):
         with pytest.raises(ClusterError, match=words):

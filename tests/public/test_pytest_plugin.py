@@ -110,10 +110,7 @@ def test_an_error_points_at_the_line_of_the_test_and_not_into_our_code(tmp_path:
         ),
         ("wild=1", "has no argument 'wild'. It takes brokers, settings, session_timeout, host,"),
         ("3, {}", "too many positional arguments. It takes brokers, settings, session_timeout, host,"),
-        (
-            "3, brokers=3",
-            "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout, host,",
-        ),
+        ("3, brokers=3", "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout, host,"),
         ("'three'", "brokers='three' must be an integer from 1 to 100"),
         ("settings={'min.insync.replica': 2}", "is no known setting; did you mean min.insync.replicas?"),
     ],

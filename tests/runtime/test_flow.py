@@ -452,16 +452,7 @@ def test_waiting_messages_are_handled_during_a_pause() -> None:
     assert [type(message).__name__ for message in desk.journal.messages("sent")] == ["Continue"] * 3
 
 
-@pytest.mark.parametrize(
-    ("loops", "pauses"),
-    [
-        ([2], 0),
-        ([3], 1),
-        ([2, 2], 1),
-        ([1, 1, 1, 1, 1, 1, 1], 2),
-        ([7], 2),
-    ],
-)
+@pytest.mark.parametrize(("loops", "pauses"), [([2], 0), ([3], 1), ([2, 2], 1), ([1, 1, 1, 1, 1, 1, 1], 2), ([7], 2)])
 def test_the_loops_of_a_turn_share_its_budget(loops: list[int], pauses: int) -> None:
     """A turn handles three items, whichever loops they belong to."""
     desk = Desk()

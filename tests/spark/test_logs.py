@@ -107,10 +107,7 @@ def test_a_failover(summary: Summary) -> None:
     )
     assert [
         (row.topic, row.partition, round(row.seconds, 3), row.still_leaderless) for row in summary["unavailable"]
-    ] == [
-        ("t", 1, 0, True),
-        ("t", 0, 2, False),
-    ]
+    ] == [("t", 1, 0, True), ("t", 0, 2, False)]
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(1, 4)]
     assert [(row.partition, row.before, row.leader, row.leader_epoch) for row in summary["leadership"]] == [
         (0, None, 2, 0),
@@ -273,10 +270,7 @@ def test_the_summary_of_one_stream(session: SparkSession, tmp_path: Path) -> Non
     file.write_text(TWO_BROKERS)
     summary = summarise_logs(file, session, only=("runs", "episodes", "elections"))
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(1, 4), (2, 5)]
-    assert [(row.node, row.lines, row.ending) for row in summary["runs"]] == [
-        (1, 4, "stopped"),
-        (2, 5, None),
-    ]
+    assert [(row.node, row.lines, row.ending) for row in summary["runs"]] == [(1, 4, "stopped"), (2, 5, None)]
     [gone] = summary["episodes"]
     assert (gone.broker, gone.seen_by, gone.ending) == (1, 2, "stopped")
     [unplaced] = summary.unplaced

@@ -338,11 +338,7 @@ def test_a_snapshot_has_coordinator_epoch_and_first_offset(log: Partition) -> No
     entries = read_snapshot(path.read_bytes())
     assert [
         (e.producer_id, e.last_sequence, e.last_offset, e.coordinator_epoch, e.first_of_transaction) for e in entries
-    ] == [
-        (1002, 2, 3, 2, 2),
-        (1002, 3, 4, 2, 2),
-        (1003, -1, -1, 0, -1),
-    ]
+    ] == [(1002, 2, 3, 2, 2), (1002, 3, 4, 2, 2), (1003, -1, -1, 0, -1)]
     assert entries[-1].epoch == 3
     assert log.reopen(clean=True).unstable == 2
     assert log.send(1002, b"b", b"c", sequence=1) == log_manager.NONE

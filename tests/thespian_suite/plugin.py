@@ -24,7 +24,7 @@ EXCEPTIONS: dict[str, str] = {
     "test_multiple_threads_private_context_ask[simpleSystemBase-100]": (
         "100 threads at a time ask for up to 70 ms of serial sleeping each: 7 s against the test's own timeout of 5 s."
         " Thespian's simple base passes only because it ignores the timeout of ask(); with that mended it fails too."
-    ),
+    )
 }
 """Tests that are expected to fail, by the end of their name, with the reason.
 

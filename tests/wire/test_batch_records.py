@@ -18,14 +18,7 @@ from messages.flow.conversation import all_at_once
 from messages.partition import LogSettings
 from messages.records import CODECS, MAX_KEYLESS_RANGES, Records
 from messages.wire import batch_records, compression
-from messages.wire.batch_records import (
-    SPAN,
-    InvalidRecords,
-    checking,
-    checking_produce,
-    record_times,
-    records,
-)
+from messages.wire.batch_records import SPAN, InvalidRecords, checking, checking_produce, record_times, records
 from messages.wire.record_batch import read_header, read_records, varint
 from tests.storage import bad_batches
 from tests.storage.bad_batches import record

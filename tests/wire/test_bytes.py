@@ -14,16 +14,10 @@ from messages.apis import APIS
 from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.declaration import PartitionError
-from messages.apis.leader_and_isr import (
-    LeaderAndIsrResponse,
-)
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
 from messages.apis.metadata import MetadataRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
-from messages.apis.update_metadata import (
-    UpdateMetadataBroker,
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest, UpdateMetadataResponse
 from messages.cluster import Endpoint, TopicPartition
 
 

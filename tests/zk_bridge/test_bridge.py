@@ -256,14 +256,7 @@ def test_an_invalid_registration_is_named_and_does_not_affect_others(
 ) -> None:
     bridge.ask(zookeeper.EnsurePaths())
     good = Broker(10, (Endpoint("PLAINTEXT", "h", 1),))
-    data = {
-        "10": encode_broker(good, 0, "2.6"),
-        "2": b"{torn",
-        "3": None,
-        "x": b"{}",
-        "007": b"{}",
-        "9" * 10: b"",
-    }
+    data = {"10": encode_broker(good, 0, "2.6"), "2": b"{torn", "3": None, "x": b"{}", "007": b"{}", "9" * 10: b""}
     bridge.server.write(tuple(WriteOp(CREATE, f"/brokers/ids/{name}", each) for name, each in data.items()), 0)
     for question in (zookeeper.GetBrokers(), zookeeper.GetBrokers(watch=False)):
         found = bridge.ask(question)

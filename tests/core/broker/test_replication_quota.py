@@ -19,8 +19,7 @@ def quota(rate: int | None, *moved: tuple[float, int]) -> ReplicationQuota:
 
 
 @pytest.mark.parametrize(
-    ("text", "partitions"),
-    [("*", None), ("", ()), ("0:1,1:2,5:1", (0, 5)), ("3:2", ()), (" 7:1, 8:1 ", (7, 8))],
+    ("text", "partitions"), [("*", None), ("", ()), ("0:1,1:2,5:1", (0, 5)), ("3:2", ()), (" 7:1, 8:1 ", (7, 8))]
 )
 def test_a_topics_setting_names_the_replicas_of_this_broker(text: str, partitions: tuple[int, ...] | None) -> None:
     entries = (ConfigEntry("leader.replication.throttled.replicas", text), ConfigEntry("retention.ms", "1"))

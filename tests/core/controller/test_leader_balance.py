@@ -11,11 +11,7 @@ from actors.core.controller.instructions import Enqueue
 from actors.core.controller.states import PartitionState
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import ConfigEntry, ReplicaAssignment, TopicPartition
-from messages.events import (
-    AutoPreferredReplicaLeaderElection,
-    ConfigChangeNotification,
-    PreferredReplicaLeaderElection,
-)
+from messages.events import AutoPreferredReplicaLeaderElection, ConfigChangeNotification, PreferredReplicaLeaderElection
 from messages.zookeeper import UpdatePartitionStates
 from tests.core.controller.driver import Scene
 

@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from actors.core.controller import notifications, topic_changes
 from messages.cluster import PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.flow.conversation import Flow, Worked
-from messages.zookeeper import (
-    Assignments,
-    GetAssignments,
-    TopicAssignment,
-)
+from messages.zookeeper import Assignments, GetAssignments, TopicAssignment
 from tests.core.controller.driver import Scene
 
 

@@ -16,12 +16,7 @@ from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import ConnectionLoss, ControllerMoved, ZooKeeperRefused
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.topic_deletion import QueueDeletions
-from messages.zookeeper import (
-    CreatePartitionStates,
-    GetPartitionStates,
-    GetTopicConfigs,
-    UpdatePartitionStates,
-)
+from messages.zookeeper import CreatePartitionStates, GetPartitionStates, GetTopicConfigs, UpdatePartitionStates
 from tests.core.controller import driver
 from tests.core.controller.driver import EPOCH, FENCE, Scene
 

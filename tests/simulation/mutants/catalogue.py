@@ -14,7 +14,7 @@ MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mut
 
 EQUIVALENT: Mapping[str, str] = {
     "acks=all succeeds though the ISR has become too small": "A leader raises its high watermark with enough in-sync"
-    " replicas only, and answers in the same turn: the error after the append cannot occur.",
+    " replicas only, and answers in the same turn: the error after the append cannot occur."
 }
 """Mutants that were removed because they change no behaviour, with the reason."""
 
