@@ -7,17 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
-from actors.broker.isr_keeper import IsrKeeperActor
-from actors.broker.metadata_cache import MetadataCacheActor
-from actors.broker.partition import PartitionActor
-from actors.broker.partition_requests import PartitionRequestsActor
-from actors.broker.replica_fetcher import ReplicaFetcherActor
-from actors.broker.replica_manager import ReplicaManagerActor
-from actors.broker.request_handler import RequestHandlerActor
-from actors.runtime import VirtualClock
-from actors.runtime.trace.recorder import Recorder
-from actors.runtime.trace.replayer import replay_directory
 from messages import errors
 from messages.apis.declaration import PartitionError
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
@@ -30,7 +19,7 @@ from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
 from messages.network import CloseClient
 from messages.wire.record_batch import body_of, read_records
-from tests.broker.harness import IO_ERROR, Broker, alive, known, order, settings
+from tests.broker.harness import IO_ERROR, Broker, alive, known, order
 from tests.broker.test_following import reply, under_way
 from tests.broker.test_records import T0, answered, fetch, fetch_request, lead, offsets_of, skip
 from tests.storage.batches import batch as batch_at
@@ -341,32 +330,3 @@ def test_an_isolation_level_may_change_within_a_session(broker: Broker) -> None:
     assert offsets_of(first.partitions[0]) == []
     asked = FetchRequest(11, -1, 0, 1, (), isolation_level=0, session_id=first.session_id, session_epoch=1)
     assert offsets_of(broker.ask(asked).partitions[0]) == [0]
-
-
-# ------------------------------------------------------------------------------------------------ replay
-
-
-def test_a_run_with_transactions_replays_exactly(tmp_path: Path) -> None:
-    """The values that a log returns are recorded effects, so no partition reads a file in a replay."""
-    clock = VirtualClock()
-    recorder = Recorder(str(tmp_path / "trace"), 0, ("broker",), settings(tmp_path / "data"), now=clock.now)
-    broker = Broker(tmp_path / "data", clock=clock, observer=recorder)
-    lead(broker, 1)
-    waiting = broker.post(fetch_request(FetchPartition(T0, 0, 1 << 20), max_wait_ms=60_000, isolation_level=1))
-    for sequence in range(3):
-        send(broker, 6, b"a", sequence)
-    marker = broker.post(write_markers(commit=False))
-    broker.run()
-    fetch(broker, 4, replica=1)
-    assert answered(broker, waiting) is not None
-    assert answered(broker, marker) is not None
-    assert committed(broker) == ([0, 1, 2, 3], [(6, 0)])
-    broker.ask(DescribeProducersRequest(0, (T0,)))
-    broker.system.shutdown()
-    recorder.close()
-    actors = (
-        *(ReplicaFetcherManagerActor, IsrKeeperActor, MetadataCacheActor, PartitionActor, PartitionRequestsActor),
-        *(ReplicaFetcherActor, ReplicaManagerActor, RequestHandlerActor),
-    )
-    (run,) = replay_directory(tmp_path / "trace", actors).runs
-    assert run.ok, run.divergence

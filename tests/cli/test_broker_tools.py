@@ -125,26 +125,6 @@ def test_a_file_of_offsets_that_is_wrong(
     assert lines == [] and f"{file}: " in failed and words in failed
 
 
-def test_log_directories(cluster: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--describe", "--topic-list", "a.b,nowhere")
-    (asked, received, text), complaints = tool(cluster, capsys, "log-dirs", *options)
-    assert (asked, received, complaints) == (
-        "Querying brokers for log directories information",
-        "Received log directory information from brokers 0,1",
-        [],
-    )
-    described = json.loads(text)
-    assert (described["version"], [each["broker"] for each in described["brokers"]]) == (1, [0, 1])
-    for broker in described["brokers"]:
-        [directory] = broker["logDirs"]
-        assert (directory["error"], Path(directory["logDir"]).name) == (None, "data")
-        first, second = directory["partitions"]
-        assert first == {"partition": "a.b-0", "size": first["size"], "offsetLag": 0, "isFuture": False}
-        assert first["size"] > second["size"] == 0 and second["partition"] == "a.b-1"
-    (_, received, text), _ = tool(cluster, capsys, "log-dirs", "--describe", "--broker-list", "1,")
-    assert received.endswith("from brokers 1") and len(json.loads(text)["brokers"]) == 1
-
-
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [

@@ -9,7 +9,7 @@ import pytest
 
 from actors.cli.app import run
 from tests.cli import log_folder
-from tests.cli.log_folder import BATCHES, TIME, dumped_fields, file
+from tests.cli.log_folder import BATCHES, dumped_fields, file
 
 
 @pytest.fixture
@@ -22,42 +22,6 @@ def dumped(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     assert run(["dump-log", *arguments]) == code
     said = capsys.readouterr()
     return said.out.splitlines(), said.err.splitlines()
-
-
-def test_batches_and_records_of_a_segment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines, found = dumped(capsys, "--files", str(file(folder, "0.log")), "--print-data-log")
-    first, record, unkeyed, _, headers = map(dumped_fields, lines[2:7])
-    assert (first["lastOffset"], first["size"], first["isvalid"]) == ("1", str(len(BATCHES[0])), "true")
-    assert (record["CreateTime"], record["key"], record["payload"]) == (str(TIME), "k", "value")
-    assert (unkeyed["keySize"], "key" in unkeyed, unkeyed["payload"]) == ("-1", False, "x")
-    assert headers["headerKeys"] == "[h,abc]"
-    records = {fields["offset"]: fields for fields in map(dumped_fields, lines) if "keySize" in fields}
-    assert [records[offset]["sequence"] for offset in ("5", "6")] == ["2147483647", "0"]
-    assert (records["9"]["endTxnMarker"], records["9"]["coordinatorEpoch"]) == ("COMMIT", "4")
-    assert records["15"]["LogAppendTime"] == str(TIME + 5)
-    assert [fields["deleteHorizonMs"] for fields in map(dumped_fields, lines) if "baseOffset" in fields][8] == str(TIME)
-    assert lines[-1].startswith("Found 11 invalid bytes") and len(found) == 1
-
-
-def test_indexes_are_compared_with_their_segment(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    index, times = file(folder, "0.index"), file(folder, "0.timeindex")
-    lines, found = dumped(capsys, "--files", f"{index},{times}")
-    assert lines[1:4] == [
-        f"offset: {offset} position: {log_folder.POSITIONS[at]}" for offset, at in ((2, 1), (6, 3), (9, 4))
-    ]
-    assert lines[5:] == [
-        f"timestamp: {TIME + at} offset: {offset}" for at, offset in ((2, 2), (3, 6), (1, 8), (5, 12), (9, 99))
-    ]
-    assert [line.split("index: ")[1] for line in found] == [
-        "Index offset: 9, log offset: 8",
-        f"Index timestamp: {TIME + 3}, log timestamp: {TIME}",
-        f"Index timestamp: {TIME + 1}, log timestamp: {TIME}",
-        f"Index timestamp: {TIME + 1}, Previously indexed timestamp: {TIME + 3}",
-        "Indexed offset: 12, found log offset: 15",
-        "Indexed offset: 99, found log offset: -1",
-    ]
-    quiet, again = dumped(capsys, "--files", f"{index},{times}", "--verify-index-only")
-    assert (quiet, again) == ([f"Dumping {index}", f"Dumping {times}"], found)
 
 
 def test_small_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,13 +14,11 @@ from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.leader_and_isr import LeaderAndIsrResponse
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import FAILURES, AskFailed
-from messages.cluster import LeaderIsrAndControllerEpoch
 from messages.events import BrokerModifications, LeaderAndIsrResponseReceived, PartitionModifications, TopicChange
 from messages.flow.conversation import Flow
-from messages.store import DELETE, SET, WriteOp
+from messages.store import DELETE, WriteOp
 from tests.controller.world import World
 from zk_bridge import paths
-from zk_bridge.partition_states import encode_state
 
 
 @pytest.fixture
@@ -133,19 +131,3 @@ def test_a_dead_broker_is_announced_although_none_of_its_replicas_moves(world: W
     world.wire.clear()
     world.lose(1)
     assert [[b.id for b in r.live_brokers] for r in world.sent(0, UpdateMetadataRequest)] == [[0]]
-
-
-def test_unclean_elections_are_counted_across_terms(world: World) -> None:
-    node = world.node(0)
-    world.broker(1)
-    (partition,) = world.topic("t", (1, 0), config=(("unclean.leader.election.enable", "true"),))
-    alone = encode_state(LeaderIsrAndControllerEpoch(1, 0, (1,), 1))
-    world.zk.write((WriteOp(SET, paths.partition_state(partition), alone),), 0)
-    world.lose(1)
-    assert world.led(partition)[0] == 0
-    total = "kafka_controller_controllerstats_uncleanleaderelections_total"
-    assert node.gauges[total, ()] == 1
-    world.zk.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
-    world.run()
-    assert world.controller() == (0, 2)
-    assert node.gauges[total, ()] == 1

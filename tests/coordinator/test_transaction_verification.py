@@ -248,11 +248,3 @@ def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
     assert codes(ours(producer_id, epoch, False, (A0,))) == [[errors.INVALID_REQUEST]]
     world.coordinate(0, 1, 2, leader=1)
     assert codes(ours(producer_id, epoch, True, (A0,))) == [[errors.NOT_COORDINATOR]]
-
-
-def test_a_zombie_is_refused(world: VerifyingWorld) -> None:
-    old = world.producer()
-    new = world.producer()
-    world.add(new, A0)
-    assert world.produce(old, b"zombie") == [errors.INVALID_PRODUCER_EPOCH]
-    assert world.produce(new, b"a") == [errors.NONE]

@@ -1,4 +1,4 @@
-"""Each invariant of requests and logs is violated with a mutant that breaks its rule, and holds without it.
+"""Each invariant of requests, logs and producers is violated with a mutant that breaks its rule, and holds without it.
 
 `tests/simulation/schedules` has the schedules: a paragraph is a title and the lines of a schedule.
 """

@@ -21,7 +21,7 @@ from actors.simulation.checker import Acknowledged, Checker, ClusterQueried
 from actors.simulation.invariants import INVARIANTS, Invariant
 from actors.simulation.members import AssignmentReceived, SimulatedGroup
 from actors.simulation.run import run
-from actors.simulation.schedule import parse
+from actors.simulation.schedule import Schedule, parse
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -31,10 +31,26 @@ def test_random_schedules_violate_no_invariant(seed: int) -> None:
     assert outcome.deliveries > 1000
 
 
-@pytest.mark.parametrize("settings", [(), (("auto_leader_rebalance_enable", 0),)])
-def test_what_a_run_recorded_replays(tmp_path: Path, settings: tuple[tuple[str, int], ...]) -> None:
-    schedule = invent(5, duration=30.0, faults=("kill", "expire"))
-    run(attrs.evolve(schedule, settings=(*schedule.settings, *settings)), tmp_path)
+STORY = """
+brokers 3
+duration 14
+records yes
+2 create a 0,1,2
+2 create x 0,1,2 1,2,0
+4 produce a 0 for 8
+4 transact id0 for 8
+6 break 0 0 for inf
+7 kill 2 for 3
+9 delete a
+"""
+"""Transactions, a failed log directory, a killed broker and a deletion."""
+KILLS = invent(5, duration=30.0, faults=("kill", "expire"))
+WITHOUT_BALANCE = attrs.evolve(KILLS, settings=(*KILLS.settings, ("auto_leader_rebalance_enable", 0)))
+
+
+@pytest.mark.parametrize("schedule", [KILLS, WITHOUT_BALANCE, parse(STORY)], ids=["kills", "no balance", "story"])
+def test_what_a_run_recorded_replays(tmp_path: Path, schedule: Schedule) -> None:
+    run(schedule, tmp_path)
     report = replay_directory(tmp_path, (NodeActor,))
     assert len(report.runs) >= 3
     for each in report.runs:
