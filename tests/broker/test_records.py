@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from actors.broker.partition import PartitionActor
-from actors.broker.replica_fetcher import ReplicaFetcherActor
 from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
 from actors.storage.directory_checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
@@ -18,20 +17,20 @@ from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import recover
 from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
-from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest
 from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducedPartition, ProducePartition, ProduceRequest, RecordError
 from messages.broker import LogFileFailed, TopicsConfigured
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.flow.conversation import all_at_once
-from messages.network import CloseClient, Received
+from messages.network import CloseClient
 from messages.partition import LogRead, ReadLog
 from messages.records import Region
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import checking_produce
 from messages.wire.compression import compressed
-from messages.wire.record_batch import body_of, read_records, whole_batches
+from messages.wire.record_batch import read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
 from tests.storage import bad_batches
@@ -180,14 +179,6 @@ def test_row_15_waiting_requests_fail_when_the_leader_changes(broker: Broker) ->
     assert answered(broker, waiting).partitions[0].error_code == errors.NOT_LEADER_OR_FOLLOWER
 
 
-def test_row_39_a_gap_in_the_sequence_is_refused(broker: Broker) -> None:
-    lead(broker)
-    for sequence, code in ((0, errors.NONE), (2, errors.OUT_OF_ORDER_SEQUENCE), (1, errors.NONE), (1, errors.NONE)):
-        data = batch(b"a", producer=5, epoch=0, sequence=sequence)
-        assert produce(broker, data).error_code == code
-    assert fetch(broker, 0).high_watermark == 2
-
-
 def test_row_42_a_follower_and_a_broker_without_the_partition_refuse(broker: Broker) -> None:
     broker.update(known("t", leader=1), live=(alive(1),))
     assert produce(broker, batch(b"a")).error_code == errors.NOT_LEADER_OR_FOLLOWER
@@ -232,15 +223,6 @@ def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: B
     size = header_of(batch(b"x" * 100)).size
     assert offsets_of(fetch(broker, 0, max_bytes=2 * size + 5)) == [0, 1]
     assert offsets_of(fetch(broker, 0, max_bytes=5)) == [0]
-
-
-def test_a_time_is_found_to_the_record(broker: Broker) -> None:
-    lead(broker)
-    produce(broker, batch(b"a", b"b", b"c", timestamp=1000))
-    produce(broker, batch(b"d", timestamp=2000))
-    for timestamp, expected in ((0, (1000, 0)), (1001, (1001, 1)), (1003, (2000, 3)), (2001, (-1, -1))):
-        [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, timestamp),))).partitions
-        assert (listed.timestamp, listed.offset) == expected
 
 
 def test_rows_46_and_56_a_fetch_waits_for_bytes_that_come_or_for_its_time(broker: Broker) -> None:
@@ -635,17 +617,6 @@ def test_a_directory_that_takes_no_checkpoint_is_lost_and_the_others_get_theirs(
     broker.end()
 
 
-def test_expired_segments_are_removed_at_the_retention_check(tmp_path: Path) -> None:
-    broker = Broker(tmp_path, log_retention_check_interval_ms=1_000, log_segment_bytes=200, log_retention_ms=60_000)
-    broker.run()
-    lead(broker)
-    for _ in range(3):
-        produce(broker, batch(b"a" * 120, timestamp=1000))
-    skip(broker, 1.1)
-    assert (fetch(broker, 3).log_start_offset, fetch(broker, 0).error_code) == (3, errors.OFFSET_OUT_OF_RANGE)
-    broker.end()
-
-
 # ------------------------------------------------------------------------------------------------ config changes
 
 
@@ -692,27 +663,6 @@ def test_old_segments_go_by_the_retention_that_is_configured_now(broker: Broker,
     configure(broker, segment_bytes=200, retention_ms=-1, retention_bytes=1)
     skip(broker, 600.0)
     assert fetch(broker, 3).log_start_offset == 2
-
-
-def test_a_follower_requests_the_end_of_its_newest_epoch(broker: Broker) -> None:
-    """It does not truncate to its high watermark, which may lag behind acknowledged records (broker.md 4.4)."""
-    broker.update(known("t", leader=1), live=(alive(0), alive(1, 1)))
-    broker.lead(order("t", leader=1, replicas=(1, 0), isr=(1, 0)))
-    transmit = broker.transmitted[-1]
-    assert isinstance(transmit.request, FetchRequest)
-    fetched = FetchedPartition(T0, errors.NONE, 0, 0, 0, body=body_of(batch(b"a", leader_epoch=0)))
-    [fetcher] = broker.base.actors(ReplicaFetcherActor)
-    answer = Received(transmit.channel, transmit.correlation_id, FetchResponse((fetched,)))
-    broker.base.inject(fetcher.myAddress, answer, broker.network)
-    broker.run()
-    broker.lead(order("t", leader=1, epoch=1, replicas=(1, 0), isr=(1, 0)))
-    transmit = broker.transmitted[-1]  # in flight since before the second LeaderAndIsr
-    answer = Received(transmit.channel, transmit.correlation_id, FetchResponse(()))
-    broker.base.inject(fetcher.myAddress, answer, broker.network)
-    broker.run()
-    request = broker.transmitted[-1].request
-    assert isinstance(request, OffsetForLeaderEpochRequest)
-    assert [query.leader_epoch for query in request.partitions] == [0]
 
 
 # ------------------------------------------------------------------------------------------------ retention
@@ -839,13 +789,6 @@ def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Pat
 
 
 # ------------------------------------------------------------------------------------------------ existing logs
-
-
-def test_a_leader_epoch_is_in_the_file_of_a_log_with_records_at_once(broker: Broker, tmp_path: Path) -> None:
-    lead(broker, epoch=4)
-    produce(broker, batch(b"a"))
-    lead(broker, epoch=5)
-    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text() == "0\n2\n4 0\n5 1\n"
 
 
 @pytest.mark.parametrize("clean", [True, False])

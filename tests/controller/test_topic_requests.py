@@ -363,18 +363,6 @@ def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: Worl
 
 @pytest.mark.parametrize(
     "request_",
-    [create(CreatableTopic("t", 1, 1)), DeleteTopicsRequest(4, ("t",), TIMEOUT_MS), grow(GrowingTopic("t", 2))],
-    ids=lambda request: type(request).__name__,
-)
-def test_only_the_controller_answers(world: World, request_: Any) -> None:
-    cluster(world)
-    ask(world, world.node(3), request_)
-    assert codes(world) == {"t": errors.NOT_CONTROLLER}
-    assert world.topics() == ()
-
-
-@pytest.mark.parametrize(
-    "request_",
     [create(CreatableTopic("n", 1, 1)), DeleteTopicsRequest(4, ("t",), TIMEOUT_MS), grow(GrowingTopic("t", 2))],
     ids=lambda request: type(request).__name__,
 )

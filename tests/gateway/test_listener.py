@@ -170,22 +170,6 @@ def test_no_bytes_break_the_broker(broker: ServedBroker, fuzz: list[bytes]) -> N
 # ---------------------------------------------------------------------------------------------------- the gateway alone
 
 
-def test_connections_wait_until_clients_are_served() -> None:
-    async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.ports["PLAINTEXT"])
-        writer.write(encode_request(ApiVersionsRequest(0), 1, "early"))
-        await turns()
-        assert seen == []
-        base.inject(gateway.address, ServeClients(handler))
-        await eventually(lambda: seen)
-        assert (seen[0].client_id, seen[0].listener, seen[0].request) == ("early", "PLAINTEXT", ApiVersionsRequest(0))
-        base.inject(gateway.address, ClientResponse(seen[0].connection, 1, ApiVersionsResponse(0, ADVERTISED)))
-        assert len(await reader.readexactly(4)) == 4
-        writer.close()
-
-    run_with_gateway(scenario)
-
-
 def test_one_request_of_a_connection_is_under_way_at_a_time() -> None:
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
         base.inject(gateway.address, ServeClients(handler))

@@ -20,10 +20,9 @@ from actors.runtime import LocalBase
 from messages.apis.declaration import PartitionError
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest, StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from messages.ask import Answer, Ask
 from messages.cluster import Endpoint, TopicPartition
 from messages.flow.conversation import SLICE
-from messages.network import ChannelPart, CloseConnection, Received, Transmit, TransmitFailed
+from messages.network import ChannelPart, Received, Transmit, TransmitFailed
 from messages.parts import cut
 from messages.wire import decode_request, encode_response
 
@@ -164,15 +163,6 @@ def test_a_request_in_parts_is_one_frame_and_so_is_its_answer() -> None:
     run(scenario)
 
 
-def test_a_question_is_answered_in_an_answer() -> None:
-    async def scenario() -> None:
-        async with desk_and(obedient) as (desk, peer):
-            desk.send(Ask(7, transmit(peer)))
-            assert await desk.outcome() == Answer(7, Received("c", 1, UpdateMetadataResponse(0)))
-
-    run(scenario)
-
-
 @pytest.mark.parametrize(
     "serve",
     [
@@ -210,15 +200,6 @@ def test_a_closed_port_fails_with_the_reason() -> None:
     run(scenario)
 
 
-def test_no_answer_in_time_fails() -> None:
-    async def scenario() -> None:
-        async with desk_and(silent) as (desk, peer):
-            desk.send(transmit(peer, timeout=0.05))
-            assert isinstance(await desk.outcome(), TransmitFailed)
-
-    run(scenario)
-
-
 def test_connecting_and_the_answer_have_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(host: str, port: int) -> Any:
         await asyncio.Event().wait()
@@ -231,21 +212,6 @@ def test_connecting_and_the_answer_have_their_own_time(monkeypatch: pytest.Monke
             monkeypatch.setattr(asyncio, "open_connection", never)
             desk.send(attrs.evolve(transmit(peer, 2, timeout=20.0), connect_timeout=0.05))
             assert (await desk.outcome()).reason == "no connection within 0.05 s"
-
-    run(scenario)
-
-
-def test_a_closed_channel_reports_no_request_in_flight() -> None:
-    async def scenario() -> None:
-        async with desk_and(silent) as (desk, peer):
-            desk.send(transmit(peer, timeout=0.2))
-            while not peer.connections:
-                await asyncio.sleep(0)
-            desk.send(CloseConnection("c"))
-            desk.send(transmit(peer, 2, timeout=0.5, channel="other"))
-            last = await desk.outcome()
-            assert (last.channel, last.correlation_id) == ("other", 2)
-            assert desk.mail.empty()
 
     run(scenario)
 

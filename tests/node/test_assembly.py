@@ -181,15 +181,6 @@ class World:
             assert self.nodes[id].base.failures == 0
 
 
-def test_the_same_in_virtual_time(tmp_path: Path) -> None:
-    world = World.of(tmp_path)
-    world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
-    create_topic(world.zookeeper)
-    world.until(lambda: leaders(world.zookeeper) == {n: replicas[0] for n, replicas in ASSIGNMENT.items()})
-    world.stop(0, 1, 2)
-    assert_each_replays(tmp_path, 3)
-
-
 def test_a_killed_controller_is_replaced_when_its_session_expires(tmp_path: Path) -> None:
     world = World.of(tmp_path)
     world.until(lambda: all(node.ready for node in world.nodes) and controller(world.zookeeper) >= 0)
@@ -203,20 +194,6 @@ def test_a_killed_controller_is_replaced_when_its_session_expires(tmp_path: Path
     world.until(lambda: set(leaders(world.zookeeper).values()) == set(survivors))
     world.stop(*survivors)
     assert_each_replays(tmp_path, 3, killed=1)
-
-
-def test_the_same_start_gives_the_same_run(tmp_path: Path) -> None:
-    znodes = []
-    for name in ("one", "two"):
-        world = World.of(tmp_path / name)
-        world.until(lambda: all(node.ready for node in world.nodes))  # noqa: B023
-        create_topic(world.zookeeper)
-        world.scheduler.run(60.0)
-        znodes.append(
-            [path for path, _ in world.zookeeper.walk()] + [world.zookeeper.zxid, *(n.base.n for n in world.nodes)]
-        )
-        world.stop(0, 1, 2)
-    assert znodes[0] == znodes[1]
 
 
 def test_a_taken_port_keeps_a_node_from_starting(tmp_path: Path) -> None:

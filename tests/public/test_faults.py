@@ -105,27 +105,6 @@ def test_exactly_the_chosen_requests_meet_the_fault(cluster: KafkaCluster, kind:
     assert log_end_offset(cluster, topic) == MESSAGES - (0 if written else len(hit))
 
 
-@pytest.mark.parametrize("trigger", TRIGGERS)
-def test_kafka_python_meets_them_too(cluster: KafkaCluster, trigger: str) -> None:
-    topic = f"python-{trigger}"
-    cluster.create_topic(topic, replication_factor=1)
-    choose, hit = TRIGGERS[trigger]
-    producer = KafkaProducer(
-        bootstrap_servers=cluster.bootstrap_servers, client_id="py", retries=0, acks=1, enable_idempotence=False
-    )
-    with choose(cluster.faults.error("Produce", 87, client_id="py")) as fault:
-        outcomes = []
-        for number in range(MESSAGES):
-            try:
-                producer.send(topic, str(number).encode(), partition=0).get(20)
-                outcomes.append(True)
-            except KafkaError:
-                outcomes.append(False)
-        assert (fault.calls, fault.hits) == (MESSAGES, len(hit))
-    producer.close()
-    assert outcomes == [number not in hit for number in range(MESSAGES)]
-
-
 def inject_one_after_the_other(cluster: KafkaCluster, **filters: str) -> list[InjectedFault]:
     """Inject a fault of each kind, so that each second request meets the next kind.
 
