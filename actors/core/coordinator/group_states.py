@@ -62,10 +62,7 @@ Table = RequestTable[GroupState, GroupAction]
 JOIN_NEW: Table = RequestTable(
     "JoinGroup of a new member",
     {
-        EMPTY: GroupAction.ADMIT,
-        PREPARING: GroupAction.ADMIT,
-        COMPLETING: GroupAction.ADMIT,
-        STABLE: GroupAction.ADMIT,
+        **dict.fromkeys(GroupState, GroupAction.ADMIT),
         DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
@@ -112,50 +109,39 @@ HEARTBEAT: Table = RequestTable(
 COMMIT: Table = RequestTable(
     "OffsetCommit",
     {
-        EMPTY: GroupAction.STORE,
-        PREPARING: GroupAction.STORE,
+        **dict.fromkeys(GroupState, GroupAction.STORE),
         COMPLETING: errors.REBALANCE_IN_PROGRESS,
-        STABLE: GroupAction.STORE,
         DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 COMMIT_IN_TRANSACTION: Table = RequestTable(
     "TxnOffsetCommit",
     {
-        EMPTY: GroupAction.STORE,
-        PREPARING: GroupAction.STORE,
-        COMPLETING: GroupAction.STORE,
-        STABLE: GroupAction.STORE,
+        **dict.fromkeys(GroupState, GroupAction.STORE),
         DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 LEAVE: Table = RequestTable(
     "LeaveGroup",
     {
+        **dict.fromkeys(GroupState, GroupAction.REMOVE),
         EMPTY: errors.UNKNOWN_MEMBER_ID,
-        PREPARING: GroupAction.REMOVE,
-        COMPLETING: GroupAction.REMOVE,
-        STABLE: GroupAction.REMOVE,
         DEAD: errors.COORDINATOR_NOT_AVAILABLE,
     },
 )
 DELETE_OFFSETS: Table = RequestTable(
     "OffsetDelete",
     {
+        **dict.fromkeys(GroupState, GroupAction.UNSUBSCRIBED),
         EMPTY: GroupAction.FORGET,
-        PREPARING: GroupAction.UNSUBSCRIBED,
-        COMPLETING: GroupAction.UNSUBSCRIBED,
-        STABLE: GroupAction.UNSUBSCRIBED,
         DEAD: errors.GROUP_ID_NOT_FOUND,
     },
 )
 DELETE_GROUP: Table = RequestTable(
     "DeleteGroups",
     {
+        **dict.fromkeys(GroupState, errors.NON_EMPTY_GROUP),
         EMPTY: GroupAction.FORGET,
-        PREPARING: errors.NON_EMPTY_GROUP,
-        COMPLETING: errors.NON_EMPTY_GROUP,
-        STABLE: errors.NON_EMPTY_GROUP,
         DEAD: errors.GROUP_ID_NOT_FOUND,
     },
 )

@@ -83,30 +83,30 @@ class TransactionAction(enum.Enum):
 
 Table = RequestTable[TransactionState, TransactionAction]
 
+_INVALID = dict.fromkeys(TransactionState, errors.INVALID_TXN_STATE)
+
 INIT_PRODUCER_ID: Table = RequestTable(
     "InitProducerId",
     {
+        **_INVALID,
         EMPTY: TransactionAction.INITIALIZE,
         ONGOING: TransactionAction.FENCE,
         PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
         PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
         COMPLETE_COMMIT: TransactionAction.INITIALIZE,
         COMPLETE_ABORT: TransactionAction.INITIALIZE,
-        DEAD: errors.INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 ADD_PARTITIONS: Table = RequestTable(
     "AddPartitionsToTxn",
     {
+        **_INVALID,
         EMPTY: TransactionAction.ADD,
         ONGOING: TransactionAction.ADD,
         PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
         PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
         COMPLETE_COMMIT: TransactionAction.ADD,
         COMPLETE_ABORT: TransactionAction.ADD,
-        DEAD: errors.INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 VERIFY: Table = RequestTable(
@@ -120,27 +120,19 @@ VERIFY: Table = RequestTable(
 COMMIT: Table = RequestTable(
     "EndTxn (commit)",
     {
-        EMPTY: errors.INVALID_TXN_STATE,
+        **_INVALID,
         ONGOING: TransactionAction.COMMIT,
         PREPARE_COMMIT: errors.CONCURRENT_TRANSACTIONS,
-        PREPARE_ABORT: errors.INVALID_TXN_STATE,
         COMPLETE_COMMIT: errors.NONE,
-        COMPLETE_ABORT: errors.INVALID_TXN_STATE,
-        DEAD: errors.INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 ABORT: Table = RequestTable(
     "EndTxn (abort)",
     {
-        EMPTY: errors.INVALID_TXN_STATE,
+        **_INVALID,
         ONGOING: TransactionAction.ABORT,
-        PREPARE_COMMIT: errors.INVALID_TXN_STATE,
         PREPARE_ABORT: errors.CONCURRENT_TRANSACTIONS,
-        COMPLETE_COMMIT: errors.INVALID_TXN_STATE,
         COMPLETE_ABORT: errors.NONE,
-        DEAD: errors.INVALID_TXN_STATE,
-        PREPARE_EPOCH_FENCE: errors.INVALID_TXN_STATE,
     },
 )
 
