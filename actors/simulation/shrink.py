@@ -27,25 +27,15 @@ CLOSER = (0.0, 0.1, 1.0, 8.0)
 
 
 class Shrinker:
-    """Shortens a schedule that violates an invariant.
+    """Shortens a schedule that violates an invariant; `play` runs a schedule."""
 
-    `play` runs a schedule, and `report` is called with each shorter schedule found.
-    """
-
-    def __init__(
-        self,
-        broken: RunOutcome,
-        play: Callable[[Schedule], RunOutcome],
-        report: Callable[[Schedule], None] = lambda schedule: None,
-        most_runs: int = MOST_RUNS,
-    ) -> None:
+    def __init__(self, broken: RunOutcome, play: Callable[[Schedule], RunOutcome], most_runs: int = MOST_RUNS) -> None:
         if broken.violation is None:
             raise ValueError("The run violates no invariant, so its schedule cannot be shortened.")
         self.best = broken
         self.runs = 0
         self._invariant = broken.violation.invariant
         self._play = play
-        self._report = report
         self._most_runs = most_runs
 
     def shrink(self) -> RunOutcome:
@@ -70,7 +60,6 @@ class Shrinker:
         if outcome.violation is None or outcome.violation.invariant != self._invariant:
             return False
         self.best = outcome
-        self._report(schedule)
         return True
 
     def _end_early(self) -> None:
