@@ -37,9 +37,7 @@ def marker_batch(producer_id: int, producer_epoch: int, marker: EndTransactionMa
     key, value = (_VERSION, kind), (_VERSION, marker.coordinator_epoch)
     record = _RECORD.pack(_HEAD, *key, _BEFORE_VALUE, *value, _NO_HEADERS)
     bits = TRANSACTION_BIT | CONTROL_BIT
-    header = BatchHeader(
-        *(0, 0, -1, MAGIC, 0, bits, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1)
-    )
+    header = BatchHeader(0, 0, -1, MAGIC, 0, bits, 0, timestamp, timestamp, producer_id, producer_epoch, NO_SEQUENCE, 1)
     return with_records(header, record)
 
 

@@ -15,99 +15,15 @@ Kafka: the methods of `KafkaZkClient`.
 
 from __future__ import annotations
 
-from messages.zookeeper.brokers import (
-    BrokerRegistered,
-    Brokers,
-    GetBroker,
-    GetBrokers,
-    RegisterBroker,
-    RegistrationRefused,
-    UpdateBroker,
-    WatchBrokers,
-)
-from messages.zookeeper.cluster import (
-    ClusterId,
-    EnsurePaths,
-    FindClusterId,
-    GetClusterId,
-    GetNodes,
-    NoCluster,
-    NodeRegistration,
-    Nodes,
-    ProducerIds,
-    RegisterNode,
-    TakeProducerIds,
-)
-from messages.zookeeper.configs import (
-    ALL_BROKERS,
-    BrokerConfig,
-    BrokerConfigs,
-    GetBrokerConfigs,
-    GetTopicConfigs,
-    SetBrokerConfig,
-    SetTopicConfig,
-    TopicConfig,
-    TopicConfigs,
-)
-from messages.zookeeper.controller import (
-    ControllerEpochRead,
-    ControllerRead,
-    Elect,
-    Elected,
-    GetController,
-    GetControllerEpoch,
-    NotElected,
-    ResignController,
-)
-from messages.zookeeper.leader_elections import (
-    DeletePreferredElections,
-    GetPreferredElections,
-    PreferredElections,
-)
-from messages.zookeeper.notifications import (
-    ConfigChanges,
-    DeleteConfigChanges,
-    DeleteIsrChangeNotifications,
-    DeleteLogDirEvents,
-    GetConfigChanges,
-    GetIsrChangeNotifications,
-    GetLogDirEvents,
-    IsrChanges,
-    LogDirEvents,
-    NotifyIsrChange,
-    NotifyLogDirFailure,
-)
-from messages.zookeeper.partition_states import (
-    CreatePartitionStates,
-    GetPartitionStates,
-    PartitionStateRead,
-    PartitionStates,
-    UpdatePartitionStates,
-    WriteResult,
-    WriteResults,
-)
-from messages.zookeeper.question import BridgeQuestion
-from messages.zookeeper.reassignments import (
-    GetReassignments,
-    Reassignments,
-    RemoveReassignments,
-    RequestedReassignment,
-)
-from messages.zookeeper.topic_deletion import (
-    DeleteTopicDeletionRequests,
-    DeleteTopics,
-    GetTopicDeletions,
-    RequestTopicDeletion,
-    TopicAlreadyMarkedForDeletion,
-)
-from messages.zookeeper.topics import (
-    Assignments,
-    CreateTopic,
-    GetAssignments,
-    GetTopics,
-    SetAssignments,
-    TopicAssignment,
-    TopicExists,
-    TopicNames,
-)
-from messages.zookeeper.watching import StartWatching, StopWatching
+from messages.zookeeper.brokers import *
+from messages.zookeeper.cluster import *
+from messages.zookeeper.configs import *
+from messages.zookeeper.controller import *
+from messages.zookeeper.leader_elections import *
+from messages.zookeeper.notifications import *
+from messages.zookeeper.partition_states import *
+from messages.zookeeper.question import *
+from messages.zookeeper.reassignments import *
+from messages.zookeeper.topic_deletion import *
+from messages.zookeeper.topics import *
+from messages.zookeeper.watching import *
