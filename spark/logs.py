@@ -437,9 +437,7 @@ class LogFacts(Facts):
     def states(self) -> DataFrame:
         """The partition states in all brokers' lines, in order of time, with the columns of `failovers.replaced`."""
         each = self.records.select(
-            *("run", "node", "n", "at"),
-            (f.col("type") == "Transmit").alias("updated"),
-            f.explode("states").alias("state"),
+            "run", "node", "n", "at", (f.col("type") == "Transmit").alias("updated"), f.explode("states").alias("state")
         ).select("run", "node", "n", "at", "updated", *(f"state.{name}" for name in _STATE_COLUMNS))
         before = Window.partitionBy("topic", "partition").orderBy("at", "n").rowsBetween(Window.unboundedPreceding, -1)
         last = {f"{name}_before": f.last(name, ignorenulls=True).over(before) for name in ("leader", "isr")}

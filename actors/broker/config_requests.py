@@ -110,7 +110,7 @@ class ConfigsActor(FlowActor):
             return DescribedResource(refused.code, str(refused), kind, name)
         wanted = resource.configuration_keys
         return DescribedResource(
-            *(errors.NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted))
+            errors.NONE, "", kind, name, tuple(each for each in configs if wanted is None or each.name in wanted)
         )
 
     def _configs_of(self, kind: int, name: str, known: StoredOverrides, synonyms: bool) -> tuple[DescribedConfig, ...]:

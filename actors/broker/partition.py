@@ -90,8 +90,7 @@ class PartitionActor(Answerer):
         if error.errno in NO_DESCRIPTORS:
             role = self.partition.role
             log.error(
-                "[Partition %s broker=%d] Failed to open a log file: %s",
-                *(role.partition, role.broker_id, error.strerror),
+                "[Partition %s broker=%d] Failed to open a log file: %s", role.partition, role.broker_id, error.strerror
             )
             return ""
         return error.strerror or str(error)

@@ -35,7 +35,7 @@ def parse_overrides(
 def override_option(help: str) -> Callable[[Command], Command]:
     """Return the option --override NAME=VALUE with this help text."""
     return click.option(
-        *("--override", "overrides"), metavar="NAME=VALUE", multiple=True, callback=parse_overrides, help=help
+        "--override", "overrides", metavar="NAME=VALUE", multiple=True, callback=parse_overrides, help=help
     )
 
 

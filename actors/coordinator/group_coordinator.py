@@ -372,13 +372,11 @@ class GroupCoordinatorActor(Dispatcher):
             "[GroupMetadataManager brokerId=%d] Finished loading offsets and group metadata from %s-%d in "
             "%d milliseconds"
             " (%d records)",
-            *(
-                self._settings.node_id,
-                GROUP_METADATA,
-                partition,
-                round((self.now - loader.began) * 1000),
-                message.records,
-            ),
+            self._settings.node_id,
+            GROUP_METADATA,
+            partition,
+            round((self.now - loader.began) * 1000),
+            message.records,
         )
 
     def _unload(self, partition: int) -> None:

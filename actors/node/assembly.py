@@ -180,8 +180,7 @@ class Node:
         if "logs" not in own:
             flusher, open_files = ThreadPoolExecutor(1, "fsync"), FileLimit.of_process().logs
             own["logs"] = LogManager(
-                *(own["time"].wall_ms, self.listener.region_from, flusher, open_files),
-                settings.producer_id_expiration_ms,
+                own["time"].wall_ms, self.listener.region_from, flusher, open_files, settings.producer_id_expiration_ms
             )
         self.ports: dict[str, Any] = own
         """The I/O adapters of its actors by name. They may be wrapped until `start`."""

@@ -1070,8 +1070,7 @@ KINDS: tuple[ActionKind, ...] = (
     ActionKind("recreate", RECORDS, 5, _choose_again, _recreate),
     ActionKind("produce", PRODUCERS, 10, _choose_election, _produce, _end_stream, (5.0, 40.0)),
     ActionKind(
-        *("transact", TRANSACTIONS, 10, _choose_transactional_id, _transact, _end_transactions),
-        seconds=(10.0, 40.0),
+        "transact", TRANSACTIONS, 10, _choose_transactional_id, _transact, _end_transactions, seconds=(10.0, 40.0)
     ),
     ActionKind("send-transactions", TRANSACTIONS, 6, _choose_request(client_requests.TRANSACTIONS), _send),
     ActionKind("strand", ABSENT, 3, _choose_stranding, _strand, _delete_stranded, (0.5, 10.0)),

@@ -321,7 +321,7 @@ class Exchanges:
         confirmed = dict(self._confirmed(process, _groups_of(request), now, states))
         self._leaves(request, now)
         self._arrivals[connection] = _Arrival(
-            *(process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, confirmed)
+            process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, confirmed
         )
 
     def _confirmed(

@@ -250,8 +250,7 @@ class Incarnation:
         first = self._sequences.get(partition, 0)
         self._sequences[partition] = first + len(values)
         batch = batch_of(
-            [(b"key", value) for value in values],
-            *(law.cluster.wall_ms(), self.producer_id, self.epoch, first, True),
+            [(b"key", value) for value in values], law.cluster.wall_ms(), self.producer_id, self.epoch, first, True
         )
         request = produce.ProduceRequest(
             8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)

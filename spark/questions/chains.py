@@ -87,9 +87,7 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
     handed = sent(delivered, ORDER).where(f.col("type") == "Transmit")
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
     flown = handed.select(
-        *("run", "n", "channel", "correlation", "broker"),
-        f.col("sender").alias("receiver"),
-        f.col("at").alias("sent_at"),
+        "run", "n", "channel", "correlation", "broker", f.col("sender").alias("receiver"), f.col("at").alias("sent_at")
     ).join(
         back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at")),
         ["run", "channel", "correlation"],

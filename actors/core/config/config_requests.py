@@ -69,7 +69,7 @@ def describe_topic(
         kind = TYPES[config.type.name]
         described.append(
             describe_configs.DescribedConfig(
-                *(name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind),
+                name, first.value, False, first.source, False, tuple(places) if synonyms else (), kind
             )
         )
     return tuple(described)

@@ -665,7 +665,7 @@ class Membership:
             for each in self.members.values()
         ]
         value = groups.RecordedGroup(
-            *(self.protocol_type or "", self.generation, self.protocol, self.leader, self.since_ms), tuple(members)
+            self.protocol_type or "", self.generation, self.protocol, self.leader, self.since_ms, tuple(members)
         )
         return groups.GroupRecord(self.name, value)
 
