@@ -52,7 +52,7 @@ _ROWS = b'{"rows":'
 _SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
-_TYPE, _PAYLOAD = 7, 11
+_TYPE, _PAYLOAD = map(TraceRecord.__struct_fields__.index, ("type", "payload"))
 """The positions of these columns in a record."""
 
 
