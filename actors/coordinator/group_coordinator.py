@@ -370,8 +370,7 @@ class GroupCoordinatorActor(Dispatcher):
             self._end_transaction(ended)
         log.info(
             "[GroupMetadataManager brokerId=%d] Finished loading offsets and group metadata from %s-%d in "
-            "%d milliseconds"
-            " (%d records)",
+            "%d milliseconds (%d records)",
             self._settings.node_id,
             GROUP_METADATA,
             partition,
