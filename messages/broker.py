@@ -18,27 +18,12 @@ from messages.apis.metadata import MetadataBroker
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Done, Question
 from messages.cluster import Endpoint, TopicPartition
-from messages.network import ClientRequest, ClientResponse
+from messages.network import Forwarded
 from messages.node import NodeSettings
 from messages.partition import LogSettings
 from messages.parts import UpdateMetadataPart
 from messages.vocabulary import AnyMessage, Message, maker, message
 from messages.zookeeper.configs import TopicConfig
-
-
-@message
-class Forwarded(Message):
-    """A client's request that was forwarded to the actor that handles it.
-
-    That actor sends a ClientResponse to `client`.
-    """
-
-    client: ActorAddress
-    request: ClientRequest
-
-    def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
-        """Return the receiver and the message of a response. `rest` is passed to `ClientRequest.reply`."""
-        return self.client, self.request.reply(response, rest)
 
 
 @message

@@ -14,8 +14,8 @@ from thespian.actors import ActorAddress
 from messages.apis.delete_groups import DeletedGroup
 from messages.apis.describe_groups import DescribedGroup
 from messages.ask import Question
-from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
+from messages.network import Forwarded
 from messages.records import NO_OFFSET
 from messages.vocabulary import Message, message
 

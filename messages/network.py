@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple
 
+from thespian.actors import ActorAddress
+
 from messages.ask import Question
 from messages.cluster import Endpoint
 from messages.vocabulary import AnyMessage, Message, maker, message
@@ -103,6 +105,21 @@ class ClientRequest(Message):
     def reply(self, response: AnyMessage, rest: int = 0) -> ClientResponse:
         """Return the ClientResponse that sends `response` to this request's client; `rest` is as in ClientResponse."""
         return ClientResponse(self.connection, self.correlation_id, response, rest)
+
+
+@message
+class Forwarded(Message):
+    """A client's request that was forwarded to the actor that handles it.
+
+    That actor sends a ClientResponse to `client`.
+    """
+
+    client: ActorAddress
+    request: ClientRequest
+
+    def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
+        """Return the receiver and the message of a response. `rest` is passed to `ClientRequest.reply`."""
+        return self.client, self.request.reply(response, rest)
 
 
 class WokenFetchSession(NamedTuple):

@@ -14,8 +14,8 @@ from messages.apis.declaration import METADATA_CACHE
 from messages.apis.describe_transactions import DescribedTransaction
 from messages.apis.list_transactions import ListedTransaction
 from messages.ask import Question
-from messages.broker import Forwarded
 from messages.cluster import Endpoint, TopicPartition
+from messages.network import Forwarded
 from messages.vocabulary import Message, message
 
 # ---------------------------------------------------------------------------------------------------- producer ids

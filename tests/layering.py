@@ -173,6 +173,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.flow.conversation", "thespian.actors.ActorAddress"): ADDRESS,
+    ("messages.network", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.node", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.runtime", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.trace.codec", "thespian.actors.ActorAddress"): ADDRESS,
@@ -214,7 +215,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
         """auto_topic_creation channel cluster config_requests controller delete_records events group metadata_cache
-        metrics network node partition parts produce replica_manager snapshots state store topic_deletion
+        metrics network node partition parts replica_manager snapshots state store topic_deletion
         transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
@@ -231,7 +232,6 @@ SHARED_FILE_NAMES: dict[str, str] = {
     "codec": "each format has its codec: bytes of the wire, records of a trace",
     "disk": "the simulated disk replaces the real one",
     "errors": "the exceptions of a package",
-    "adapters": "runtime has the mechanism, node has the I/O adapters of a node",
     "validation": "consistency checks of the controller's and the broker's state",
 }
 """File names that occur in more than one package, and why (docs/contributing/layout.md)."""

@@ -36,9 +36,10 @@ from messages.apis.describe_configs import (
     DescribedResource,
 )
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
-from messages.broker import Forwarded, GetKnownTopics
+from messages.broker import GetKnownTopics
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Flow, ask
+from messages.network import Forwarded
 from messages.node import StartConfigs
 from messages.vocabulary import Message
 from messages.zookeeper import ALL_BROKERS, GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig

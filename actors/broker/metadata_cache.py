@@ -34,7 +34,6 @@ from messages.broker import (
     Creation,
     DropOldTopics,
     FindLeader,
-    Forwarded,
     GetAliveBrokers,
     GetKnownTopics,
     KnownTopics,
@@ -47,7 +46,7 @@ from messages.broker import (
     StageMetadata,
 )
 from messages.flow.conversation import Flow, Pause
-from messages.network import ClientPart, CloseClient
+from messages.network import ClientPart, CloseClient, Forwarded
 from messages.node import StartMetadataCache
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.parts import MetadataPart

@@ -32,8 +32,8 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
+from actors.core.broker.leader import transactional_verdict
 from actors.core.broker.pending_requests import PendingRequest, PendingRequests, partition_markers
-from actors.core.broker.produce import transactional_verdict
 from actors.core.broker.replication_quota import LEADER, metric
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
@@ -46,10 +46,11 @@ from messages.apis.list_offsets import ListOffsetsRequest
 from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducedPartition, ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.broker import AliveBrokers, Forwarded
+from messages.broker import AliveBrokers
 from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
 from messages.metrics import Counts, Gauge, Gauges, PublishCounters
+from messages.network import Forwarded
 from messages.node import StartPartitionRequests
 from messages.partition import (
     FROM_CLIENT,

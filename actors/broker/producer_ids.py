@@ -17,8 +17,8 @@ from actors.runtime import FlowActor
 from messages import errors
 from messages.apis.init_producer_id import InitProducerIdResponse
 from messages.ask import AskFailed, BadZnode
-from messages.broker import Forwarded
 from messages.flow.conversation import Flow, ask
+from messages.network import Forwarded
 from messages.node import StartProducerIds
 from messages.transactions import ProducerIdTaken, TakeProducerId
 from messages.vocabulary import Message

@@ -29,9 +29,10 @@ from actors.core.broker import hosting
 from actors.core.broker.partition_effects import CallAdapter, RenameDeletedLog, Send
 from actors.runtime import FlowActor
 from actors.storage.log_directories import LogDirectories, LogDirectoryRefused, rename_deleted
-from messages.broker import Forwarded, ForwardedPart, RemoveDeletedLogs
+from messages.broker import ForwardedPart, RemoveDeletedLogs
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, Pause
+from messages.network import Forwarded
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
 from messages.partition import ISR_KEEPER, ExpireLog, MaintainLogs
 from messages.vocabulary import AnyMessage, Message

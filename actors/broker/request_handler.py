@@ -24,8 +24,8 @@ from actors.runtime import Dispatcher
 from messages import apis, errors
 from messages.apis import declaration
 from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
-from messages.broker import AwaitMetadata, Forwarded, ForwardedPart, MetadataReceived
-from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected
+from messages.broker import AwaitMetadata, ForwardedPart, MetadataReceived
+from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected, Forwarded
 from messages.node import StartRequestHandler
 
 log = logging.getLogger("kafka.server.KafkaApis")

@@ -32,10 +32,11 @@ from actors.core.controller.validation import validate
 from actors.runtime import FlowActor, UnknownMessage
 from messages import errors, events
 from messages.apis import API_BY_REQUEST
-from messages.broker import AwaitTopics, Forwarded
+from messages.broker import AwaitTopics
 from messages.channel import MoveChannel, StartChannel
 from messages.flow.conversation import Flow
 from messages.metrics import DropMetric, Gauge, Gauges, Samples
+from messages.network import Forwarded
 from messages.node import StartController
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message

@@ -16,10 +16,11 @@ from actors.runtime import FlowActor
 from messages import errors
 from messages.apis.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest, FindCoordinatorResponse
 from messages.ask import AskFailed
-from messages.broker import CreateMissingTopics, FindLeader, Forwarded, PartitionsDeleted
+from messages.broker import CreateMissingTopics, FindLeader, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, ask
 from messages.groups import CountPartitions, PartitionCount
+from messages.network import Forwarded
 from messages.node import StartCoordinatorFinder
 from messages.placement import slot
 from messages.vocabulary import Message

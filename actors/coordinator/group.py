@@ -24,9 +24,9 @@ from messages import groups
 from messages.apis import delete_groups, heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group
 from messages.apis.produce import ACKS_ALL, ACKS_NONE, ProducePartition
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.flow.conversation import slices
+from messages.network import Forwarded
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of

@@ -43,7 +43,7 @@ from messages.apis.offset_commit import OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeleteRequest
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.ask import Answer, Ask, Failure
-from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
+from messages.broker import InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.groups import (
@@ -65,6 +65,7 @@ from messages.groups import (
     TransactionEnded,
     UnloadGroup,
 )
+from messages.network import Forwarded
 from messages.node import NodeSettings, StartGroupCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.probes import probe

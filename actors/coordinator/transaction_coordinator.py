@@ -51,11 +51,12 @@ from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.list_transactions import ListedTransaction, ListTransactionsRequest, ListTransactionsResponse
 from messages.ask import Answer, Ask
-from messages.broker import Forwarded, InternalTopicLeadership, LedPartition, PartitionsDeleted
+from messages.broker import InternalTopicLeadership, LedPartition, PartitionsDeleted
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
+from messages.network import Forwarded
 from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.placement import slot

@@ -30,9 +30,9 @@ from messages import errors, transactions
 from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.produce import ACKS_ALL, ProducePartition
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
+from messages.network import Forwarded
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of

@@ -18,7 +18,7 @@ import attrs
 from actors.gateway.request_faults import FaultError
 from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
-from actors.storage.disk_faults import FAILING, FULL, SLOW, DiskFaults, FaultyAdapter
+from actors.storage.log_directories import FAILING, FULL, SLOW, DiskFaults, FaultyAdapter
 
 PAUSE, MUTE, SESSION_EXPIRY = "pause", "mute", "session_expiry"
 SLOW_DISK, FULL_DISK, BROKEN_DISK, CLOCK_JUMP = "slow_disk", "full_disk", "broken_disk", "clock_jump"

@@ -28,7 +28,7 @@ from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
 from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
 from actors.simulation.zookeeper_link import ZOOKEEPER
-from actors.storage.disk_faults import FAILING, FULL
+from actors.storage.log_directories import FAILING, FULL
 from messages.apis.alter_configs import ChangedResource, ConfigChange
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -38,10 +38,10 @@ from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
 from messages.apis import API_BY_REQUEST, APIS
 from messages.ask import Ask, Question
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.error_names import NAMES
 from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
+from messages.network import Forwarded
 from messages.placement import slot
 from messages.vocabulary import Message
 

@@ -18,11 +18,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, RECOVERY_POINTS
 from actors.storage.disk import DiskAdapter
-from actors.storage.disk_faults import SLOW, DiskFaults, FaultyAdapter
 from actors.storage.log.checkpoint import Checkpoint
-from actors.storage.log_directories import log_name, unlock_directories
+from actors.storage.log_directories import (
+    CLEAN_MARKER,
+    HIGH_WATERMARKS,
+    RECOVERY_POINTS,
+    SLOW,
+    DiskFaults,
+    FaultyAdapter,
+    log_name,
+    unlock_directories,
+)
 from actors.storage.log_manager import LogManager
 from messages.records import BatchHeader
 from messages.wire import MalformedFrame

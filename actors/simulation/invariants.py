@@ -28,8 +28,7 @@ from actors.simulation.reachability import can_commit, connected, controlled, li
 from actors.simulation.recorded_changes import CERTAIN, VALID_PREVIOUS_STATES, StateChanged
 from actors.simulation.replicas import LogView
 from actors.simulation.simulated_cluster import UP
-from actors.storage.directory_checkpoints import CLEAN_MARKER
-from actors.storage.log_directories import parse_name
+from actors.storage.log_directories import CLEAN_MARKER, parse_name
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition

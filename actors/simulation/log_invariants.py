@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from actors.simulation.exchanges import ResponseSent
 from actors.simulation.log_transactions import NO_OFFSET
 from actors.simulation.replicas import LogCalled
-from actors.storage.directory_checkpoints import RECOVERY_POINTS
 from actors.storage.log.checkpoint import Checkpoint
+from actors.storage.log_directories import RECOVERY_POINTS
 from messages import errors
 from messages.apis.fetch import READ_COMMITTED, FetchRequest
 from messages.cluster import TopicPartition

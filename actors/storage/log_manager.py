@@ -41,11 +41,6 @@ from pathlib import Path
 
 import attrs
 
-from actors.storage.directory_checkpoints import (
-    CLEAN_MARKER,
-    DirectoryCheckpoints,
-    Partition,
-)
 from actors.storage.disk import DiskAdapter
 from actors.storage.log import (
     LIMIT,
@@ -62,12 +57,18 @@ from actors.storage.log import (
     UnsupportedFormat,
     opening,
 )
-from actors.storage.log.epochs import UNDEFINED
+from actors.storage.log.checkpoint import UNDEFINED
 from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
 from actors.storage.log.producers import EXPIRATION_MS
 from actors.storage.log.transactions import NO_OFFSET
-from actors.storage.log_directories import LOCK_FILE, parse_name
+from actors.storage.log_directories import (
+    CLEAN_MARKER,
+    LOCK_FILE,
+    DirectoryCheckpoints,
+    Partition,
+    parse_name,
+)
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times

@@ -26,12 +26,11 @@ from messages.apis.create_partitions import CreatePartitionsRequest, CreateParti
 from messages.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from messages.ask import Answer, Ask, Failure
-from messages.broker import Forwarded
 from messages.cluster import Leadership, TopicPartition
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired, StateChangesRefused
 from messages.facts import declarations
 from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
-from messages.network import ClientResponse
+from messages.network import ClientResponse, Forwarded
 from messages.node import StartController
 from messages.store import OK
 from messages.topic_deletion import DeletionPlan, DeletionSets, QueueDeletions

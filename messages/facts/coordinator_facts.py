@@ -17,7 +17,6 @@ from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsT
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
@@ -28,7 +27,7 @@ from messages.facts.declarations import (
     TransactionRequest,
 )
 from messages.groups import LoadEnded
-from messages.network import ClientResponse
+from messages.network import ClientResponse, Forwarded
 from messages.partition import BatchesAppended
 from messages.trace.codec import address_text
 from messages.trace.schema import TraceRecord

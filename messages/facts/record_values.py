@@ -18,10 +18,10 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIs
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Answer, Ask
-from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
+from messages.network import Forwarded
 from messages.node import NodeFaultInjected
 from messages.partition import AppendBatches, ChangeIsr, LogRead
 from messages.parts import LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart

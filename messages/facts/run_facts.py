@@ -15,7 +15,6 @@ from thespian.actors import WakeupMessage
 
 from messages.apis.join_group import JoinGroupRequest
 from messages.apis.leave_group import LeaveGroupRequest
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.events import EVENTS
 from messages.facts import declarations
@@ -27,6 +26,7 @@ from messages.facts.node_facts import NodeFacts
 from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.metrics import EVENT_TIME
+from messages.network import Forwarded
 from messages.trace.codec import decode
 from messages.trace.endings import RUNNING
 from messages.trace.errors import BadPayload, UnknownType

@@ -38,10 +38,10 @@ from messages.apis.describe_configs import (
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
-from messages.broker import Forwarded, MergeMetadata
+from messages.broker import MergeMetadata
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
-from messages.network import ClientRequest, ClientResponse
+from messages.network import ClientRequest, ClientResponse, Forwarded
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig
 from tests.controller.world import Node, World, settings
 

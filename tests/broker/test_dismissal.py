@@ -8,7 +8,7 @@ import pytest
 from thespian.actors import ActorExitRequest
 
 from actors.broker.partition import PartitionActor
-from actors.storage.directory_checkpoints import CLEAN_MARKER
+from actors.storage.log_directories import CLEAN_MARKER
 from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchPartition

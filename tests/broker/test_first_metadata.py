@@ -16,8 +16,8 @@ from messages.apis.delete_topics import DeleteTopicsRequest
 from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.heartbeat import HeartbeatRequest
 from messages.apis.metadata import MetadataRequest
-from messages.broker import Forwarded
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
+from messages.network import Forwarded
 from messages.node import StartRequestHandler
 from messages.vocabulary import Message
 from tests.broker.harness import Broker, alive, known

@@ -11,9 +11,8 @@ import pytest
 from actors.broker.partition import PartitionActor
 from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
-from actors.storage.directory_checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.log import Checkpoint
-from actors.storage.log_directories import unlock_directories
+from actors.storage.log_directories import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, unlock_directories
 from actors.storage.log_manager import recover
 from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition

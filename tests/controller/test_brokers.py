@@ -7,11 +7,10 @@ from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
-from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint, TopicPartition
 from messages.errors import BROKER_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, STALE_BROKER_EPOCH, STALE_CONTROLLER_EPOCH
 from messages.events import LeaderAndIsrResponseReceived
-from messages.network import ClientRequest, ClientResponse
+from messages.network import ClientRequest, ClientResponse, Forwarded
 from messages.store import CREATE_EPHEMERAL, DELETE, SET, WriteOp
 from messages.zookeeper import NotifyLogDirFailure, RegisterBroker
 from tests.controller.world import World, endpoint, good_answer

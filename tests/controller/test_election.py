@@ -11,11 +11,10 @@ from messages.apis.elect_leaders import ElectLeadersRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
-from messages.broker import Forwarded
 from messages.cluster import Broker, Endpoint
 from messages.errors import NOT_CONTROLLER, STALE_CONTROLLER_EPOCH
 from messages.events import BrokerChange, ControllerChange, Reelect, TopicChange
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.store import CREATE_EPHEMERAL, CREATE_SEQUENTIAL, DELETE, SET, WriteOp
 from tests.controller.world import World
 from zk_bridge import paths

@@ -19,9 +19,8 @@ from messages.apis.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from messages.apis.stop_replica import StopReplicaRequest
-from messages.broker import Forwarded
 from messages.cluster import ReplicaAssignment, TopicPartition
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.store import CREATE, DELETE, NO_NODE, WriteOp
 from messages.zookeeper import GetAssignments, RequestedReassignment
 from tests.controller.world import Node, World

@@ -23,9 +23,8 @@ from messages.apis.leader_and_isr import LeaderAndIsrResponse
 from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest
 from messages.apis.update_features import UpdateFeaturesRequest
 from messages.apis.update_metadata import UpdateMetadataResponse
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.store import CREATE_SEQUENTIAL, WriteOp
 from tests.controller.world import World, good_answer
 from zk_bridge import paths

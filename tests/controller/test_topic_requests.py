@@ -16,10 +16,10 @@ from messages.apis.metadata import MetadataRequest
 from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
-from messages.broker import Forwarded, MergeMetadata
+from messages.broker import MergeMetadata
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
-from messages.network import ClientRequest, ClientResponse
+from messages.network import ClientRequest, ClientResponse, Forwarded
 from messages.store import SET, WriteOp
 from messages.zookeeper import GetTopicConfigs
 from tests.controller.world import Node, World

@@ -21,9 +21,9 @@ from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.stop_replica import StopReplicaRequest, StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
-from messages.broker import Forwarded
 from messages.events import ControllerShutdown
 from messages.metrics import DropMetric, Gauges, Sample, Samples
+from messages.network import Forwarded
 from messages.node import NodeReady, NodeSettings, OpenStore, StartNode
 from messages.parts import cut, joined
 from zk_bridge.client import Client

@@ -8,7 +8,6 @@ from thespian.actors import ActorAddress
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.ask import Answer, Ask
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.facts.record_values import (
     NOTHING,
@@ -18,7 +17,7 @@ from messages.facts.record_values import (
     TransactionValues,
     values_of,
 )
-from messages.network import ClientRequest, ClientRequests, ClientResponse, TransmitFailed
+from messages.network import ClientRequest, ClientRequests, ClientResponse, Forwarded, TransmitFailed
 from messages.trace.codec import encode
 from messages.trace.errors import BadPayload
 from messages.trace.schema import NO_PAYLOAD, Payload

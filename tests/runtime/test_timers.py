@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
 from actors.runtime import Dispatcher, LocalBase
-from actors.runtime.kernel.timers import SPARED, Timers
+from actors.runtime.kernel.clock import SPARED, Timers
 from tests.runtime.actors import World
 
 

@@ -20,10 +20,9 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIs
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest, UpdateMetadataResponse
 from messages.ask import Answer
-from messages.broker import Forwarded
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
-from messages.network import ClientRequest, Received, Transmit, TransmitFailed
+from messages.network import ClientRequest, Forwarded, Received, Transmit, TransmitFailed
 from messages.trace.codec import encode
 from messages.zookeeper import Brokers, Elected, NotElected
 from tests.trace.altering import kill

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from actors.public.simulated import SimulatedCluster
-from actors.storage.disk_faults import FAILING
+from actors.storage.log_directories import FAILING
 from messages.apis.elect_leaders import ElectLeadersRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition

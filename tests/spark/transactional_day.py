@@ -14,9 +14,8 @@ from thespian.actors import ActorAddress
 
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.produce import ProducePartition
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.partition import FROM_COORDINATOR, AppendBatch, AppendBatches
 from messages.records import BatchHeader, Records, body
 from messages.transactions import AddToTransaction, Marker, PartitionsMarked, SendMarkers

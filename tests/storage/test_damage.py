@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager, recover
 from messages.records import Body
 from messages.wire import MalformedFrame

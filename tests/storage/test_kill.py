@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.disk import DiskAdapter
+from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.log_manager import NONE, LogManager
 from tests.storage.test_damage import CONFIG, append, offsets, port
 from tests.storage.test_transactions import SMALL, Partition

@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from actors.storage.directory_checkpoints import CLEAN_MARKER, HIGH_WATERMARKS, RECOVERY_POINTS, CheckpointFile
 from actors.storage.disk import DiskAdapter
 from actors.storage.log import Log, LogConfig
 from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
-from actors.storage.log_directories import LOCK_FILE
+from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOCK_FILE, RECOVERY_POINTS, CheckpointFile
 from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager, recover
 from messages.wire.control_batch import EndTransactionMarker
 from messages.wire.record_batch import body_of

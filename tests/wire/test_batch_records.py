@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import zstandard
 
-from actors.core.broker.produce import produce_verdict
+from actors.core.broker.leader import produce_verdict
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
 from messages.errors import MESSAGE_TOO_LARGE, NONE

@@ -40,7 +40,7 @@ from heapq import heappop, heappush
 import attrs
 
 from actors.core.broker import fetch_sessions
-from actors.core.broker.produce import epoch_verdict
+from actors.core.broker.leader import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
 from messages import errors
 from messages.apis.fetch import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse

@@ -58,7 +58,7 @@ from messages.cluster import NO_EPOCH, NO_LEADER, TopicPartition
 from messages.flow import conversation
 from messages.flow.conversation import Flow, ask, chunks, for_each
 from messages.metrics import Gauge, Gauges, ReplicasCounts
-from messages.network import ClientPart
+from messages.network import ClientPart, Forwarded
 from messages.node import ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.vocabulary import AnyMessage
@@ -152,7 +152,7 @@ class ReplicaManager:
     def handle(self, event: AnyMessage) -> Flow[None] | None:
         """Return the flow that handles an event; None if the event is not one of the replica manager's."""
         match event:
-            case broker.Forwarded(request=request):
+            case Forwarded(request=request):
                 if isinstance(request.request, DescribeLogDirsRequest):
                     return self._describe_log_dirs(event, request.request)
                 return self._serve(event)
@@ -168,7 +168,7 @@ class ReplicaManager:
                 return self._log_failed(directory_of(path), storage_error)
         return None
 
-    def failed(self, forwarded: broker.Forwarded) -> Flow[None]:
+    def failed(self, forwarded: Forwarded) -> Flow[None]:
         """Respond with an error to a request whose flow failed: without a response the controller retries for ever."""
         if isinstance(forwarded.request.request, DescribeLogDirsRequest):
             yield Send(*forwarded.reply(DescribeLogDirsResponse(())))
@@ -181,7 +181,7 @@ class ReplicaManager:
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def _serve(self, forwarded: broker.Forwarded) -> Flow[None]:
+    def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
         self._parts, self._errors = self._ahead.pop(forwarded.request.connection, []), []
         self._origin = Origin.of(request, forwarded.request.correlation_id)
@@ -229,7 +229,7 @@ class ReplicaManager:
             )
         self.epochs = self.epochs.corrected(there.epoch)
 
-    def _refuse(self, forwarded: broker.Forwarded, error_code: int) -> Flow[None]:
+    def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Respond with one error code to a whole request."""
         request = forwarded.request.request
         self._errors = []
@@ -239,7 +239,7 @@ class ReplicaManager:
         yield from self._answer(forwarded, error_code)
         yield from free_parts(self._parts)
 
-    def _answer(self, forwarded: broker.Forwarded, error_code: int) -> Flow[None]:
+    def _answer(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Respond to a controller's request, in parts if there are many errors."""
         request = forwarded.request
         *ahead, rest = (yield from conversation.cut(self._errors, tuple)) or [()]
@@ -660,7 +660,7 @@ class ReplicaManager:
         path = self.directories.place(tp, is_new)
         return None if path is None else broker.log_place((path, True))
 
-    def _describe_log_dirs(self, forwarded: broker.Forwarded, request: DescribeLogDirsRequest) -> Flow[None]:
+    def _describe_log_dirs(self, forwarded: Forwarded, request: DescribeLogDirsRequest) -> Flow[None]:
         log_dirs = self._start.settings.log_dirs
         yield Send(*forwarded.reply((yield from describe(request, log_dirs, self.directories, self.actors))))
 

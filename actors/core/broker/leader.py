@@ -20,11 +20,12 @@ Rule 6 (waiting): a produce with acks=all waits until the high watermark has rea
 Rule 7 (cost): a leadership without events is cheap, so that a broker can have a hundred thousand of them. The table of
         followers is created when the first of them fetches. Until then, the state of each follower follows from the ISR
         and the start of the leadership.
+Rule 8 (appends): `batch_verdict` decides which batches of a Produce request are appended (broker.md 3.6, 5.2).
 
 Methods do not wait or send: each takes an event and the time; `take()` returns the resulting steps in order.
 
-Kafka: `Partition` as leader, and its `Replica`s. A produce that waits is a `DelayedProduce` in the purgatory; the low
-watermark of a `DelayedDeleteRecords` is the least log start offset.
+Kafka: `Partition` as leader, its `Replica`s, and `LogValidator`. A produce that waits is a `DelayedProduce` in the
+purgatory; the low watermark of a `DelayedDeleteRecords` is the least log start offset.
 """
 
 from __future__ import annotations
@@ -32,16 +33,137 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import attrs
 
 from actors.core.broker.replica_log import ReplicaLog
 from messages import errors
 from messages.apis.fetch import NO_REPLICA
-from messages.apis.produce import ACKS_ALL, ProducedPartition
-from messages.partition import LaggingFollower
+from messages.apis.produce import ACKS_ALL, ProducedPartition, ProduceRequest, RecordError
+from messages.cluster import NO_EPOCH
+from messages.partition import AppendBatch, LaggingFollower, LogSettings
 from messages.probes import probe
+from messages.records import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTION_BIT,
+    Records,
+)
+
+ZSTD = 4
+ZSTD_SINCE = 7
+"""The Produce version from which producers may use zstd."""
+
+ACKS = (-1, 0, 1)
+
+
+class BatchValidation(NamedTuple):
+    """The result of validating a batch: an error code (errors.NONE if it is valid) and an error message."""
+
+    error_code: int
+    message: str | None = None
+
+
+TAKEN = BatchValidation(errors.NONE)
+
+
+def transactional_verdict(request: ProduceRequest) -> int:
+    """Return one error code for all partitions of a request.
+
+    It is 53 if a batch is transactional but the request has no transactional id, 49 for batches of two producers,
+    otherwise errors.NONE.
+    """
+    producer_id = None
+    for part in request.partitions:
+        for header in part.records.batches:
+            if header.attributes & TRANSACTION_BIT:
+                if request.transactional_id is None:
+                    return errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                if producer_id not in (None, header.producer_id):
+                    return errors.INVALID_PRODUCER_ID_MAPPING
+                producer_id = header.producer_id
+    return errors.NONE
+
+
+def acks_verdict(acks: int) -> int:
+    """Return errors.NONE, or 21 for an unknown `acks`."""
+    return errors.NONE if acks in ACKS else errors.INVALID_REQUIRED_ACKS
+
+
+def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
+    """Return the first error found in a producer's batches for a partition; the constant TAKEN if they are valid.
+
+    Args:
+        records: The batches for one partition.
+        version: The version of the Produce request.
+        settings: The topic's settings.
+        now_ms: The wall clock in milliseconds.
+    """
+    if records.error_code not in (errors.NONE, errors.CORRUPT_MESSAGE) or (
+        records.error_code != errors.NONE and not records.batches
+    ):
+        return BatchValidation(records.error_code, "Produce requests hold record batches of format 2")
+    if len(records.batches) != 1:
+        return BatchValidation(errors.INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
+    [header] = records.batches
+    base_offset, length, _, _, _, attributes, delta, first, newest, producer, _, sequence, count = header
+    if attributes & CODEC_MASK == ZSTD and version < ZSTD_SINCE:
+        return BatchValidation(errors.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
+    if base_offset != 0:
+        return BatchValidation(errors.INVALID_RECORD, f"The base offset is {base_offset}, it should be 0")
+    size = length + LOG_OVERHEAD
+    if size > settings.max_message_bytes:
+        return BatchValidation(
+            errors.MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}"
+        )
+    if size > settings.segment_bytes:
+        return BatchValidation(
+            errors.RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}"
+        )
+    if records.error_code != errors.NONE:
+        return BatchValidation(records.error_code, "The checksum does not fit the batch")
+    if attributes & CONTROL_BIT:
+        return BatchValidation(errors.INVALID_RECORD, "Control batches are not for producers")
+    if count <= 0 or count != delta + 1:
+        return BatchValidation(errors.INVALID_RECORD, f"{count} records, but the last offset delta is {delta}")
+    if producer < NO_PRODUCER_ID or (producer == NO_PRODUCER_ID and attributes & TRANSACTION_BIT):
+        return BatchValidation(errors.INVALID_RECORD, f"Producer id {producer} in a batch that needs one")
+    if producer != NO_PRODUCER_ID and sequence < 0:
+        return BatchValidation(errors.INVALID_RECORD, "A producer id without a sequence number")
+    limit = settings.timestamp_difference_max_ms
+    timed = not settings.append_time and newest != NO_TIMESTAMP
+    if timed and max(abs(now_ms - newest), abs(now_ms - first)) > limit:
+        return BatchValidation(errors.INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
+    if records.fault is not None:
+        return BatchValidation(*records.fault)
+    return TAKEN
+
+
+def epoch_verdict(named: int, local: int) -> int:
+    """Return errors.NONE, 74 for an outdated leader epoch, or 75 for an epoch that is not known here yet."""
+    if named in (NO_EPOCH, local):
+        return errors.NONE
+    return errors.FENCED_LEADER_EPOCH if named < local else errors.UNKNOWN_LEADER_EPOCH
+
+
+def batch_verdict(batch: AppendBatch, settings: LogSettings, now_ms: int) -> ProducedPartition | None:
+    """Return the result of a refused batch; None if it may be appended."""
+    part = batch.part
+    refusal = produce_verdict(part.records, batch.version, settings, now_ms)
+    if refusal is not TAKEN:
+        return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
+    runs = part.records.keyless
+    if not (settings.compacted and runs):
+        return None
+    text = "Compacted topic cannot accept message without key"
+    places = [place for first, last in zip(runs[::2], runs[1::2], strict=True) for place in range(first, last + 1)]
+    faults = tuple([RecordError(place, text) for place in places])
+    return ProducedPartition(part.partition, errors.INVALID_RECORD, record_errors=faults, error_message=text)
+
 
 UNKNOWN = -1
 """A follower's log end offset (LEO) before its first fetch."""

@@ -34,10 +34,13 @@ from actors.core.broker.hosted_replica import (
     HostedReplica,
     delete_verdict,
     deleted,
+    find_epoch_end,
+    find_offset,
+    find_producers,
+    read,
+    search_on,
 )
-from actors.core.broker.leader import Leader
-from actors.core.broker.partition_reads import find_epoch_end, find_offset, find_producers, read, search_on
-from actors.core.broker.produce import acks_verdict, batch_verdict
+from actors.core.broker.leader import Leader, acks_verdict, batch_verdict
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.state_changes import changed_isr
 from actors.core.broker.verification import RefusedBatches, TransactionVerification

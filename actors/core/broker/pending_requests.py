@@ -29,9 +29,8 @@ from messages.apis.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.network import ClientResponse, CloseClient, client_response
+from messages.network import ClientResponse, CloseClient, Forwarded, client_response
 from messages.vocabulary import AnyMessage, Message, maker
 
 

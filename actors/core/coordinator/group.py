@@ -28,8 +28,8 @@ from messages.apis.offset_commit import OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from messages.apis.offset_fetch import OffsetFetchRequest
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
-from messages.broker import Forwarded
 from messages.cluster import NO_EPOCH, TopicPartition
+from messages.network import Forwarded
 from messages.probes import probe
 from messages.records import NO_OFFSET
 from messages.vocabulary import AnyMessage

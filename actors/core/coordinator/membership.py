@@ -55,7 +55,7 @@ from messages.apis.join_group import (
 )
 from messages.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember, LeftMember
 from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
-from messages.broker import Forwarded
+from messages.network import Forwarded
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message
 

@@ -50,9 +50,9 @@ from messages.apis import API_BY_REQUEST
 from messages.apis.describe_transactions import DescribedTransaction
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from messages.apis.list_transactions import ListedTransaction
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
+from messages.network import Forwarded
 from messages.probes import probe
 from messages.transactions import ListPartitionTransactions, ProducerIdTaken, VerifyTransaction
 from messages.vocabulary import Message

@@ -40,11 +40,9 @@ from typing import Any, ClassVar, Protocol
 
 from thespian.actors import ActorAddress
 
-from actors.runtime.kernel.adapters import Adapters
-from actors.runtime.kernel.clock import Clock, RealClock, VirtualClock
+from actors.runtime.kernel.clock import Clock, RealClock, Timer, Timers, VirtualClock
 from actors.runtime.kernel.delivery import DEAD_LETTER, AdapterCall, Delivery, Envelope
-from actors.runtime.kernel.reference import ActorRef, System
-from actors.runtime.kernel.timers import Timer, Timers
+from actors.runtime.kernel.reference import ActorRef, Adapters, System
 from messages import runtime
 
 

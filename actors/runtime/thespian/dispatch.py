@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 
 from thespian.actors import Actor, ActorAddress, ActorExitRequest
 
-from actors.runtime.kernel.adapters import Adapter
-from actors.runtime.kernel.reference import ActorRef
+from actors.runtime.kernel.reference import ActorRef, Adapter
 
 Handler = Callable[[Any, Any, ActorAddress], Any]
 

@@ -32,9 +32,9 @@ from typing import Protocol
 
 from thespian.actors import Actor
 
-from actors.runtime.kernel.adapters import EffectDiverged
 from actors.runtime.kernel.clock import VirtualClock
 from actors.runtime.kernel.delivery import DEAD_LETTER, Envelope
+from actors.runtime.kernel.reference import EffectDiverged
 from actors.runtime.thespian.base import LocalBase, class_name
 from actors.runtime.trace.code_version import code_version
 from actors.runtime.trace.divergence import (

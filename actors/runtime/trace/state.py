@@ -23,8 +23,8 @@ from typing import Any
 
 from thespian.actors import Actor, ActorAddress
 
-from actors.runtime.kernel.adapters import Adapter
 from actors.runtime.kernel.modules import PREFIX, class_name, short_name
+from actors.runtime.kernel.reference import Adapter
 from messages.state import (
     ActorState,
     StateBackReference,

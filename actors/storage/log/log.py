@@ -30,8 +30,7 @@ from typing import NamedTuple
 import attrs
 
 from actors.storage.log import producers
-from actors.storage.log.checkpoint import DamagedCheckpoint
-from actors.storage.log.epochs import EpochStart, LeaderEpochs
+from actors.storage.log.checkpoint import DamagedCheckpoint, EpochStart, LeaderEpochs
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
 from actors.storage.log.index import AbortedTxn, aborted_in

@@ -22,10 +22,9 @@ from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteReque
 from messages.apis.offset_fetch import OffsetFetchRequest
 from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
 from messages.groups import GroupSettings, LoadedGroup, MemberExpired, RebalanceDue, SyncDue, TransactionEnded
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.vocabulary import Message
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

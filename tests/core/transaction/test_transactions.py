@@ -34,9 +34,8 @@ from messages.apis.declaration import PartitionError
 from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.write_txn_markers import WritableTxnMarkerResult, WriteTxnMarkersResponse
-from messages.broker import Forwarded
 from messages.cluster import TopicPartition
-from messages.network import ClientRequest
+from messages.network import ClientRequest, Forwarded
 from messages.transactions import Marker, ProducerIdTaken
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
