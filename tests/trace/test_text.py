@@ -24,6 +24,8 @@ from messages.trace.schema import created
 from messages.trace.text import FrameText, batches, compress, decompress, record_lines, records_of
 from tests.trace.deliveries import delivery
 
+TYPE, PAYLOAD = text_module._TYPE, text_module._PAYLOAD
+
 
 def states(count: int, topic: str = "t") -> tuple[UpdateMetadataPartitionState, ...]:
     return tuple(UpdateMetadataPartitionState(TopicPartition(topic, n), 1, 1, 0, (1,), 0, (1,)) for n in range(count))
@@ -42,7 +44,7 @@ def written(*messages: Any) -> tuple[list[list[Any]], bytes]:
 
 
 def payloads(rows: list[list[Any]]) -> list[Any]:
-    return [decode(row[7], json.dumps(row[11]).encode()) for row in rows]
+    return [decode(row[TYPE], json.dumps(row[PAYLOAD]).encode()) for row in rows]
 
 
 @pytest.mark.parametrize("count", [1, 63, 64, text_module.ENTRIES, text_module.ENTRIES + 1, 3 * text_module.ENTRIES])
@@ -61,7 +63,7 @@ def test_a_part_of_a_request_is_written_as_the_rows_that_the_wire_has_of_it(coun
     rows, content = written(*messages)
     assert payloads(rows) == messages
     assert (content.count(b'{"rows":'), content.count(b'"partition":["t",0]')) == ((1, 0) if count >= 64 else (0, 3))
-    assert [json.dumps(row[11], separators=(",", ":")).encode() for row in rows] == [
+    assert [json.dumps(row[PAYLOAD], separators=(",", ":")).encode() for row in rows] == [
         encode(message)[1] for message in messages
     ], "a replay compares bytes"
 
@@ -107,12 +109,15 @@ def test_what_has_no_form_costs_its_own_payload_and_nothing_else() -> None:
     broken = [UpdateMetadataRequest(6, 1, 1, broker, torn, ()) for broker in (1, 2)]
     rows, _ = written(fine, broken[0], Stranger(), Failure("\ud800", "x"), broken[1], fine)
     assert payloads([rows[0], rows[5]]) == [fine, fine]
-    assert [row[7] for row in rows[1:5]] == ["UpdateMetadataRequest", "Stranger", "Failure", "UpdateMetadataRequest"]
+    assert [row[TYPE] for row in rows[1:5]] == ["UpdateMetadataRequest", "Stranger", "Failure", "UpdateMetadataRequest"]
     for row in rows[1:5]:
-        assert "Stranger is not a message class" in row[11]["unencodable"] or "surrogates" in row[11]["unencodable"]
+        assert (
+            "Stranger is not a message class" in row[PAYLOAD]["unencodable"]
+            or "surrogates" in row[PAYLOAD]["unencodable"]
+        )
     with pytest.raises(Exception, match="surrogates") as raised:
         encode(broken[0])
-    assert rows[1][11]["unencodable"] == rows[4][11]["unencodable"] == str(raised.value)
+    assert rows[1][PAYLOAD]["unencodable"] == rows[4][PAYLOAD]["unencodable"] == str(raised.value)
 
 
 def test_the_work_is_done_in_small_steps() -> None:
