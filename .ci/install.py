@@ -18,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -72,19 +73,24 @@ def install(
         begun.touch()
         python = str(venv / "bin" / "python")
         pip, packages = [python, "-m", "pip"], ["--editable", "." if only_run else ".[all,test,bench]"]
+        outer = "" if (venv / "bin" / "pip").exists() else _pip_of_this_python()
+        if outer:  # it installs pip in a tenth of the time that venv takes; `make run` needs none
+            pip, packages = [python, outer], packages if only_run else ["pip", *packages]
         if not Path(python).exists():
-            new = [sys.executable, "-m", "venv", str(venv)]
-            if outer := _pip_of_this_python():  # it installs pip in a tenth of the time that venv takes
-                new.append("--without-pip")
-                pip, packages = [python, outer], ["pip", *packages]
+            new = [sys.executable, "-m", "venv", str(venv), *["--without-pip"][: bool(outer)]]
             try:
                 run(new, lock.fileno())
             except subprocess.CalledProcessError:
                 sys.exit(NO_VENV.format(sys.executable))
+        # The nodes, which start together, would each compile them; pip leaves a core idle
+        compiled = [python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"]
+        beside = threading.Thread(target=run, args=(compiled, lock.fileno()))
+        if only_run:
+            beside.start()
         run([*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run], *packages], lock.fileno())
-        if only_run:  # the nodes, which start together, would each compile them
-            run([python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"], lock.fileno())
-            run(["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv)], lock.fileno())
+        if only_run:
+            beside.join()
+            run(["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv), *pip], lock.fileno())
         begun.rename(stamps[-1])
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
