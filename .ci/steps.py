@@ -33,7 +33,7 @@ SECOND_LANE = (
 )
 FIRST_LANE = (
     Step("beside Apache Kafka", "make interop ARGS='--soak-seed 7'", 350),
-    Step("Spark's executors, masters and workers", "make test-spark", 220),
+    Step("Spark's executors, masters and workers", "make test-spark", 160),
     Step("simulated clusters", "make simulate", 100),
     Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 350),
     Step("tests", "make test", 300),

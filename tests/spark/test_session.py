@@ -11,7 +11,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import attrs
 import psutil
 import pytest
 
@@ -110,28 +109,19 @@ def test_an_interrupted_summary_leaves_no_java_and_no_traceback(strange_folder: 
 
 
 _PREPARED = """
-import sys
-sys.prefix = sys.argv[1]
 from spark.archive import prepare
 from spark.java import archive, home
+prepare()
 before = archive(home()).stat()
 assert prepare() == home() and before.st_size > 50 << 20
 assert archive(home()).stat().st_mtime == before.st_mtime, "it is there already"
-"""
-
-_START = """
-import sys
 from pathlib import Path
-sys.prefix = sys.argv[1]
 from spark.session import open_session
-from spark.java import archive, home
 java = open_session().sparkContext._gateway.proc.pid
 assert str(archive(home())) in Path(f"/proc/{java}/maps").read_text()
 """
 
 _AHEAD = """
-import sys
-sys.prefix = sys.argv[1]
 from spark.java import Java
 java = Java.ahead()
 from spark.session import open_session
@@ -149,44 +139,31 @@ sys.exit(run(["summary", sys.argv[2]]))
 """
 
 
-@attrs.frozen
-class FirstSummary:
-    """The first summary at a terminal, in a Python environment in which Spark was not prepared yet."""
-
-    prefix: Path
-    code: int
-    out: str
-    terminal: str
-
-
-@pytest.fixture(scope="module")
-def first_summary(tmp_path_factory: pytest.TempPathFactory) -> FirstSummary:
-    """Run the summary in its own process; in this one, Spark would reuse the existing session."""
+@pytest.mark.spark_cluster
+@pytest.mark.soak
+@pytest.mark.long
+def test_the_first_summary_at_a_terminal_prepares_spark_after_its_answer(tmp_path: Path) -> None:
+    """The summary runs in its own process; in this one, Spark would reuse the existing session."""
     faulthandler.cancel_dump_traceback_later()  # it can take minutes on a busy machine, and has its own timeout
-    place = tmp_path_factory.mktemp("first")
-    small = Small(place / "trace")
+    small = Small(tmp_path / "trace")
     small.live()
     small.recorder.close()
     terminal, theirs = pty.openpty()
-    summary = [sys.executable, "-c", _SUMMARY, str(place / "prefix"), str(place / "trace")]
+    summary = [sys.executable, "-c", _SUMMARY, str(tmp_path / "prefix"), str(tmp_path / "trace")]
     done = subprocess.run(summary, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False)
     said = os.read(terminal, 1 << 16).decode()
     os.close(theirs)
     os.close(terminal)
-    return FirstSummary(place / "prefix", done.returncode, done.stdout, said)
+    assert done.returncode == 0, said
+    assert "Messages by actor and type" in done.stdout
+    assert "storing Spark's class data, once (half a minute; Ctrl-C skips it)" in said
+    assert list((tmp_path / "prefix" / "share" / "kafka-actors").glob("spark-*/classes.jsa"))
 
 
 @pytest.mark.spark_cluster
-def test_the_first_summary_at_a_terminal_prepares_spark_after_its_answer(first_summary: FirstSummary) -> None:
-    assert first_summary.code == 0, first_summary.terminal
-    assert "Messages by actor and type" in first_summary.out
-    assert "storing Spark's class data, once (half a minute; Ctrl-C skips it)" in first_summary.terminal
-    assert list((first_summary.prefix / "share" / "kafka-actors").glob("spark-*/classes.jsa"))
-
-
-@pytest.mark.spark_cluster
-def test_spark_is_prepared_once_and_then_starts_from_its_archive(first_summary: FirstSummary) -> None:
-    for step in (_PREPARED, _START, _AHEAD):
-        command = [sys.executable, "-c", step, str(first_summary.prefix)]
+def test_spark_is_prepared_once_and_then_starts_from_its_archive() -> None:
+    """The archive is that of this Python environment, which `make install` creates."""
+    for step in (_PREPARED, _AHEAD):
+        command = [sys.executable, "-c", step]
         done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
         assert done.returncode == 0, done.stderr[-2000:]

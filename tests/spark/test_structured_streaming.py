@@ -11,7 +11,7 @@ import pytest
 from tests.docs.markdown import code_blocks
 from tests.layering import ROOT
 
-pytestmark = pytest.mark.spark_cluster
+pytestmark = [pytest.mark.spark_cluster, pytest.mark.soak, pytest.mark.long]
 
 
 def test_spark_reads_what_was_produced(tmp_path: Path) -> None:

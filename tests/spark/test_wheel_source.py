@@ -50,7 +50,9 @@ def run(installed: Installed, cwd: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+@pytest.mark.parametrize(
+    "master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=[pytest.mark.soak, pytest.mark.long])]
+)
 def test_a_session_in_a_project_with_our_names_reads_every_row(
     installed: Installed, tmp_path: Path, master: str
 ) -> None:
@@ -72,6 +74,8 @@ def test_a_summary_runs_in_a_project(installed: Installed, other_project: Path, 
     assert "Messages by actor and type" in run(installed, other_project, *command)
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_the_notebook_runs(installed: Installed, tmp_path: Path) -> None:
     cells = json.loads((ROOT / "docs" / "how-to" / "traces.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
