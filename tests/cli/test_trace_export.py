@@ -261,7 +261,8 @@ def test_spans_are_events_and_requests(folder: Path, tmp_path: Path) -> None:
     assert kinds[otlp.INTERNAL] == sum(
         each.actor == "ControllerActor" and each.message in events for each in deliveries
     )
-    assert kinds[otlp.SERVER] == sum(each.message == "ClientRequest" for each in deliveries)
+    together = sum(len(each.payload["requests"]) for each in deliveries if each.message == "ClientRequests")
+    assert kinds[otlp.SERVER] == together + sum(each.message == "ClientRequest" for each in deliveries)
     asked = sum(each.message in (*otlp.STORE, "Transmit") and each.actor == "" for each in deliveries)
     assert kinds[otlp.CLIENT] == asked
     ids = {span.span_id: (node, span) for node, span in spans}
