@@ -52,7 +52,7 @@ def test_a_batch_that_was_broken_off_is_landed_once(session: SparkSession, tmp_p
             last = max((kept / place).glob("[0-9]*"), key=lambda file: int(file.name))
             last.unlink()
             last.with_name(f".{last.name}.crc").unlink()
-        node.deliver(failover.CONTROLLER, failover.BrokerChange())
+        node.deliver(failover.CONTROLLER, failover.events.BrokerChange())
     node.recorder.close()
     failover.second(traces / "late").recorder.close()
     land(session, traces, kept)
@@ -71,7 +71,7 @@ def test_offsets_end_behind_whole_frames_of_each_segment_once(tmp_path: Path) ->
     [segment] = (tmp_path / "a").glob(f"*{SUFFIX}")
     assert first == {segment.name: segment.stat().st_size} and reader.latestOffset(first) == first
     assert [each.value.end for each in reader.partitions(nothing, first)] == [segment.stat().st_size]
-    node.deliver(failover.CONTROLLER, failover.BrokerChange())
+    node.deliver(failover.CONTROLLER, failover.events.BrokerChange())
     node.recorder.close()
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
     with segment.open("ab") as file:

@@ -215,7 +215,7 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
     node.recorder.flush()
     assert Packing(traces, packed).finish() == 26
     assert Packing(traces, packed).finish() == 0
-    node.deliver(failover.CONTROLLER, failover.BrokerChange())
+    node.deliver(failover.CONTROLLER, failover.events.BrokerChange())
     node.recorder.flush()
     assert Packing(traces, packed).finish() == 27, "the slice that has grown"
     node.recorder.close()
