@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Exit if the installation of an earlier checkout does not make the package `actors` importable."""
+    """Take SIGINT, which the background jobs of a shell ignore: tests send it to themselves and to their processes.
+
+    Exit if the installation of an earlier checkout does not make the package `actors` importable.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     finders = [module for name, module in sys.modules.items() if name.startswith("__editable___kafka_actors")]
     if any("actors" not in finder.MAPPING for finder in finders):
         pytest.exit("this environment has an older installation: run `make install` or `pip install --no-deps -e .`", 4)
