@@ -62,12 +62,12 @@ def test_a_node_responds_about_the_logs_of_a_broken_disk() -> None:
     """The handler of DescribeProducers reads the producers from memory, so a broken disk does not make it fail."""
     found = reached("duration 18\n2 create a 0,1,2 1,2,0 2,0,1\n10 break 1 0 for 8\n10 break 1 1 for 5")
     assert found["DescribeProducers NONE"]
-    found = reached("duration 14\n2 create a 0,1,2 1,2,0\n2 create b 0,1,2 1,2,0 2,0,1\n8 break 1 0 for 5")
+    found = reached("seed 1\nduration 14\n2 create a 0,1,2 1,2,0\n2 create b 0,1,2 1,2,0 2,0,1\n8 break 1 0 for 5")
     assert found["DescribeLogDirs KAFKA_STORAGE_ERROR"] and found["DescribeProducers KAFKA_STORAGE_ERROR"]
 
 
 FLIPS = (
-    "seed 1\nrecords yes\nduration 45\n2 create a 0,1 1,0 0,1\n2 create b 0,1,2 1,2,0\n20 flip 0 for 6\n"
+    "seed 0\nrecords yes\nduration 45\n2 create a 0,1 1,0 0,1\n2 create b 0,1,2 1,2,0\n20 flip 0 for 6\n"
     "20 kill 1 for 6\n20 kill 2 for 9\n34 flip-after-stop 1 for 6"
 )
 
