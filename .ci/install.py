@@ -82,20 +82,25 @@ def install(
                 run(new, lock.fileno())
             except subprocess.CalledProcessError:
                 sys.exit(NO_VENV.format(sys.executable))
-        # The nodes, which start together, would each compile them; pip leaves a core idle
+        zookeeper = ["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv)]
+        # The nodes, which start together, would each compile the sources. pip leaves a core idle
         compiled = [python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"]
-        beside = threading.Thread(target=run, args=(compiled, lock.fileno()))
+        beside = threading.Thread(target=lambda: [run(each, lock.fileno()) for each in (zookeeper, compiled)])
         if only_run:
             beside.start()
-        run([*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run], *packages], lock.fileno())
+        try:
+            install = [*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run], *packages]
+            run(install, lock.fileno())
+        finally:
+            if only_run:
+                beside.join()
         if only_run:
-            beside.join()
-            run(["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv), *pip], lock.fileno())
+            run([*zookeeper, *pip], lock.fileno())
         begun.rename(stamps[-1])
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
         rest = max(0.0, seconds - cpu)
-        print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, {rest:.0f} s for downloads and disk", flush=True)
+        print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, at least {rest:.0f} s for downloads and disk", flush=True)
 
 
 def _pip_of_this_python() -> str:
