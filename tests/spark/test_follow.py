@@ -90,6 +90,8 @@ ASKED = ("messages", "requests", "leadership", "queue")
 
 
 @pytest.mark.spark_cluster
+@pytest.mark.soak
+@pytest.mark.long
 def test_killed_in_the_middle_of_a_clusters_run_it_ends_with_the_tables_of_one_reading(
     session: SparkSession, tmp_path: Path
 ) -> None:
