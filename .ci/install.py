@@ -99,8 +99,8 @@ def install(
         begun.rename(stamps[-1])
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
-        rest = max(0.0, seconds - cpu)
-        print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, at least {rest:.0f} s for downloads and disk", flush=True)
+        rest = f"at least {max(0.0, seconds - cpu):.0f} s for downloads and disk"
+        print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, {rest}", flush=True)
 
 
 def _pip_of_this_python() -> str:
