@@ -33,9 +33,9 @@ SECOND_LANE = (
 )
 FIRST_LANE = (
     Step("beside Apache Kafka", "make interop ARGS='--soak-seed 7'", 350),
-    Step("Spark's executors, masters and workers", "make test-spark", 160),
-    Step("simulated clusters", "make simulate", 100),
-    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 350),
+    Step("Spark's executors, masters and workers", "make test-spark", 140),
+    Step("simulated clusters", "make simulate", 70),
+    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 460),
     Step("tests", "make test", 300),
 )
 """The soak has another seed each time without --soak-seed."""
