@@ -14,12 +14,14 @@ from __future__ import annotations
 import fcntl
 import os
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -89,8 +91,8 @@ def install(
         if only_run:
             beside.start()
         try:
-            install = [*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run], *packages]
-            run(install, lock.fileno())
+            install = [*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run]]
+            run(_beside_its_libraries(install) if only_run else [*install, *packages], lock.fileno())
         finally:
             if only_run:
                 beside.join()
@@ -101,6 +103,13 @@ def install(
         cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
         rest = f"at least {max(0.0, seconds - cpu):.0f} s for downloads and disk"
         print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, {rest}", flush=True)
+
+
+def _beside_its_libraries(install: list[str]) -> list[str]:
+    """A command that builds kafka-actors while another pip installs what it needs: the build takes half the time."""
+    needed = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+    own, libraries = shlex.join([*install, "--no-deps", "--editable", "."]), shlex.join([*install, *needed])
+    return ["sh", "-ec", f"{own} & own=$!; {libraries}; wait $own"]
 
 
 def _pip_of_this_python() -> str:
