@@ -19,7 +19,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 from collections.abc import Callable
@@ -74,30 +73,27 @@ def install(
         venv.mkdir(exist_ok=True)
         begun.touch()
         python = str(venv / "bin" / "python")
-        pip, packages = [python, "-m", "pip"], ["--editable", "." if only_run else ".[all,test,bench]"]
+        pip, packages = [python, "-m", "pip"], ["--editable", ".[all,test,bench]"]
         outer = "" if (venv / "bin" / "pip").exists() else _pip_of_this_python()
         if outer:  # it installs pip in a tenth of the time that venv takes; `make run` needs none
-            pip, packages = [python, outer], packages if only_run else ["pip", *packages]
+            pip, packages = [python, outer], ["pip", *packages]
         if not Path(python).exists():
             new = [sys.executable, "-m", "venv", str(venv), *["--without-pip"][: bool(outer)]]
             try:
                 run(new, lock.fileno())
             except subprocess.CalledProcessError:
                 sys.exit(NO_VENV.format(sys.executable))
-        zookeeper = ["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv)]
-        # The nodes, which start together, would each compile the sources. pip leaves a core idle
-        compiled = [python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"]
-        beside = threading.Thread(target=lambda: [run(each, lock.fileno()) for each in (zookeeper, compiled)])
+        add = [*pip, "install", "--disable-pip-version-check"]
         if only_run:
-            beside.start()
-        try:
-            install = [*pip, "install", "--disable-pip-version-check", *["--no-compile"][:only_run]]
-            run(_beside_its_libraries(install) if only_run else [*install, *packages], lock.fileno())
-        finally:
-            if only_run:
-                beside.join()
-        if only_run:
+            needed = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
+            zookeeper = ["sh", str(PROJECT / ".ci" / "zookeeper"), str(venv)]
+            own, libraries = ["--no-compile", "--no-deps", "--editable", "."], ["--no-compile", *needed]
+            # The nodes, which start together, would each compile the sources
+            compiled = [python, "-m", "compileall", "-q", "actors", "messages", "zk_bridge"]
+            run(_together([*add, *own], [*add, *libraries], zookeeper, compiled), lock.fileno())
             run([*zookeeper, *pip], lock.fileno())
+        else:
+            run([*add, *packages], lock.fileno())
         begun.rename(stamps[-1])
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu, seconds = used.ru_utime + used.ru_stime, time.monotonic() - clock
@@ -105,11 +101,11 @@ def install(
         print(f"installed in {seconds:.0f} s: {cpu:.0f} s of CPU, {rest}", flush=True)
 
 
-def _beside_its_libraries(install: list[str]) -> list[str]:
-    """A command that builds kafka-actors while another pip installs what it needs: the build takes half the time."""
-    needed = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    own, libraries = shlex.join([*install, "--no-deps", "--editable", "."]), shlex.join([*install, *needed])
-    return ["sh", "-ec", f"{own} & own=$!; {libraries}; wait $own"]
+def _together(*commands: list[str]) -> list[str]:
+    """Return a command that runs these together, because pip leaves a core idle. It fails if one of them does."""
+    begun = [f"{shlex.join(command)} & pid{number}=$!" for number, command in enumerate(commands)]
+    ended = [f'wait "$pid{number}"' for number in range(len(commands))]
+    return ["sh", "-ec", "\n".join([*begun, *ended])]
 
 
 def _pip_of_this_python() -> str:
