@@ -220,13 +220,12 @@ class EmbeddedZooKeeper:
         if self.pid is not None:
             return
         jars = self.jars or jar_source()
-        command = self._command_line(jars)
         attempts = PORT_ATTEMPTS if self.port == 0 else 1
         for attempt in range(1, attempts + 1):
             port = self.port or _free_port()
             _refuse_busy(port)
             self._configure(port, jars.log4j2)
-            self._launch(command)
+            self._launch(self._command_line(jars))
             try:
                 self._await_serving(port, silence)
             except ZooKeeperStartFailed as failure:
@@ -249,7 +248,7 @@ class EmbeddedZooKeeper:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        self._keep_archive(killed=process.returncode == -signal.SIGKILL)
+        self._keep_archive(complete=process.returncode == 128 + signal.SIGTERM)
         if self._reaper is not None:
             self._reaper.join()
             self._reaper = None
@@ -293,11 +292,11 @@ class EmbeddedZooKeeper:
             return [f"-XX:ArchiveClassesAtExit={self._archive[1]}", *quiet]
         return []
 
-    def _keep_archive(self, killed: bool) -> None:
+    def _keep_archive(self, complete: bool) -> None:
         if self._archive is not None:
             (kept, part), self._archive = self._archive, None
             with contextlib.suppress(OSError):
-                part.unlink() if killed else part.replace(kept)
+                part.replace(kept) if complete else part.unlink()
 
     def _configure(self, port: int, log4j2: str) -> None:
         self.data_dir.mkdir(parents=True, exist_ok=True)
