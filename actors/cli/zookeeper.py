@@ -31,14 +31,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def cluster_options(command: Command) -> Command:
     """Add the options that name a cluster, of which one is required."""
-    directory = FOLDER
     for option in (
         click.option(
             "--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="ZooKeeper, where the brokers are registered."
         ),
-        click.option(
-            "--dir", "directory", metavar="DIR", type=directory, help="Folder of a `kafka-actors up` cluster."
-        ),
+        click.option("--dir", "directory", metavar="DIR", type=FOLDER, help="Folder of a `kafka-actors up` cluster."),
         click.option("--bootstrap-server", metavar="HOST:PORT,..", help="Brokers to connect to."),
     ):
         command = option(command)

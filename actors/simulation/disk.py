@@ -102,13 +102,15 @@ class Disks(DiskFaults):
             for name in self.names
             for segment in sorted(Path(self.path(f"{name}/{log}")).glob("*.log"))
         )
-        start, stop = (len(data) if first else 0), 0
+        start, stop = len(data), 0
         with contextlib.suppress(MalformedFrame):  # unreadable bytes
-            for at, header in whole_batches(data) if first or end is not None else ():
+            for at, header in whole_batches(data):
                 if end is not None and header.base_offset >= end:
                     break
-                start, stop = (min(start, at) if header.last_offset >= first else start), at + header.size
-        return data[start : None if end is None else stop]
+                if header.last_offset >= first:
+                    start = min(start, at)
+                stop = at + header.size
+        return data[start if first else 0 : len(data) if end is None else stop]
 
     def release(self) -> None:
         """Release the open files and locks of a process that has ended."""
