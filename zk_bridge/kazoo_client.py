@@ -104,11 +104,17 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
             self.client.news(store.StoreFailed(f"the ZooKeeper client thread has ended: {why}"))
 
     def _connect(self, host: str, hostip: str, port: int) -> tuple[float, float]:
-        if time.monotonic() - self._heard_at > self.client._session_timeout / 1000:
-            self.client.last_zxid = 0
-        with _sense_expected():
-            timeouts: tuple[float, float] = super()._connect(host, hostip, port)
-            return timeouts
+        client = self.client
+        if time.monotonic() - self._heard_at > client._session_timeout / 1000:
+            client.last_zxid = 0
+        session = client._session_id, client._session_passwd
+        try:
+            with _sense_expected():
+                timeouts: tuple[float, float] = super()._connect(host, hostip, port)
+                return timeouts
+        except Exception:  # kazoo stores the response before it has read all of it: no password would fail for ever
+            client._session_id, client._session_passwd = session
+            raise
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
         if isinstance(request, Connect):

@@ -248,6 +248,18 @@ def test_an_invalid_watch_event_ends_only_the_connection(world: KazooWorld, chan
     listener.store.stop()
 
 
+def test_a_connect_response_without_password_ends_only_that_attempt(world: KazooWorld) -> None:
+    listener = Listener(world.store())
+    link = world.link(listener.store)
+    link.alter_next(lambda frame: frame[:20] + struct.pack("!i", -1) + frame[24:], lambda xid: xid == 0)
+    world.cut(listener.store)
+    world.heal(listener.store)
+    listener.state(CONNECTED, SUSPENDED, CONNECTED)
+    assert link.alter is None
+    assert len(set(listener.sessions())) == 1
+    listener.store.stop()
+
+
 def test_an_unknown_code_is_passed_on(world: KazooWorld) -> None:
     listener = Listener(world.store())
     world.link(listener.store).alter_next(lambda frame: framed(frame[4:16] + struct.pack("!i", -4711)))
