@@ -14,6 +14,9 @@ from messages.ask import Question
 from messages.cluster import Endpoint
 from messages.vocabulary import AnyMessage, Message, maker, message
 
+ANONYMOUS = "User:ANONYMOUS"
+"""The principal of a client that has not authenticated, as Kafka names it: a type, a colon and a name."""
+
 
 @message
 class Transmit(Question["Received | TransmitFailed"]):
@@ -92,7 +95,7 @@ class ClientRequest(Message):
     """A request that a listener received; the handler of the request sends a ClientResponse to the listener.
 
     `connection` and `correlation_id` identify the request, and are repeated in the response. `client_host` is the
-    client's address in Kafka's notation.
+    client's address in Kafka's notation. `principal` is the authenticated client, as ACLs and quotas name it.
     """
 
     connection: int
@@ -101,6 +104,7 @@ class ClientRequest(Message):
     listener: str
     request: AnyMessage
     client_host: str = "/127.0.0.1"
+    principal: str = ANONYMOUS
 
     def reply(self, response: AnyMessage, rest: int = 0) -> ClientResponse:
         """Return the ClientResponse that sends `response` to this request's client; `rest` is as in ClientResponse."""

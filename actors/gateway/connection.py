@@ -32,7 +32,7 @@ from messages import errors
 from messages.apis import API_BY_REQUEST, APIS
 from messages.apis.fetch import FetchRequest
 from messages.apis.produce import ProduceRequest
-from messages.network import ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
+from messages.network import ANONYMOUS, ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.vocabulary import Message
@@ -148,13 +148,15 @@ class Connection:
         *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_exempt", "_gateway", "_going_on"),
         *("_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size", "_state", "_steps", "_stream"),
         *("_taken", "_trusted", "_under_way"),
-        *("active_at", "address", "id", "listener"),
+        *("active_at", "address", "id", "listener", "principal"),
     )
 
     def __init__(self, gateway: Gateway, id: int, listener: str, address: str, connected: socket.socket) -> None:
         self.id = id
         self.listener = listener
         self.address = address
+        self.principal = ANONYMOUS
+        """The authenticated client."""
         self.active_at = 0.0
         """The loop's time of the last bytes sent or received."""
         settings = gateway.settings
@@ -431,9 +433,8 @@ class Connection:
         header, parts, request = read
         for part in parts:
             self._gateway.submit(ClientPart(self.id, part))
-        self._begun.append(
-            client_request(self.id, header.correlation_id, header.client_id, self.listener, request, self._host)
-        )
+        id, client_id, principal = header.correlation_id, header.client_id, self.principal
+        self._begun.append(client_request(self.id, id, client_id, self.listener, request, self._host, principal))
         if not self._beginning:
             self._pass_on()
 

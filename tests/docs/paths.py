@@ -34,6 +34,7 @@ WIDTH = 72
 """Maximum number of characters of a payload; longer payloads are cut."""
 HIDDEN = frozenset(
     """
+    principal
     client_host listener connection correlation_id isolation_level max_bytes forgotten throttle_time_ms rest near
     aborted_transactions preferred_read_replica record_errors error_message connect_timeout endpoint min_bytes rack_id
     log_append_time_ms alive at_least_one version timeout_ms transactional_id channel again current_leader_epoch
