@@ -196,11 +196,19 @@ def freeze(trio: Trio, node: int) -> None:
 
 
 def cut(trio: Trio, node: int) -> None:
-    """Cut the link to a node until it is the only in-sync replica of each partition that it leads."""
+    """Cut the link to a node until it is the only in-sync replica of each partition that it still leads.
+
+    Partitions that it is elected for after the cut do not count: the request may not reach it.
+    """
+    led = [state["leader_epoch"] if state["leader"] == node else None for state in trio.states()]
     trio.links[node].cut()
     until(
-        lambda: [state["isr"] for state in trio.states() if state["leader"] == node],
-        *(lambda isrs: all(isr == [node] for isr in isrs), "it is alone", REST_SECONDS),
+        lambda: [
+            state["isr"] for state, epoch in zip(trio.states(), led, strict=True) if state["leader_epoch"] == epoch
+        ],
+        lambda isrs: all(isr == [node] for isr in isrs),
+        what="it is alone",
+        timeout=REST_SECONDS,
     )
     trio.links[node].heal()
 
