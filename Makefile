@@ -63,7 +63,7 @@ interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
 soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations and a hundredth of them with records, measure all mutants by MUTANT_RUNS (20; 200 take a night)
-	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests/soak tests/cluster tests/spark tests/simulation/test_coverage.py
+	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --records --seed $(RECORD_SEEDS) --seeds $$(($(SOAK_SEEDS) / 100)) --duration 40 --faults all --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/python -m tests.simulation.mutants --runs $(MUTANT_RUNS)

@@ -32,7 +32,10 @@ def test_a_dockerfile_without_them_breaks_all_but_the_absent(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("file", "zookeeper"),
-    [("Dockerfile", "memory"), pytest.param("Dockerfile.java", "127.0.0.1:", marks=[pytest.mark.java])],
+    [
+        pytest.param("Dockerfile", "memory", marks=[pytest.mark.soak, pytest.mark.long]),
+        pytest.param("Dockerfile.java", "127.0.0.1:", marks=[pytest.mark.java]),
+    ],
 )
 def test_the_steps_of_a_dockerfile_make_a_cluster(file: str, zookeeper: str, tmp_path: Path) -> None:
     image = build(ROOT / file, ROOT, tmp_path, str(Path(attrs.__file__).parents[1]))

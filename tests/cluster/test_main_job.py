@@ -267,6 +267,8 @@ def test_the_summary_shows_the_failover(job: Job, tmp_path: Path) -> None:
     assert led and all(without[name] > 3.0 for name in led)
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_our_own_logs_have_the_failover_like_kafkas(job: Job, tmp_path: Path) -> None:
     out = tmp_path / "logs.json"
     sections = [f"--only={name}" for name in ("elections", "episodes", "leadership", "deletions")]

@@ -59,7 +59,13 @@ def environment(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "PYTHONPATH": str(code), "COLUMNS": "200"}
 
 
-@pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: str(page.stem))
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.soak, pytest.mark.long] if page.name in IN_A_CLONE else [], id=page.stem)
+        for page in sorted(FOLDER.glob("*.md"))
+    ],
+)
 def test_a_tutorial_shows_the_real_output(page: Path, tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()

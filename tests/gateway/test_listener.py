@@ -214,7 +214,7 @@ def test_a_flood_without_an_answer_is_not_taken_in() -> None:
 
 
 def test_a_client_that_does_not_read_has_no_further_requests_taken() -> None:
-    total, big = 1500, MetadataResponse((), "x" * 30000, -1, ())
+    total, big = 600, MetadataResponse((), "x" * 30000, -1, ())
 
     async def scenario(gateway: ListenerGateway, base: LocalBase, handler: object, seen: list) -> None:
         def answer(message: ClientRequest, sender: object) -> None:

@@ -145,7 +145,11 @@ def test_module_and_session_differ(kafka_cluster_module, kafka_cluster_session):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize(
+    "options",
+    [(), pytest.param(("-p", "xdist", "-n", "2"), marks=[pytest.mark.soak, pytest.mark.long])],
+    ids=["alone", "xdist"],
+)
 def test_clusters_of_a_module_and_of_the_session(tmp_path: Path, options: tuple[str, ...]) -> None:
     folder = tmp_path / "project"
     folder.mkdir()

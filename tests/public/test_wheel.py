@@ -111,6 +111,8 @@ def test_the_wheel_installs_one_name_and_one_for_spark(installed: Installed) -> 
     assert packed == {*sources, "__init__.py"}
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_without_a_compiler_the_wheel_is_built_without_the_compiled_part(installed: Installed, tmp_path: Path) -> None:
     compiled = [name for name in zipfile.ZipFile(installed.wheel).namelist() if name.endswith(".so")]
     assert len(compiled) == (shutil.which("cc") is not None)
@@ -137,7 +139,12 @@ def snippets(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("page", "tests"), [("README.md", 1), ("docs/how-to/cluster-for-tests.md", 6), ("docs/how-to/recipes.md", 10)]
+    ("page", "tests"),
+    [
+        ("README.md", 1),
+        ("docs/how-to/cluster-for-tests.md", 6),
+        pytest.param("docs/how-to/recipes.md", 10, marks=[pytest.mark.soak, pytest.mark.long]),
+    ],
 )
 def test_the_snippets_of_a_page_run_and_pass_a_strict_type_checker(
     installed: Installed, project: Path, tmp_path: Path, page: str, tests: int

@@ -17,6 +17,8 @@ def test_the_schedule_violates_the_invariant_with_the_bug_only(bug: KnownBug, mo
     assert broken is not None and broken.invariant == bug.breaks, broken
 
 
+@pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.parametrize("bug", [each for each in KNOWN_BUGS if each.seeds <= 3], ids=lambda each: each.name)
 def test_random_schedules_find_the_frequent_bugs(bug: KnownBug) -> None:
     """The number of seeds changes with the code, so the limit of 20 leaves a margin.

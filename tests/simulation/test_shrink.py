@@ -22,6 +22,8 @@ def first_broken(seeds: range, **options: object) -> RunOutcome:
     raise AssertionError("no seed breaks anything")
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_broken_election_rule_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """The patched offline election takes any online replica, whether it is in the ISR or not."""
 

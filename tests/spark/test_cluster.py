@@ -87,6 +87,8 @@ def test_a_local_cluster(traces: Path, alone: dict[str, Any], tmp_path: Path) ->
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", "local-cluster[2,1,1024]") == alone
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_master_with_two_workers(traces: Path, alone: dict[str, Any], master: str, tmp_path: Path) -> None:
     """The workers run in other folders and still import the modules of this project."""
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", master) == alone

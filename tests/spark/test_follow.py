@@ -42,6 +42,8 @@ LOST = (("_checkpoint/commits",), ("_checkpoint/commits", "_spark_metadata"))
 """Folders in which the last batch's file is missing after a late kill, and after an earlier one."""
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_batch_that_was_broken_off_is_landed_once(session: SparkSession, tmp_path: Path) -> None:
     traces, kept = tmp_path / "traces", tmp_path / "kept"
     node = failover.first(traces)

@@ -80,6 +80,8 @@ def strange_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.java
+@pytest.mark.soak
+@pytest.mark.long
 def test_files_in_the_current_folder_are_not_imported_nor_by_sparks_workers(strange_folder: Path) -> None:
     summary = Running(
         [*OURS, "summary", str(strange_folder / "trace")],

@@ -36,6 +36,8 @@ def rows_of(reader: TraceReader) -> list[dict[str, Any]]:
     return [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_traces_where_they_lie_answer_as_what_is_packed_does(session: SparkSession, tmp_path: Path) -> None:
     """`ask` reads the traces through the data source, as a cluster's workers do."""
     failover.record(tmp_path / "traces")

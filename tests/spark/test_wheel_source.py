@@ -70,7 +70,15 @@ def test_a_summary_runs_in_a_project(installed: Installed, other_project: Path, 
     small = Small(tmp_path / "trace")
     small.live()
     small.recorder.close()
-    command = ("-P", "-m", "kafka_actors._internal.actors.cli", "summary", str(tmp_path / "trace"))
+    command = (
+        "-P",
+        "-m",
+        "kafka_actors._internal.actors.cli",
+        "summary",
+        "--only",
+        "messages",
+        str(tmp_path / "trace"),
+    )
     assert "Messages by actor and type" in run(installed, other_project, *command)
 
 

@@ -55,7 +55,7 @@ class EveryState:
         if record.kind not in (*DELIVERIES, CREATED):
             return
         here = {str(ref): ref for ref in self.base.living()}
-        for address in {*here, *self.texts}:
+        for address in {record.receiver, *(here.keys() ^ self.texts.keys())}:  # a handler changes only its own actor
             now = dict(leaves(f"{address}:", shown(state_of(here[address].actor)))) if address in here else {}
             before = self.texts.get(address, {})
             for path in {*now, *before}:
