@@ -246,7 +246,12 @@ class _IncidentFinder:
     def _of_controller(self) -> Iterator[Incident]:
         """Describe controllers that were replaced though their broker was not gone."""
         for before, now in zip(self.elections, self.elections[1:], strict=False):
-            explained = any(row.broker == before.node and before.at <= row.died_at <= now.at + 1 for row in self.gone)
+            explained = any(
+                row.broker == before.node
+                and before.at <= row.died_at
+                and (row.died_at <= now.at or (row.after, row.seen_by) == ("Elected", now.node))
+                for row in self.gone
+            )
             if not explained and before.node != now.node:
                 facts = (
                     IncidentFact("Affected", "No broker was gone."),

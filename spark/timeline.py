@@ -184,7 +184,7 @@ class Timeline:
                 lost = [
                     gone.died_at
                     for gone in self._gone.get(before, ())
-                    if gone.died_at <= row.at < (gone.back_at or row.at + 1)
+                    if gone.died_at <= row.at and (gone.back_at is None or row.at < gone.back_at)
                 ]
                 changes.setdefault(before, []).append((lost[-1] if lost else row.at, -1.0))
             if row.leader >= 0:

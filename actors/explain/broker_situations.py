@@ -10,49 +10,42 @@ from functools import partial
 from itertools import islice
 
 from actors.explain import partition_situations
-from actors.explain.causes import (
-    BrokerGone,
-    broker_gone,
-    end_of_term,
-    gone_at_end,
+from actors.explain.causes import gone_at_end
+from actors.explain.situation import Remedy, Seen, Situation, quiet
+from messages.cluster import TopicPartition
+from messages.error_names import name_of
+from messages.facts import declarations
+from messages.facts.declarations import (
+    NodeRun,
+    TracePosition,
 )
-from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import (
+from messages.facts.histories import (
+    absences,
     created_after,
     is_registered,
     pending_deletion,
     state_history,
 )
-from actors.explain.situation import Remedy, Seen, Situation, quiet
-from messages.cluster import TopicPartition
-from messages.error_names import name_of
-from messages.facts.declarations import (
-    NodeRun,
-    TracePosition,
-)
+from messages.facts.trace_facts import TraceFacts
 
 # ------------------------------------------------------------------------------------------------------------- brokers
 
 
 def _broker_is_gone(facts: TraceFacts, broker: int) -> Seen | None:
     gone = gone_at_end(facts, broker)
-    return None if gone is None else Seen(gone, since=_gone_since(facts, gone))
-
-
-def _gone_since(facts: TraceFacts, gone: BrokerGone) -> float:
-    return gone.noticed.at - gone.late
+    return None if gone is None else Seen(gone, since=gone.since)
 
 
 def _id_taken(facts: TraceFacts, broker: int) -> Seen | None:
-    taken = [each for each in facts.taken_ids if each.place.node == broker]
+    taken = facts.of(declarations.RegistrationTaken, node=broker)
     if not taken or _registered_later(facts, taken[-1].place):
         return None
-    failed = [each for each in facts.failed_nodes if each.place.run == taken[-1].place.run]
+    failed = facts.of(declarations.NodeFailure, run=taken[-1].place.run)
     return Seen(failed[-1] if failed else taken[-1], since=taken[-1].place.at)
 
 
 def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
-    node_runs: list[NodeRun] = [each for each in facts.node_runs if each.place.run == place.run]
+    node_runs: list[NodeRun] = facts.of(declarations.NodeRun, run=place.run)
     return any(at > place.at for node_run in node_runs for _, at in node_run.registered)
 
 
@@ -60,7 +53,9 @@ def _lags(facts: TraceFacts, broker: int) -> Seen | None:
     """Find a partition whose ISR still lacks this broker after a leader reported the broker as lagging."""
     if not is_registered(facts, broker):
         return None
-    lagged = dict.fromkeys(each.partition for each in reversed(facts.lagged) if each.broker == broker)
+    lagged = dict.fromkeys(
+        each.partition for each in reversed(facts.of(declarations.FollowerLagged)) if each.broker == broker
+    )
     for partition in islice(lagged, partition_situations.MOST_CANDIDATES):
         seen = partition_situations.out_of_sync(facts, partition)
         if seen is not None and seen.values["broker"] == broker:
@@ -69,7 +64,7 @@ def _lags(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
-    refused = [each for each in facts.refused if each.subject == broker and each.request == "ControlledShutdown"]
+    refused = facts.of(declarations.RequestRefused, subject=broker, request="ControlledShutdown")
     if not refused:
         return None
     left = refused[-1].left
@@ -85,32 +80,18 @@ def _is_needed_still(facts: TraceFacts, seen: Seen) -> bool:
 
 
 def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
-    """Find the last ended interval in which the broker was not registered.
-
-    A registration with a new broker epoch also ends such an interval, even if no controller saw the broker as gone.
-    """
-    found: Seen | None = None
-    gone: BrokerGone | None = None
-    before: dict[int, int] = {}
-    for seen in facts.seen:
-        now, known = seen.brokers.get(broker), before.get(broker)
-        if now is None and known is not None:
-            gone = broker_gone(facts, broker, seen.place)
-        elif now is not None and (gone is not None or (known is not None and now != known)):
-            left = gone or BrokerGone(seen.place, broker, seen.by, seen.event, (seen.event or seen).place)
-            found = Seen(left, since=_gone_since(facts, left), until=seen.place.at)
-            gone = None
-        before = seen.brokers
-    return found
+    """Find the last ended interval in which the broker was not registered."""
+    ended = [(each, each.back) for each in absences(facts, broker) if each.back is not None]
+    return Seen(ended[-1][0], since=ended[-1][0].since, until=ended[-1][1].at) if ended else None
 
 
 def _is_alive(facts: TraceFacts, broker: int) -> Seen | None:
-    alive = [each for each in facts.seen if broker in each.brokers]
+    alive = [each for each in facts.of(declarations.BrokersRead) if broker in each.brokers]
     return Seen(None, since=alive[0].place.at) if alive else None
 
 
 def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
-    lagged = [each for each in facts.lagged if each.broker == broker]
+    lagged = facts.of(declarations.FollowerLagged, broker=broker)
     return Seen(lagged[-1], {"partition": lagged[-1].partition}, lagged[-1].place.at) if lagged else None
 
 
@@ -119,15 +100,15 @@ def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
 
 def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
     """Find the end of the last term. The end of a killed process counts only if another node noticed it."""
-    end = end_of_term(facts, facts.elected[-1]) if facts.elected else None
+    end = facts.terms[-1].ended if facts.terms else None
     if end is not None and "killed" in end.why:
-        noticed = [each for each in facts.deleted_controllers if each.place.node != end.broker]
+        noticed = [each for each in facts.of(declarations.ControllerZnodeDeleted) if each.place.node != end.broker]
         end = end if noticed and noticed[-1].place > end.place else None
     return None if end is None else Seen(end, {"broker": end.broker}, end.place.at)
 
 
 def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
-    begun = facts.elected
+    begun = facts.of(declarations.ControllerElected)
     if len(begun) < 2:
         return None
     values = {"broker": begun[-1].broker, "epoch": begun[-1].epoch, "before": begun[-2].broker}
@@ -135,7 +116,7 @@ def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
 
 
 def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
-    begun = facts.elected
+    begun = facts.of(declarations.ControllerElected)
     return Seen(None, {"broker": begun[-1].broker, "epoch": begun[-1].epoch}, begun[-1].place.at) if begun else None
 
 
@@ -144,7 +125,7 @@ def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
 
 def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
     changed = {partition for partition, states in facts.states.items() if len(states) > 1}
-    changed |= {each.partition for each in facts.refusals}
+    changed |= {each.partition for each in facts.of(declarations.StateChangeRefused)}
     topics = dict.fromkeys(partition.topic for partition in changed)
     created = {
         topic: created_after(facts, topic)
@@ -163,8 +144,10 @@ _any_partition = partial(partition_situations.in_any, _troubled)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
-    seen = {broker for each in facts.seen for broker in each.brokers}
-    for broker in sorted(seen - set(facts.seen[-1].brokers)) if facts.seen else ():
+    seen = {broker for each in facts.of(declarations.BrokersRead) for broker in each.brokers}
+    for broker in (
+        sorted(seen - set(facts.of(declarations.BrokersRead)[-1].brokers)) if facts.of(declarations.BrokersRead) else ()
+    ):
         found = _broker_is_gone(facts, broker)
         if found is not None:
             return found._replace(values={"subject": broker})

@@ -11,8 +11,6 @@ from itertools import pairwise
 from actors.explain.causes import (
     cause_of,
 )
-from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import counted
 from actors.explain.partition_situations import OF_PARTITIONS, no_leader
 from actors.explain.situation import Remedy, Seen, Situation, quiet
 from actors.explain.step_texts import has_joined
@@ -26,12 +24,15 @@ from messages.errors import (
     REQUEST_TIMED_OUT,
     UNKNOWN_SERVER_ERROR,
 )
+from messages.facts import declarations
 from messages.facts.declarations import (
     CoordinatorPartitionRead,
     ErrorAnswered,
     TransactionDecision,
     TransactionRequest,
 )
+from messages.facts.histories import counted
+from messages.facts.trace_facts import TraceFacts
 from messages.placement import slot
 
 # -------------------------------------------------------------------------------------------------------- transactions
@@ -41,13 +42,13 @@ def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last abort or rejected request of a transactional id, or of a producer's client id or producer id."""
     rejected = [
         each
-        for each in facts.transaction_requests
+        for each in facts.of(declarations.TransactionRequest)
         if name in (each.transactional_id, each.client_id, str(each.producer_id)) and _is_rejected(each)
     ]
     aborted = [
         each
-        for each in facts.decisions
-        if each.transactional_id == name and not each.commit and each.api != "EndTxn" and not each.loaded
+        for each in facts.of(declarations.TransactionDecision, transactional_id=name)
+        if not each.commit and each.api != "EndTxn" and not each.loaded
     ]
     troubles: list[TransactionRequest | TransactionDecision] = [*rejected, *aborted]
     last = max(troubles, key=lambda each: each.place, default=None)
@@ -58,8 +59,8 @@ def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
     """Return whether no transaction began after the trouble with a transactional id."""
     later = [
         each
-        for each in facts.transaction_requests
-        if each.transactional_id == seen.fact.transactional_id and each.place > seen.fact.place
+        for each in facts.of(declarations.TransactionRequest, transactional_id=seen.fact.transactional_id)
+        if each.place > seen.fact.place
     ]
     return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
 
@@ -69,12 +70,12 @@ def _is_rejected(request: TransactionRequest) -> bool:
 
 
 def _last_decision(facts: TraceFacts, name: str) -> Seen | None:
-    decisions = [each for each in facts.decisions if each.transactional_id == name]
+    decisions = facts.of(declarations.TransactionDecision, transactional_id=name)
     return Seen(decisions[-1], since=decisions[-1].place.at) if decisions else None
 
 
 def _last_request(facts: TraceFacts, name: str) -> Seen | None:
-    requests = [each for each in facts.transaction_requests if each.transactional_id == name]
+    requests = facts.of(declarations.TransactionRequest, transactional_id=name)
     return Seen(requests[-1], since=requests[-1].place.at) if requests else None
 
 
@@ -83,8 +84,8 @@ def damaged_partition(facts: TraceFacts, topic: str, name: str) -> CoordinatorPa
     count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
     reads = [
         each
-        for each in facts.coordinator_reads
-        if count and each.partition == TopicPartition(topic, slot(name) % count)
+        for each in facts.of(declarations.CoordinatorPartitionRead, partition=TopicPartition(topic, slot(name) % count))
+        if count
     ]
     return (
         reads[-1]
@@ -106,10 +107,10 @@ def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
 
 def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
     """Find the group's last move to another coordinator, if the group has not started a rebalance since."""
-    hosted = [each for each in facts.hosted if each.group == group]
+    hosted = facts.of(declarations.GroupHosted, group=group)
     if len(hosted) < 2 or hosted[-1].place.run == hosted[-2].place.run:
         return None
-    begun = [each for each in facts.group_states if each.group == group and each.state == "PreparingRebalance"]
+    begun = facts.of(declarations.GroupStateChanged, group=group, state="PreparingRebalance")
     if begun and begun[-1].place > hosted[-1].place:
         return None
     return Seen(hosted[-1], {"broker": hosted[-1].place.node, "log": hosted[-1].log}, hosted[-1].place.at)
@@ -119,8 +120,8 @@ def _commit_refused(facts: TraceFacts, group: str) -> Seen | None:
     """Find the last refused commit of offsets; refusals after which the client simply tries again do not count."""
     refused = [
         each
-        for each in facts.errors
-        if each.group == group and each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
+        for each in facts.of(declarations.ErrorAnswered, group=group)
+        if each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
     ]
     if not refused:
         return None
@@ -134,7 +135,7 @@ def _not_joined_again(facts: TraceFacts, seen: Seen) -> bool:
 
 def _has_no_coordinator(facts: TraceFacts, group: str) -> Seen | None:
     """Find a group whose coordinator's partition has no leader."""
-    hosted = [each for each in facts.hosted if each.group == group]
+    hosted = facts.of(declarations.GroupHosted, group=group)
     seen = no_leader(facts, hosted[-1].log) if hosted else None
     return None if seen is None else seen._replace(values={**seen.values, "log": hosted[-1].log})
 
@@ -143,7 +144,7 @@ _RETRY = (COORDINATOR_LOAD_IN_PROGRESS, REQUEST_TIMED_OUT)
 
 
 def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
-    states = [each for each in facts.group_states if each.group == group]
+    states = facts.of(declarations.GroupStateChanged, group=group)
     changes = [
         after
         for before, after in pairwise([None, *states])
@@ -159,7 +160,7 @@ def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
 
 
 def _group_known(facts: TraceFacts, group: str) -> Seen | None:
-    hosted = [each for each in facts.hosted if each.group == group]
+    hosted = facts.of(declarations.GroupHosted, group=group)
     return Seen(None, {"broker": hosted[-1].place.node}, hosted[-1].place.at) if hosted else None
 
 
@@ -168,15 +169,12 @@ def _group_known(facts: TraceFacts, group: str) -> Seen | None:
 
 def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
     """Return the refused produce requests of a producer, given by its client id, producer id or transactional id."""
-    producers = {each.producer_id for each in facts.transaction_requests if each.transactional_id == name}
+    producers = {each.producer_id for each in facts.of(declarations.TransactionRequest, transactional_id=name)}
     return [
         each
-        for each in facts.errors
-        if each.api == "Produce"
-        and (
-            each.client_id == name
-            or (each.batch is not None and (str(each.batch.producer_id) == name or each.batch.producer_id in producers))
-        )
+        for each in facts.of(declarations.ErrorAnswered, api="Produce")
+        if each.client_id == name
+        or (each.batch is not None and (str(each.batch.producer_id) == name or each.batch.producer_id in producers))
     ]
 
 
@@ -193,11 +191,13 @@ def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
 def _request_refused(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last refused request of this client that no other situation is about."""
     clients = {
-        each.client_id for each in facts.transaction_requests if name in (each.transactional_id, str(each.producer_id))
+        each.client_id
+        for each in facts.of(declarations.TransactionRequest)
+        if name in (each.transactional_id, str(each.producer_id))
     }
     refused = [
         each
-        for each in facts.errors
+        for each in facts.of(declarations.ErrorAnswered)
         if each.client_id == name or (each.api == "TxnOffsetCommit" and each.client_id in clients)
     ]
     return Seen(refused[-1], {}, refused[-1].place.at) if refused else None
@@ -205,7 +205,7 @@ def _request_refused(facts: TraceFacts, name: str) -> Seen | None:
 
 def _fault_met(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last fault that a test injected into a request of this client."""
-    met = [each for each in facts.faults if each.client_id == name]
+    met = facts.of(declarations.InjectedFaultReturned, client_id=name)
     return Seen(met[-1], {"times": len(met)}, met[-1].place.at) if met else None
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from actors.explain.explanations import Answer, Sentence, terms
-from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import counted, state_history
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
+from messages.facts import declarations
 from messages.facts.declarations import ErrorAnswered, StateWrite
+from messages.facts.histories import counted, state_history
+from messages.facts.trace_facts import TraceFacts
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -40,7 +41,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 def refused(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each error code in responses: its count, its subjects, and its last response."""
     found: dict[tuple[str, int], list[ErrorAnswered]] = {}
-    for each in facts.errors:
+    for each in facts.of(declarations.ErrorAnswered):
         if (each.api, each.code) not in USUAL:
             found.setdefault((each.api, each.code), []).append(each)
     return [
@@ -58,8 +59,8 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
 
     The sentence has the number of these messages, and the reason and time of the last one.
     """
-    found = Counter(each.type for each in facts.undecodable)
-    last = {each.type: each for each in facts.undecodable}
+    found = Counter(each.type for each in facts.of(declarations.Undecodable))
+    last = {each.type: each for each in facts.of(declarations.Undecodable)}
     return [
         Sentence(f"{name}: {counted(times)}; the last: {last[name].why}", last[name].place)
         for name, times in found.items()
@@ -68,7 +69,7 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
 
 def _processes(facts: TraceFacts) -> Iterator[Sentence]:
     began: set[int] = set()
-    for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began):
+    for node_run in sorted(facts.of(declarations.NodeRun), key=lambda node_run: node_run.began):
         node = node_run.place.node
         if node in began:
             yield Sentence(f"broker {node} was started again", node_run.place._replace(at=node_run.began, n=1))
@@ -78,7 +79,7 @@ def _processes(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _faults(facts: TraceFacts) -> Iterator[Sentence]:
-    for met in facts.faults:
+    for met in facts.of(declarations.InjectedFaultReturned):
         value = f" ({met.value:g})" if met.value else ""
         yield Sentence(
             f"an injected fault was met: {met.fault}{value}, {met.api} of client {met.client_id} at broker"
@@ -88,7 +89,7 @@ def _faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
-    for fault in facts.node_faults:
+    for fault in facts.of(declarations.NodeFaultChange):
         value = f" ({fault.value:g})" if fault.value else ""
         hits = f"; hits: {fault.hits}" if fault.change == "removed" else ""
         yield Sentence(

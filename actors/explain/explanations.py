@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from actors.explain import histories
 from actors.explain.causes import cause_of, refusal_of
-from actors.explain.fact_gathering import TraceFacts
 from actors.explain.step_texts import reason_of, text_of
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
-from messages.facts import declarations
+from messages.facts import declarations, histories
+from messages.facts.trace_facts import TraceFacts
 from messages.trace.endings import KILLED
 
 LAST = 5
@@ -43,20 +42,8 @@ Answer = list[Sentence]
 def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain the partition's leader, or why it has none."""
     history = histories.state_history(facts, partition)
-    if not history:
-        assigned = histories.assignment_of(facts, partition)
-        if assigned is None:
-            return refused_creations(facts, partition.topic) or [Sentence(f"no node in this trace knows {partition}")]
-        return [
-            Sentence(
-                f"it never had a leader: its replicas are {histories.ids(assigned.replicas)}, "
-                "and no partition state was written",
-                assigned.place,
-            )
-        ]
-    removed = [each for each in histories.deletions_of(facts, partition.topic) if each > history[-1].place]
-    if removed:
-        return [Sentence("its topic was deleted, and its znodes were removed", removed[0])]
+    if not history or any(each > history[-1].place for each in histories.deletions_of(facts, partition.topic)):
+        return []
     now, since = history[-1], histories.since_when(history, lambda state: state.leader)
     refused = refusal_of(facts, partition, now.place)
     refusal = [] if refused is None else [Sentence(text_of(refused), refused.place)]
@@ -65,20 +52,8 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         gone = _alive(facts, now.leader, only_gone=True)
         return [leads] if gone is None else [leads, gone, *refusal]
     lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {histories.ids(now.isr)}", since.place)]
-    queued = histories.pending_deletion(facts, partition.topic)
-    if queued:
-        return [
-            *lines,
-            Sentence(f"its topic has been queued for deletion since {queued[0].event or 'a request'}", queued[0].place),
-        ]
-    for broker in now.isr:
-        gone = _alive(facts, broker)
-        lines.append(
-            gone
-            if gone is not None
-            else Sentence(f"no controller in this trace recorded whether broker {broker} is alive")
-        )
-    return lines + refusal
+    alive = (_alive(facts, broker) for broker in now.isr)
+    return [*lines, *(each for each in alive if each is not None), *refusal]
 
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
@@ -107,14 +82,13 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why replicas are not in the ISR."""
     history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     lines = []
+    left = {each.broker: each for each in histories.isr_changes(facts, partition) if not each.joined}
     for broker in assigned.replicas if history and assigned is not None else ():
         if broker not in history[-1].isr:
-            left = histories.since_when(history, lambda state, broker=broker: broker in state.isr)  # type: ignore[misc]
-            before = [state for state in history if state.place < left.place]
-            was = (
-                f"; the ISR was {histories.ids(before[-1].isr)} before" if before else " (from the start of the trace)"
-            )
-            lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(left)}{was}", left.place))
+            since, was = history[0], " (from the start of the trace)"
+            if broker in left:
+                since, was = left[broker].after, f"; the ISR was {histories.ids(left[broker].before.isr)} before"
+            lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(since)}{was}", since.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
     return lines
@@ -179,11 +153,10 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a reassignment was rejected, cancelled or replaced."""
     lines = [
         Sentence(f"an admin request was rejected: {reason_of(each)}", each.place)
-        for each in facts.refused
-        if each.subject == partition
+        for each in facts.of(declarations.RequestRefused, subject=partition)
     ]
     assigned = facts.assignments.get(partition, [])
-    for each in facts.dropped:
+    for each in facts.of(declarations.ReassignmentRequestRemoved):
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
             taken = f"the request for {histories.ids(each.replicas)} was removed from /admin/reassign_partitions"
@@ -211,49 +184,30 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def outages(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain the times without a leader, and the duration of each step of the failovers."""
     lines: list[Sentence] = []
-    before: declarations.StateWrite | None = None
-    gap: list[declarations.StateWrite] = []
-    """States without a leader since `before`."""
-    for state in histories.state_history(facts, partition):
-        if state.leader == NO_LEADER:
-            gap.append(state)
+    for each in histories.outages(facts, partition):
+        if each.after is not None:
+            lines += _outage(facts, each, each.after)
             continue
-        if before is not None and (
-            gap or (before.leader != state.leader and _is_gone(facts, before.leader, state.place))
-        ):
-            lines += _outage(facts, before, gap, state)
-        before, gap = state, []
-    if before is not None and gap and not histories.pending_deletion(facts, partition.topic):
-        last = max((each.place for each in facts.node_runs), default=gap[-1].place)
-        began, since = _lost_at(facts, before, gap[0])
-        words = f"{last.at - began:.3f} s without a leader until the end of the trace, since {since}"
-        lines.append(Sentence(words, gap[0].place))
+        end = histories.end_of_record(facts).at - each.since
+        lines.append(
+            Sentence(f"{end:.3f} s without a leader until the end of the trace, since {_lost_by(each)}", each.place)
+        )
     return lines[-LAST:]
 
 
-def _outage(
-    facts: TraceFacts,
-    before: declarations.StateWrite,
-    gap: Sequence[declarations.StateWrite],
-    after: declarations.StateWrite,
-) -> Answer:
-    """Return a sentence with the time between two leaders and the duration of each step of the failover.
-
-    Args:
-        before: Last state with the old leader.
-        gap: States without a leader.
-        after: First state with the new leader.
+def _outage(facts: TraceFacts, outage: declarations.Outage, after: declarations.StateWrite) -> Answer:
+    """Return a sentence with the duration of an outage and of each step of the failover.
 
     Returns:
-        One sentence. Empty if the event that wrote `after` or the first state of `gap` is not recorded.
+        One sentence. Empty if the event that wrote `after` or the first state of the gap is not recorded.
     """
-    first, event = (gap[0] if gap else after).event, after.event
+    gap, before, began, event = outage.gap, outage.led, outage.since, after.event
+    first = outage.first.event
     if first is None or event is None:
         return []
-    began, since = _lost_at(facts, before, gap[0] if gap else after)
     noticed, heard = first.place.at, event.place.at
     isr = (gap[-1] if gap else before).isr
-    passed_over = bool(gap) and not _is_gone(facts, after.leader, event.place)
+    passed_over = bool(gap) and histories.broker_gone(facts, after.leader, event.place) is None
     candidates = isr if passed_over else (*isr, after.leader)
     alive, ready = _alive_times(facts, candidates), _ready_at(facts, after.leader, heard)
     able = ready if noticed < ready and not passed_over else heard
@@ -270,7 +224,7 @@ def _outage(
     parts.append((waited, "in the controller's event queue"))
     parts.append((after.place.at - heard - waited, "until the controller elected a leader"))
     parts.append((after.taken - after.place.at, "until ZooKeeper stored the state"))
-    order = next((each for each in facts.orders if _orders(each, after)), None)
+    order = outage.order
     if order is not None and order.sent:
         parts.append((order.sent - after.taken, f"until broker {after.leader} received LeaderAndIsr"))
         if order.outcome is not None:
@@ -280,7 +234,8 @@ def _outage(
                 else f"it rejected the request: {name_of(order.outcome)}"
             )
             parts.append((order.answered - order.sent, f"until {how}"))
-    total = f"{sum(took for took, _ in parts):.3f} s without a leader, from {since} until broker {after.leader} led: "
+    took = sum(took for took, _ in parts)
+    total = f"{took:.3f} s without a leader, from {_lost_by(outage)} until broker {after.leader} led: "
     return [Sentence(total + ", ".join(f"{took:.3f} s {what}" for took, what in parts), after.place)]
 
 
@@ -296,26 +251,15 @@ def _unseen(facts: TraceFacts, before: declarations.StateWrite, first: declarati
     return f"until {received}"
 
 
-def _is_gone(facts: TraceFacts, broker: int, until: declarations.TracePosition) -> bool:
-    """Return whether the broker is missing from the last list of live brokers that was read at or before `until`."""
-    seen = [each for each in facts.seen if each.place <= until]
-    return bool(seen) and broker not in seen[-1].brokers
-
-
-def _lost_at(facts: TraceFacts, led: declarations.StateWrite, after: declarations.StateWrite) -> tuple[float, str]:
-    """Return when the leader of `led` was lost, in seconds since 1970, and the evidence; `after` is the next state."""
-    event = after.event
-    noticed = event.place if event is not None else after.place
-    node_run = histories.registered_run(facts, led.leader, noticed)
-    first = histories.led_since(facts, led)
-    if node_run is not None and node_run.end <= first.taken:
-        return first.taken, f"the election of broker {led.leader}"
-    if node_run is not None and node_run.end <= after.taken:
-        return min(node_run.end, noticed.at), f"the last record of broker {led.leader}"
-    return (
-        noticed.at,
-        f"the controller received {f'{event.words} ({event.kind})' if event is not None else 'the event'}",
-    )
+def _lost_by(outage: declarations.Outage) -> str:
+    """Return what shows that the leader was lost, as text."""
+    event, broker = outage.first.event, outage.led.leader
+    received = "the event" if event is None else f"{event.words} ({event.kind})"
+    return {
+        declarations.ELECTION: f"the election of broker {broker}",
+        declarations.LAST_RECORD: f"the last record of broker {broker}",
+        declarations.EVENT: f"the controller received {received}",
+    }[outage.shown_by]
 
 
 Interval = tuple[float, float]
@@ -329,12 +273,14 @@ def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """
     times: list[Interval] = []
     for broker in brokers:
-        node_runs = [each for each in facts.node_runs if each.place.node == broker]
+        node_runs = facts.of(declarations.NodeRun, node=broker)
         times += [(each.registered[0][1], each.end) for each in node_runs if each.registered]
         if not node_runs:
-            ends = [*(each.place.at for each in facts.seen[1:]), math.inf]
+            ends = [*(each.place.at for each in facts.of(declarations.BrokersRead)[1:]), math.inf]
             times += [
-                (each.place.at, end) for each, end in zip(facts.seen, ends, strict=False) if broker in each.brokers
+                (each.place.at, end)
+                for each, end in zip(facts.of(declarations.BrokersRead), ends, strict=False)
+                if broker in each.brokers
             ]
     return sorted(times)
 
@@ -362,7 +308,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
-        answer = [each for each in facts.orders if each.broker == broker and each.partition == partition]
+        answer = facts.of(declarations.LeaderAndIsrSent, broker=broker, partition=partition)
         obeyed = [each for each in answer if each.outcome == errors.NONE]
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
@@ -385,11 +331,10 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
 def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
     lines = []
-    for cut in facts.cuts:
+    for cut in facts.of(declarations.LogTruncated):
         if cut.partition != partition or 0 <= cut.end <= cut.to:
             continue
-        what = f"offsets {cut.to} to {cut.end - 1}" if cut.end >= 0 else f"what came from offset {cut.to} on"
-        lines.append(Sentence(f"broker {cut.place.node} cut {what} off, which its leader did not have", cut.place))
+        lines.append(Sentence(text_of(cut), cut.place))
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
             isr = histories.ids(before.isr)
@@ -406,13 +351,10 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     assigned = facts.assignments_of_topics.get(topic, [])
     made = [fact.place for fact in assigned if fact.written]
     over = [place for place in histories.deletions_of(facts, topic) if any(place < each for each in made)]
-    steps = [fact for fact in facts.deletions if topic in fact.topics and (not over or fact.place > max(over))]
-    if over and not steps:
-        return [Sentence("it was created again after a deletion; the trace has no later deletion", max(over))]
+    deletions = [each for each in facts.of(declarations.TopicDeletionStep) if topic in each.topics]
+    steps = [each for each in deletions if not over or each.place > max(over)]
     if not steps:
-        if assigned:
-            return [Sentence("the trace has no deletion of it")]
-        return refused_creations(facts, topic) or [Sentence(f"no node in this trace knows topic {topic}")]
+        return []
     words = {
         "asked": "its deletion was requested",
         "queued": "queued for deletion",
@@ -427,8 +369,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     lines = list(last.values())
     lines += [
         Sentence(f"a request was rejected: {reason_of(each)}", each.place)
-        for each in facts.refused
-        if each.subject == topic and each.request == "DeleteTopics"
+        for each in facts.of(declarations.RequestRefused, subject=topic, request="DeleteTopics")
     ]
     if "deleted" not in last:
         lines.append(Sentence("not deleted at the end of the trace"))
@@ -439,21 +380,12 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     return lines
 
 
-def refused_creations(facts: TraceFacts, topic: str) -> Answer:
-    """Explain why a topic does not exist: the last refused requests to create it."""
-    return [
-        Sentence(f"it was never created: {each.request} was rejected: {reason_of(each)}", each.place)
-        for each in facts.refused
-        if each.subject == topic and each.request == "CreateTopics"
-    ][-1:]
-
-
 def made(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic was not created, or has fewer partitions or replicas than requested."""
     lines = [
         Sentence(f"{each.request} was rejected: {reason_of(each)}", each.place)
-        for each in facts.refused
-        if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
+        for each in facts.of(declarations.RequestRefused, subject=topic)
+        if each.request in ("CreateTopics", "CreatePartitions")
     ]
     latest = histories.latest_assignments(facts, topic)
     if lines and latest:
@@ -469,7 +401,7 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the controller considers the broker alive or dead."""
     lines = []
     before: dict[int, int | None] = {}
-    for seen in facts.seen:
+    for seen in facts.of(declarations.BrokersRead):
         now = seen.brokers.get(broker)
         if seen.by in before and before[seen.by] == now:
             continue
@@ -487,19 +419,19 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
 
 def unreachable(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the broker receives no requests."""
-    failures = [fact for fact in facts.failures if fact.broker == broker]
+    failures = facts.of(declarations.RequestFailed, broker=broker)
     if not failures:
         return []
     last = failures[-1]
     lines = [Sentence(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
-    answered = [each for each in facts.answered if each.broker == broker and each.place > last.place]
+    answered = [each for each in facts.of(declarations.BrokerResponse, broker=broker) if each.place > last.place]
     return lines + [Sentence("it has responded to requests since then", each.place) for each in answered[-1:]]
 
 
 def leaves(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the broker's controlled shutdown was rejected."""
     lines = []
-    for each in facts.refused:
+    for each in facts.of(declarations.RequestRefused):
         if each.subject != broker or each.request != "ControlledShutdown":
             continue
         if each.code:
@@ -518,23 +450,19 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
 
 def terms(facts: TraceFacts, _: None) -> Answer:
     """List the controllers, their terms and why each term ended."""
-    lines, in_office = [], set()
-    for fact in facts.terms():
-        run = fact.place.run
-        if isinstance(fact, declarations.ControllerElected):
-            lines.append(Sentence(f"broker {fact.broker} was elected, epoch {fact.epoch}", fact.place))
-            in_office.add(run)
-        elif run in in_office:
-            why = fact.why or f"it resigned during {fact.event}"
-            lines.append(Sentence(f"broker {fact.broker} ended its term: {why}", fact.place))
-            in_office.remove(run)
-    return lines or [Sentence("no controller was elected in this trace")]
+    lines = []
+    for term in facts.terms:
+        lines.append(Sentence(f"broker {term.broker} was elected, epoch {term.epoch}", term.place))
+        if term.ended is not None:
+            why = term.ended.why or f"it resigned during {term.ended.event}"
+            lines.append(Sentence(f"broker {term.broker} ended its term: {why}", term.ended.place))
+    return sorted(lines, key=lambda line: line.place or ()) or [Sentence("no controller was elected in this trace")]
 
 
 def busy(facts: TraceFacts, _: None) -> Answer:
     """List the events that are being handled or queued at the end of the trace."""
     lines = []
-    for each in facts.waiting[:LAST]:
+    for each in facts.of(declarations.PendingEvent)[:LAST]:
         doing = f"in progress, waiting for {each.waits_for}" if each.waits_for else "in the queue"
         lines.append(Sentence(f"at the end of the trace {doing}, {each.age:.3f} s old: {each.event}", each.place))
     return lines
@@ -542,7 +470,7 @@ def busy(facts: TraceFacts, _: None) -> Answer:
 
 def slow(facts: TraceFacts, _: None) -> Answer:
     """List the slowest events."""
-    slowest = sorted(facts.handled, key=lambda event: (-(event.took or 0), event.place))[:LAST]
+    slowest = sorted(facts.of(declarations.ControllerEvent), key=lambda event: (-(event.took or 0), event.place))[:LAST]
     return [
         Sentence(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place)
         for each in slowest
@@ -552,7 +480,7 @@ def slow(facts: TraceFacts, _: None) -> Answer:
 def idle(facts: TraceFacts, _: None) -> Answer:
     """List the events without an effect, by reason."""
     reasons: dict[str, list[declarations.EventWithoutEffect]] = {}
-    for each in facts.idle:
+    for each in facts.of(declarations.EventWithoutEffect):
         reasons.setdefault(each.why, []).append(each)
     return [
         Sentence(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
@@ -598,23 +526,18 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence 
     Returns:
         None if the trace has no list of brokers; with `only_gone`, also if the broker is alive.
     """
-    if not facts.seen:
+    absent = facts.absences.get(broker, [])
+    if absent and absent[-1].back is None:
+        gone = absent[-1]
+        return Sentence(f"broker {broker} is gone for controller {gone.by}, since {gone.event}", gone.place)
+    since = [
+        each
+        for each in facts.of(declarations.BrokersRead)
+        if broker in each.brokers and (not absent or absent[-1].back is None or each.place >= absent[-1].back)
+    ]
+    if only_gone or not since:
         return None
-    here = broker in facts.seen[-1].brokers
-    if here and only_gone:
-        return None
-    since: declarations.BrokersRead = facts.seen[-1]
-    for seen in reversed(facts.seen):
-        if (broker in seen.brokers) != here:
-            break
-        since = seen
-    state = "alive" if here else "gone"
-    return Sentence(f"broker {broker} is {state} for controller {since.by}, since {since.event}", since.place)
-
-
-def _orders(order: declarations.LeaderAndIsrSent, state: declarations.StateWrite) -> bool:
-    """Return whether this LeaderAndIsr request was sent to the state's leader and has the state's leader epoch."""
-    return (order.broker, order.partition, order.epoch) == (state.leader, state.partition, state.epoch)
+    return Sentence(f"broker {broker} is alive for controller {since[0].by}, since {since[0].event}", since[0].place)
 
 
 def _wrote(state: declarations.StateWrite) -> str:

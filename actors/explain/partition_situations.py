@@ -8,25 +8,26 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
-from actors.explain import causes, histories
-from actors.explain.fact_gathering import TraceFacts
+from actors.explain import causes
 from actors.explain.situation import Remedy, Seen, Situation
 from actors.explain.step_texts import NO_CAUSE, cut_off, text_of
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.events import READ_STATE
-from messages.facts import declarations
+from messages.facts import declarations, histories
+from messages.facts.trace_facts import TraceFacts
 
 # ---------------------------------------------------------------------------------------------------------- partitions
 
 
 def _refused_topic(facts: TraceFacts, topic: str) -> declarations.RequestRefused | None:
     refused = [
-        each for each in facts.refused if each.subject == topic and each.request in ("CreateTopics", "CreatePartitions")
+        each
+        for each in facts.of(declarations.RequestRefused, subject=topic)
+        if each.request in ("CreateTopics", "CreatePartitions")
     ]
     final = [each for each in refused if each.code != errors.NOT_CONTROLLER]
     return (final or refused)[-1] if refused else None
@@ -48,7 +49,7 @@ def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
     over = histories.deletions_of(facts, topic)
     if not over or any(each.place > over[-1] for each in facts.assignments_of_topics.get(topic, [])):
         return None
-    [step] = [each for each in facts.deletions if each.place == over[-1] and each.step == "deleted"][:1]
+    [step] = facts.of(declarations.TopicDeletionStep, place=over[-1], step="deleted")[:1]
     return Seen(step, {"topic": topic}, step.place.at)
 
 
@@ -66,7 +67,11 @@ def _queued(facts: TraceFacts, topic: str) -> Seen | None:
 
 def _blocker(facts: TraceFacts, topic: str, queued: declarations.TracePosition) -> causes.DeletionBlocked | None:
     """Return the replica that delays the topic's deletion; None if no replica does."""
-    failed = [each for each in facts.undeleted if each.partition.topic == topic and each.place >= queued]
+    failed = [
+        each
+        for each in facts.of(declarations.ReplicaDeletionFailed)
+        if each.partition.topic == topic and each.place >= queued
+    ]
     for each in histories.latest_assignments(facts, topic):
         for broker in each.replicas:
             gone = causes.gone_at_end(facts, broker)
@@ -110,10 +115,11 @@ def no_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     now = history[-1]
     if now.leader == NO_LEADER:
         since = histories.since_when(history, lambda state: state.leader)
-        return _not_elected(facts, partition, since, now.isr, "ISR", since.taken)
+        lost = [each.since for each in histories.outages(facts, partition) if each.after is None]
+        return _not_elected(facts, partition, since, now.isr, "ISR", lost[0] if lost else since.taken)
     gone = causes.gone_at_end(facts, now.leader)
     if gone is not None and gone.place > now.place and causes.refusal_of(facts, partition, gone.place) is not None:
-        return _not_elected(facts, partition, gone, now.isr, "ISR", gone.noticed.at - gone.late)
+        return _not_elected(facts, partition, gone, now.isr, "ISR", gone.since)
     refused = causes.refusal_of(facts, partition, now.place)
     if refused is not None and READ_STATE in {each.what for each in causes.chain_of(facts, refused)}:
         return _not_elected(facts, partition, refused, now.isr, "ISR", refused.place.at)
@@ -125,7 +131,7 @@ def _not_elected(
     partition: TopicPartition,
     since: declarations.StateWrite
     | declarations.ReplicasAssigned
-    | causes.BrokerGone
+    | declarations.BrokerGone
     | declarations.StateChangeRefused,
     candidates: tuple[int, ...],
     what: str,
@@ -157,7 +163,7 @@ def _not_elected(
 def _registered_since(facts: TraceFacts, broker: int) -> declarations.TracePosition:
     """Return the first of the last reads of the registered brokers that all have this broker."""
     since = histories.end_of_record(facts)
-    for seen in reversed(facts.seen):
+    for seen in reversed(facts.of(declarations.BrokersRead)):
         if broker not in seen.brokers:
             break
         since = seen.place
@@ -183,8 +189,8 @@ def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[decl
     created = histories.created_after(facts, partition.topic)
     return [
         each
-        for each in facts.errors
-        if each.api == "Produce" and each.code in REFUSED and each.subject == str(partition) and each.place > created
+        for each in facts.of(declarations.ErrorAnswered, api="Produce", subject=str(partition))
+        if each.code in REFUSED and each.place > created
     ]
 
 
@@ -221,8 +227,8 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     created = histories.created_after(facts, partition.topic)
     cuts = [
         each
-        for each in facts.cuts
-        if each.partition == partition and not 0 <= each.end <= each.to and each.place > created
+        for each in facts.of(declarations.LogTruncated, partition=partition)
+        if not 0 <= each.end <= each.to and each.place > created
     ]
     for cut in reversed(cuts):
         elected = causes.cause_of(facts, cut)
@@ -255,56 +261,30 @@ def _reassigning(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
 
 
 def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    refused = causes.last_before(
-        [each for each in facts.refused if each.subject == partition], histories.end_of_record(facts)
-    )
+    refused = facts.last(declarations.RequestRefused, histories.end_of_record(facts), subject=partition)
     return None if refused is None else Seen(refused, since=refused.place.at)
 
 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    """Find the last interval without a leader.
-
-    Such an interval does not need a recorded state without a leader: a controller can replace a lost leader with a
-    single write. This write then shows the interval.
-    """
-    found: Seen | None = None
-    gap: declarations.StateWrite | None = None
-    for before, after in pairwise(histories.state_history(facts, partition)):
-        if after.leader == NO_LEADER:
-            gap = gap or after
-        elif gap is not None:
-            found = Seen(gap, {"leader": after.leader}, _lost_at(facts, gap), after.taken)
-            gap = None
-        elif before.leader != after.leader and isinstance(causes.cause_of(facts, after), causes.BrokerGone):
-            found = Seen(after, {"leader": after.leader}, _lost_at(facts, after), after.taken)
-    return found
-
-
-def _lost_at(facts: TraceFacts, state: declarations.StateWrite) -> float:
-    """Return when the leader of the previous state was lost, in seconds since 1970.
-
-    This is the end of that leader's run in the trace, or the arrival of the controller event that wrote `state`,
-    whichever is earlier, but not before the partition had this leader.
-    """
-    before = causes.before_of(facts, state)
-    noticed = state.event.place if state.event is not None else state.place
-    node_run = histories.registered_run(facts, before.leader, noticed) if before is not None else None
-    if before is None or node_run is None:
-        return noticed.at
-    return max(min(node_run.end, noticed.at), histories.led_since(facts, before).taken)
+    """Find the last interval without a leader that is over."""
+    ended = [each for each in histories.outages(facts, partition) if each.after is not None]
+    last = ended[-1] if ended else None
+    if last is None or last.after is None:
+        return None
+    return Seen(last.first, {"leader": last.after.leader}, last.since, last.until)
 
 
 def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     """Find the last interval in which a replica was out of the ISR."""
     found: Seen | None = None
-    left: dict[int, declarations.StateWrite] = {}
-    for before, after in pairwise(histories.state_history(facts, partition)):
-        for broker in set(before.isr) - set(after.isr):
-            left[broker] = after
-        for broker in set(after.isr) - set(before.isr):
-            if broker in left:
-                shrunk = left.pop(broker)
-                found = Seen(shrunk, {"broker": broker, "isr": histories.ids(after.isr)}, shrunk.taken, after.taken)
+    left: dict[int, declarations.IsrChange] = {}
+    for change in histories.isr_changes(facts, partition):
+        shrunk = left.pop(change.broker, None)
+        if not change.joined:
+            left[change.broker] = change
+        elif shrunk is not None:
+            values = {"broker": change.broker, "isr": histories.ids(change.after.isr)}
+            found = Seen(shrunk.after, values, shrunk.after.taken, change.after.taken)
     return found
 
 
@@ -424,8 +404,8 @@ def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> li
     state, its topic is not internal, producers were refused, the ISR lacks replicas, the partition has more state
     changes.
     """
-    unchanged = {each.partition for each in facts.refusals}
-    refused = {each.subject for each in facts.errors if each.api == "Produce" and each.code in REFUSED}
+    unchanged = {each.partition for each in facts.of(declarations.StateChangeRefused)}
+    refused = {each.subject for each in facts.of(declarations.ErrorAnswered, api="Produce") if each.code in REFUSED}
 
     def rank(partition: TopicPartition) -> tuple[object, ...]:
         states, assigned = facts.states.get(partition, ()), facts.assignments.get(partition, ())

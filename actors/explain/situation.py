@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from actors.explain.fact_gathering import TraceFacts
+from messages.facts.trace_facts import TraceFacts
 
 
 class Remedy(NamedTuple):

@@ -11,21 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from actors.explain.causes import BrokerCame, BrokerGone, DeletionBlocked, ReassignmentWaits
-from actors.explain.fact_gathering import TraceFacts
-from actors.explain.histories import (
-    ids,
-    is_down,
-    is_of_last_run,
-    is_registered,
-    state_history,
-)
+from actors.explain.causes import DeletionBlocked, ReassignmentWaits
 from actors.explain.situation import Remedy, first_needed
 from messages import errors
 from messages.cluster import NO_LEADER
 from messages.error_names import name_of
 from messages.events import NOT_ELECTED
 from messages.facts import declarations
+from messages.facts.histories import (
+    ids,
+    is_down,
+    is_of_last_run,
+    is_registered,
+    state_history,
+)
+from messages.facts.trace_facts import TraceFacts
 from messages.store import CONNECTED
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
@@ -48,17 +48,17 @@ def _unregistered(facts: TraceFacts, fact: Any) -> bool:
 
 
 def _disconnected(facts: TraceFacts, changed: declarations.SessionChanged) -> bool:
-    of_run = [each.state for each in facts.sessions if each.place.run == changed.place.run]
+    of_run = [each.state for each in facts.of(declarations.SessionChanged, run=changed.place.run)]
     return of_run[-1:] != [CONNECTED] and is_of_last_run(facts, changed.place)
 
 
 def _never_registered_again(facts: TraceFacts, taken: declarations.RegistrationTaken) -> bool:
-    node_runs = [each for each in facts.node_runs if each.place.node == taken.place.node]
+    node_runs = facts.of(declarations.NodeRun, node=taken.place.node)
     return not any(at > taken.place.at for node_run in node_runs for _, at in node_run.registered)
 
 
 def _injected_still(facts: TraceFacts, fault: declarations.NodeFaultChange) -> bool:
-    changes = [each for each in facts.node_faults if (each.place.run, each.fault) == (fault.place.run, fault.fault)]
+    changes = facts.of(declarations.NodeFaultChange, run=fault.place.run, fault=fault.fault)
     return changes[-1].change != "removed" and is_of_last_run(facts, fault.place)
 
 
@@ -73,7 +73,7 @@ def _not_joined_again(facts: TraceFacts, action: declarations.GroupMemberAction)
 
 def has_joined(facts: TraceFacts, group: str, client_id: str, since: declarations.TracePosition) -> bool:
     """Return whether a client joined a group after a position."""
-    actions = [each for each in facts.member_actions if (each.group, each.client_id) == (group, client_id)]
+    actions = facts.of(declarations.GroupMemberAction, group=group, client_id=client_id)
     return any(each.action == declarations.JOINED and each.place > since for each in actions)
 
 
@@ -143,15 +143,17 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "a test injected the fault '{fault}' into {api} of client {client_id} at broker {node}",
         (Remedy(f"{FAULT} if it is still there."),),  # the removal of such a fault is not recorded
     ),
-    (BrokerGone, "timeout"): StepText(
+    (declarations.BrokerGone, "timeout"): StepText(
         "controller {by} noticed through {event} that broker {broker} was gone, {late:.1f} s after its last record: its"
         " ZooKeeper session had to time out first"
     ),
-    (BrokerGone, ""): StepText(
+    (declarations.BrokerGone, ""): StepText(
         "controller {by} noticed through {event} that broker {broker} was gone",
         (Remedy("Start broker {broker} if it is down.", _down("broker")),),
     ),
-    (BrokerCame, ""): StepText("broker {broker} registered, which controller {by} noticed through {event}"),
+    (declarations.BrokerCame, ""): StepText(
+        "broker {broker} registered, which controller {by} noticed through {event}"
+    ),
     (declarations.StateWrite, "lost"): StepText(
         "{partition} lost its leader: {by} wrote leader none, ISR {isr}, epoch {epoch}"
     ),
@@ -278,7 +280,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
 _VARIANTS: dict[type, Callable[[Any], str]] = {
     declarations.NodeRun: lambda run: run.ending,
     declarations.SessionChanged: lambda changed: changed.state,
-    BrokerGone: lambda gone: "timeout" if gone.late else "",
+    declarations.BrokerGone: lambda gone: "timeout" if gone.late else "",
     declarations.StateWrite: lambda state: "found" if state.read else "lost" if state.leader == NO_LEADER else "",
     declarations.FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
     DeletionBlocked: lambda blocked: "" if blocked.code else "gone",

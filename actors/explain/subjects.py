@@ -10,10 +10,11 @@ from actors.explain.causes import cause_of
 from actors.explain.client_situations import produce_errors
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.fact_gathering import TraceFacts
 from actors.explain.step_texts import text_of
 from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
+from messages.facts import declarations
+from messages.facts.trace_facts import TraceFacts
 
 USUAL = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS")
 """Names of errors that members get in the normal course of a rebalance."""
@@ -46,13 +47,13 @@ SUBJECTS = {
 
 def coordinators(facts: TraceFacts, group: str) -> Answer:
     """List the brokers that coordinated the group."""
-    return [Sentence(text_of(each), each.place) for each in facts.hosted if each.group == group][-LAST:]
+    return [Sentence(text_of(each), each.place) for each in facts.of(declarations.GroupHosted, group=group)][-LAST:]
 
 
 def rebalances(facts: TraceFacts, group: str) -> Answer:
     """List the last states of the group, each with the member or timer that caused it."""
     lines = []
-    for each in [each for each in facts.group_states if each.group == group][-2 * LAST :]:
+    for each in facts.of(declarations.GroupStateChanged, group=group)[-2 * LAST :]:
         cause = cause_of(facts, each)
         lines.append(Sentence(f"{each.state}" + (f": {text_of(cause)}" if cause is not None else ""), each.place))
     return lines
@@ -60,7 +61,7 @@ def rebalances(facts: TraceFacts, group: str) -> Answer:
 
 def refused_group_requests(facts: TraceFacts, group: str) -> Answer:
     """List the last requests that the coordinator refused."""
-    errors = [each for each in facts.errors if each.group == group and name_of(each.code) not in USUAL]
+    errors = [each for each in facts.of(declarations.ErrorAnswered, group=group) if name_of(each.code) not in USUAL]
     return [Sentence(text_of(each), each.place) for each in errors[-LAST:]]
 
 
@@ -73,8 +74,8 @@ def sessions(facts: TraceFacts, producer: str) -> Answer:
     """List the last producer ids and epochs that the producer received from InitProducerId."""
     begun = [
         each
-        for each in facts.transaction_requests
-        if each.api == "InitProducerId" and producer in (each.client_id, each.transactional_id, str(each.producer_id))
+        for each in facts.of(declarations.TransactionRequest, api="InitProducerId")
+        if producer in (each.client_id, each.transactional_id, str(each.producer_id))
     ]
     return [Sentence(text_of(each), each.place) for each in begun[-LAST:]]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.explain.explanations import LAST, Answer, Sentence
-from actors.explain.fact_gathering import TraceFacts
 from messages import errors
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
+from messages.facts import declarations
 from messages.facts.declarations import TransactionDecision, TransactionRequest
+from messages.facts.trace_facts import TraceFacts
 
 NAMED = 5
 """Maximum number of partitions in a line."""
@@ -58,7 +59,11 @@ def _ongoing(added: list[TransactionRequest]) -> Answer:
 def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
     """Return the sentences about a decided transaction: its state, and which partitions have no marker."""
     producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
-    marked = [each for each in facts.marked if each[1:4] == producer and each.place > decision.place]
+    marked = [
+        each
+        for each in facts.of(declarations.TransactionMarked)
+        if each[1:4] == producer and each.place > decision.place
+    ]
     done = {partition for each in marked for partition in each.partitions}
     left = [each for each in decision.partitions if each not in done]
     word = "Commit" if decision.commit else "Abort"
@@ -119,11 +124,11 @@ def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
 
 
 def _requests(facts: TraceFacts, transactional_id: str) -> list[TransactionRequest]:
-    return [each for each in facts.transaction_requests if each.transactional_id == transactional_id]
+    return facts.of(declarations.TransactionRequest, transactional_id=transactional_id)
 
 
 def _decisions(facts: TraceFacts, transactional_id: str) -> list[TransactionDecision]:
-    return [each for each in facts.decisions if each.transactional_id == transactional_id]
+    return facts.of(declarations.TransactionDecision, transactional_id=transactional_id)
 
 
 def _producer(of: TransactionRequest | TransactionDecision) -> str:

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
-from actors.explain.causes import chain_of, last_before
+from actors.explain.causes import chain_of
 from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTION
-from actors.explain.fact_gathering import TraceFacts, before
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of
+from messages.facts import declarations
 from messages.facts.declarations import NodeRun, TracePosition
+from messages.facts.trace_facts import TraceFacts, before
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -36,7 +37,10 @@ def shutdown_of(facts: TraceFacts) -> float | None:
         None if no node stopped, or if the last run of a node has another ending than "stopped" or "killed". Also None
         if a node was killed after the shutdown began.
     """
-    last = {node_run.place.node: node_run for node_run in sorted(facts.node_runs, key=lambda node_run: node_run.began)}
+    last = {
+        node_run.place.node: node_run
+        for node_run in sorted(facts.of(declarations.NodeRun), key=lambda node_run: node_run.began)
+    }
     if any(node_run.ending not in (STOPPED, KILLED) for node_run in last.values()):
         return None
     began = None
@@ -52,7 +56,7 @@ def shutdown_of(facts: TraceFacts) -> float | None:
 
 def _stopped(facts: TraceFacts, node_run: NodeRun) -> float:
     """Return when a broker began to stop, in seconds since 1970."""
-    asked = last_before(facts.stops, node_run.place, node_run.place.run)
+    asked = facts.last(declarations.StopRequested, node_run.place, run=node_run.place.run)
     return node_run.end if asked is None else asked.place.at
 
 

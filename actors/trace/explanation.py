@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actors.explain.fact_gathering import TraceFacts, gather
 from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
 from actors.explain.verdicts import verdict_of
 from messages.cluster import TopicPartition
 from messages.facts.declarations import ControllerEvent, TracePosition
+from messages.facts.trace_facts import gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
@@ -118,8 +117,7 @@ def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:
         TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
     with with_payloads(runs) as complete:
-        facts: TraceFacts = gather(complete)
-    found = [_fact(each) for field in dataclasses.fields(facts) for each in getattr(facts, field.name)]
+        found = [_fact(each) for each in gather(complete).all()]
     found.sort(key=lambda fact: (fact.at, fact.node, fact.seq))
     return iter(found)
 

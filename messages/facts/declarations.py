@@ -123,6 +123,88 @@ class BrokersRead(NamedTuple):
     event: ControllerEvent | None = None
 
 
+class BrokerGone(NamedTuple):
+    """A broker was not registered in ZooKeeper any more, as a controller noticed, until it was `back` (None: never).
+
+    `noticed` is the delivery of the event. `epoch` is the broker epoch of the registration that ended. If the broker
+    was killed, `late` is the number of seconds from its last recorded delivery to `noticed`; otherwise 0.
+    """
+
+    place: TracePosition
+    broker: int
+    by: int
+    event: ControllerEvent | None
+    noticed: TracePosition
+    epoch: int = 0
+    late: float = 0.0
+    back: TracePosition | None = None
+
+    @property
+    def since(self) -> float:
+        """When the broker was lost, in seconds since 1970."""
+        return self.noticed.at - self.late
+
+
+class BrokerCame(NamedTuple):
+    """A controller noticed that a broker has registered in ZooKeeper."""
+
+    place: TracePosition
+    broker: int
+    by: int
+    event: ControllerEvent | None
+
+
+class Outage(NamedTuple):
+    """The time in which a partition had no leader, in seconds since 1970; `until` is infinity if it is not over.
+
+    It begins with the loss of the leader of `led`, the last state with this leader, as `shown_by` says: by the
+    ELECTION of a broker that was dead, the LAST_RECORD of the broker, or the controller's EVENT. It ends when the
+    leader of the state `after` has applied its LeaderAndIsr request (`order`), or, without one, when ZooKeeper stored
+    the state. `gap` has the states without a leader; there are none if one write replaced the leader.
+    """
+
+    place: TracePosition
+    partition: TopicPartition
+    since: float
+    until: float
+    shown_by: str
+    led: StateWrite
+    gap: tuple[StateWrite, ...] = ()
+    after: StateWrite | None = None
+    order: LeaderAndIsrSent | None = None
+
+    @property
+    def first(self) -> StateWrite:
+        """The state that replaced the lost leader."""
+        first = self.gap[0] if self.gap else self.after
+        assert first is not None
+        return first
+
+
+ELECTION, LAST_RECORD, EVENT = "election", "last record", "event"
+
+
+class IsrChange(NamedTuple):
+    """A broker `joined` or left the ISR of a partition; `after` is the state that replaced `before`."""
+
+    place: TracePosition
+    partition: TopicPartition
+    broker: int
+    joined: bool
+    before: StateWrite
+    after: StateWrite
+    reason: ReasonToLeave | None = None
+
+
+class Term(NamedTuple):
+    """The term of a controller, from its election to its end; `ended` is None if the end is not recorded."""
+
+    place: TracePosition
+    broker: int
+    epoch: int
+    ended: ControllerResigned | None = None
+
+
 class ControllerElected(NamedTuple):
     """A broker was elected as controller, with this controller epoch."""
 
@@ -270,7 +352,7 @@ class FollowerLagged(NamedTuple):
 
     `end` and `leader_end` are the log end offsets of the follower (-1 before its first fetch) and of the leader.
     `fetched_ago` and `caught_up_ago` are the seconds since the follower's last fetch and since the follower was last
-    caught up; -1 means never.
+    caught up; -1 means never. `version` is the version of the partition's znode that the write replaces.
     """
 
     place: TracePosition
@@ -282,6 +364,7 @@ class FollowerLagged(NamedTuple):
     fetched_ago: float
     caught_up_ago: float
     lag: float
+    version: int = -1
 
 
 class FetchFailed(NamedTuple):
@@ -515,6 +598,11 @@ class Undecodable(NamedTuple):
     type: str
     why: str
 
+
+RegistrationEnd: TypeAlias = NodeRun | NodeFailure | StopRequested | SessionChanged | RecordingGap
+"""Why a broker's registration ended."""
+ReasonToLeave: TypeAlias = FollowerLagged | BrokerGone | LogDirectoryFailed | ControllerEvent
+"""Why a broker left an ISR."""
 
 Fact: TypeAlias = (
     ControllerEvent

@@ -29,10 +29,11 @@ CONTROLLER_PATH = "/controller"
 SIDES = {"PartitionRequestsActor": "leader", "ReplicaFetcherManagerActor": "follower"}
 """The actors that throttle replication, and the side of each."""
 
-SHORTEST_GAP = 0.3
-"""Seconds: shorter than any ZooKeeper session. A node that was silent for less was not suspended until its end."""
-SOON = 0.5
-"""Seconds in which a node that was suspended notices the loss of its connection."""
+UNHEARD = 2 / 3
+"""Share of the session timeout in which a node sends nothing to ZooKeeper before its session expires, at the least.
+
+A ZooKeeper client sends a ping after a third of the timeout.
+"""
 
 _FETCHER = re.compile(r"fetcher-(\d+)-")
 """The channel of a follower's fetcher, with the id of the leader."""
@@ -52,8 +53,9 @@ _LOG_END = {
 class NodeFacts:
     """A reader of one run of a node: it emits the facts about this node."""
 
-    def __init__(self, emit: Emit) -> None:
+    def __init__(self, emit: Emit, session_timeout: float) -> None:
         self._emit = emit
+        self._shortest_gap = session_timeout * UNHEARD
         self._log_ends: dict[str, int] = {}
         """Log end offsets by the directory of the partition."""
         self._registered: list[tuple[int, float]] = []
@@ -70,8 +72,8 @@ class NodeFacts:
         self.requests = OpenClientRequests()
 
     def passed(self, before: declarations.TracePosition, place: declarations.TracePosition) -> None:
-        """Note a gap in the recording if much time passed between two deliveries."""
-        if place.at - before.at > SHORTEST_GAP:
+        """Note a gap between two deliveries in which ZooKeeper can have ended the node's session."""
+        if place.at - before.at > self._shortest_gap:
             self._gap = declarations.RecordingGap(place, place.at - before.at)
 
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
@@ -106,21 +108,15 @@ class NodeFacts:
                 self._throttled(place, SIDES[record.actor], message)
             case ChangeIsr():
                 for broker, end, fetched_ago, caught_up_ago in message.lagging:
-                    behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag
+                    behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag, message.zk_version
                     self._emit(declarations.FollowerLagged(place, message.partition, message.leader, broker, *behind))
             case TransmitFailed():
                 fetcher = _FETCHER.match(message.channel)
                 if fetcher is not None:
                     self._emit(declarations.FetchFailed(place, int(fetcher[1]), message.reason))
             case SessionState():
-                gap = self._gap
-                if (
-                    self._connected
-                    and message.state != CONNECTED
-                    and gap is not None
-                    and place.at - gap.place.at < SOON
-                ):
-                    self._emit(gap)
+                if self._connected and message.state != CONNECTED and self._gap is not None:
+                    self._emit(self._gap)
                 self._connected = message.state == CONNECTED
                 self._emit(declarations.SessionChanged(place, message.state))
             case WatchEvent():

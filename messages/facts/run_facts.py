@@ -174,7 +174,8 @@ class _RunReader:
         self._emit = found.append
         self._controllers = ControllerFacts(self._emit, partition)
         self._channels = ChannelFacts(self._emit, partition)
-        self._node = NodeFacts(self._emit)
+        timeout_ms = run.header.settings.get("zookeeper_session_timeout_ms", 0)
+        self._node = NodeFacts(self._emit, timeout_ms / 1000)
         self._coordinators = CoordinatorFacts(self._emit)
         self._groups = GroupFacts(self._emit)
         self._first: TracePosition | None = None

@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli import why
-from actors.explain.fact_gathering import TraceFacts, gather
 from actors.explain.transaction_history import QUESTIONS, ends, state
 from actors.public.simulated import SimulatedCluster
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -18,7 +17,9 @@ from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.cluster import TopicPartition
 from messages.errors import CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_EPOCH, NONE
+from messages.facts import declarations
 from messages.facts.declarations import TracePosition, TransactionDecision, TransactionMarked
+from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.files.runs import find_runs
 from messages.vocabulary import Message
 from tests.cli.test_why_situations import create
@@ -111,33 +112,29 @@ def test_a_commit_a_timeout_and_a_fence_have_different_reasons(facts: TraceFacts
 
 
 def test_the_state_follows_the_record(facts: TraceFacts) -> None:
-    first, timed_out, _ = facts.decisions
+    first, timed_out, _ = facts.of(declarations.TransactionDecision)
 
     def until(place: TracePosition) -> TraceFacts:
-        kept = {name: [each for each in getattr(facts, name) if each.place <= place] for name in LISTS}
-        return TraceFacts(**kept)
+        return TraceFacts(each for each in facts.all() if each.place <= place)
 
     assert [line.text for line in state(until(first.place), "pay")] == [
         "PrepareCommit since the coordinator began to send markers",
         "1 of 1 partitions have no marker: t-0",
     ]
-    marked = facts.marked[0].place
+    marked = facts.of(declarations.TransactionMarked)[0].place
     assert [line.text for line in state(until(marked), "pay")] == ["CompleteCommit: all 1 partitions have the marker"]
-    begun = facts.transaction_requests[0].place
+    begun = facts.of(declarations.TransactionRequest)[0].place
     assert [line.text for line in state(until(begun), "pay")] == [
         "Empty: InitProducerId returned producer id 0, epoch 0"
     ]
     assert first.place < marked < timed_out.place
 
 
-LISTS = ("transaction_requests", "decisions", "marked")
-
-
 def test_a_decision_that_a_new_coordinator_loaded(facts: TraceFacts) -> None:
     place = TracePosition(1.0, 0, "run", 1)
     loaded = TransactionDecision(place, "pay", 7, 1, True, (T0,), "", loaded=True)
     older = TransactionMarked(place._replace(at=2.0), "pay", 7, 0, (T0,))
-    found = TraceFacts(decisions=[loaded], marked=[older])
+    found = TraceFacts([loaded, older])
     assert [line.text for line in ends(found, "pay")] == [
         "committed with producer id 7, epoch 1: an earlier coordinator decided it, and the new coordinator sends the "
         "markers again"

@@ -6,12 +6,12 @@ Each test asserts the subject of the verdict, its cause, and the act that it adv
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 
 import pytest
 
-from actors.explain.fact_gathering import TraceFacts
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.trace.explanation import TraceExplanation, explain
@@ -30,10 +30,12 @@ from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
 from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
-from messages.facts import declarations
+from messages.facts import declarations, histories
+from messages.facts.trace_facts import TraceFacts, gather
 from messages.store import WriteOp
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import find_runs
+from messages.trace.schema import STOPPED
 from messages.wire.record_batch import read_records
 from tests.cli.test_why_situations import cluster, create, delete, others
 from tests.storage.batches import batch
@@ -305,18 +307,44 @@ def test_a_failed_disk_of_a_living_broker_is_why_it_is_not_elected() -> None:
 
     failed = declarations.LogDirectoryFailed(at(3.0, 1), T0, "No space left")
     facts = TraceFacts(
-        assigned=[declarations.ReplicasAssigned(at(1.0), T0, (1,), (), ())],
-        seen=[declarations.BrokersRead(at(1.0), 2, {1: 1, 2: 2})],
-        written=[
+        [
+            declarations.ReplicasAssigned(at(1.0), T0, (1,), (), ()),
+            declarations.BrokersRead(at(1.0), 2, {1: 1, 2: 2}),
             declarations.StateWrite(at(2.0), T0, 1, 0, (1,), "controller 2", 2.0, None, 0),
             declarations.StateWrite(at(4.0), T0, -1, 1, (1,), "controller 2", 4.0, None, 1),
-        ],
-        failed_disks=[failed],
-        refusals=[
-            declarations.StateChangeRefused(at(5.0), T0, "move to OnlinePartition", f"{NOT_ELECTED} for partition t-0")
-        ],
-        node_runs=[declarations.NodeRun(at(9.0, node), 0.5, RUNNING, ((node, 0.6),)) for node in (1, 2)],
+            failed,
+            declarations.StateChangeRefused(at(5.0), T0, "move to OnlinePartition", f"{NOT_ELECTED} for partition t-0"),
+            *[declarations.NodeRun(at(9.0, node), 0.5, RUNNING, ((node, 0.6),)) for node in (1, 2)],
+        ]
     )
     verdict = verdict_of(facts, "partition", T0, str)
     assert "No space left" in verdict.text and "disk" in verdict.text and "no replica" not in verdict.text
     assert verdict.steps[-1].place == failed.place
+
+
+def test_the_verdict_and_the_answer_name_the_same_beginning_of_an_outage(tmp_path: Path) -> None:
+    """The partition loses its leader when the process ends, not when its session has expired."""
+    with cluster(tmp_path) as running:
+        leader, _ = others(running)
+        create(running, "t", leader)
+        running.kill(leader)
+        running.run(30.0)
+    facts = gather(find_runs(tmp_path).runs)
+    (outage,) = histories.outages(facts, T0)
+    (killed,) = facts.of(declarations.NodeRun, node=leader)
+    assert outage.since == killed.end and outage.until == math.inf
+    assert f"since {killed.end}" in verdict_of(facts, "partition", T0, str).text
+
+
+def test_what_a_broker_did_after_it_was_gone_is_no_cause() -> None:
+    """Another client deleted the znode of broker 1; the broker ran on, and was stopped half a second later."""
+
+    def at(seconds: float, node: int) -> declarations.TracePosition:
+        return declarations.TracePosition(seconds, node, f"r{node}", int(seconds * 10))
+
+    noticed = [declarations.BrokersRead(at(1.0, 2), 2, {1: 7, 2: 8}), declarations.BrokersRead(at(2.0, 2), 2, {2: 8})]
+    ran = declarations.NodeRun(at(2.9, 1), 0.5, STOPPED, ((7, 0.6),))
+    for stopped_at, cause in ((2.5, None), (1.5, ran)):
+        facts = TraceFacts([*noticed, ran, declarations.StopRequested(at(stopped_at, 1))])
+        [gone] = histories.absences(facts, 1)
+        assert histories.end_of_registration(facts, gone) == cause

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import pkgutil
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -27,6 +28,17 @@ MAY_SLEEP = {
     "tests/runtime/test_frozen_time.py": "it shows that asyncio's sleep ends under frozen time",
     "tests/soak/cluster.py": "faults are paced, and a paused node must outlast its session",
 }
+
+READERS = ("actors.explain", "actors.trace", "messages.facts", "spark")
+DURATIONS = {
+    "actors.explain.verdicts.TOGETHER": "which stops are one shutdown of the whole cluster",
+    "actors.trace.otlp.QUIET": "when the span of an event is written",
+    "spark.incidents.APART_SECONDS": "which rows of a report are listed as one incident",
+    "spark.incidents.CLOSING_SECONDS": "which stops are the stop of the whole cluster",
+    "spark.questions.chains.APART_S": "which of the requests with one correlation id a broker's trace shows",
+}
+"""The durations that readers of traces compare times with. None of them joins a cause with its effect."""
+_TIME = re.compile(r"(.*_)?at|end|began|begin|since|until|now")
 
 CONTEXT = "actors.core.controller.context"
 
@@ -141,3 +153,38 @@ def no_test_sleeps(texts: Texts) -> set[str]:
     """Wait for a condition (tests/waiting.py)."""
     found = {file for file, source in texts.items() if layering.sleeps(source)}
     return found ^ set(MAY_SLEEP) if set(MAY_SLEEP) <= set(texts) else found
+
+
+@rule(example={"actors.explain.example": "SOON = 0.5\ndef f(a, b):\n    return b.at - a.at < SOON or b.at < a.at + 1"})
+def readers_join_facts_by_ids(texts: Texts) -> set[str]:
+    """Join facts by event id, correlation id, version or epoch; or give the reason for a duration in DURATIONS."""
+    found = set()
+    for module, source in texts.items():
+        if not module.startswith(READERS):
+            continue
+        tree = ast.parse(source)
+        numbers = {
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name) and type(node.value.value) in (int, float)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+                sides = [node.left, node.right]
+            elif isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+            else:
+                continue
+            if any(_is_time(side) for side in sides):
+                found |= {f"{module}.{side.id}" for side in sides if isinstance(side, ast.Name) and side.id in numbers}
+                ends = any(isinstance(side, ast.Attribute) and side.attr == "end" for side in sides)  # of a log
+                if isinstance(node, ast.BinOp) and not ends and any(isinstance(side, ast.Constant) for side in sides):
+                    found.add(f"{module}:{node.lineno}")
+    return found ^ set(DURATIONS) if "spark.incidents" in texts else found
+
+
+def _is_time(node: ast.AST) -> bool:
+    names = (getattr(each, "attr", getattr(each, "id", getattr(each, "value", ""))) for each in ast.walk(node))
+    return any(isinstance(name, str) and _TIME.fullmatch(name) for name in names)

@@ -1,0 +1,158 @@
+"""The facts that several nodes recorded; each fact of a controller has its event, found by the event id."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from typing import TypeVar
+
+from messages.cluster import TopicPartition
+from messages.facts import declarations
+from messages.facts import facts as facts_of_run
+from messages.trace.endings import RUNNING
+from messages.trace.files.runs import Run
+
+_F = TypeVar("_F")
+_OF_PLACE = ("node", "run", "event_id")
+
+
+class TraceFacts:
+    """The facts of the runs of a trace, by kind, sorted by time."""
+
+    def __init__(self, facts: Iterable[declarations.Fact]) -> None:
+        self._by_kind = _grouped(sorted(facts, key=lambda fact: fact.place), type)
+
+    def of(self, kind: type[_F], **where: object) -> list[_F]:
+        """Return the facts of a kind with these values; `node`, `run` and `event_id` are those of its place.
+
+        Of controller events, those are returned that were handled to their end.
+        """
+        found: list[_F] = self._by_kind.get(kind, [])  # type: ignore[assignment]
+        for name, value in where.items():
+            read = attrgetter(f"place.{name}" if name in _OF_PLACE else name)
+            found = [each for each in found if read(each) == value]
+        return found
+
+    def last(self, kind: type[_F], until: declarations.TracePosition, **where: object) -> _F | None:
+        """Return the last fact of a kind with these values up to a position; None if there is none."""
+        return last_before(self.of(kind, **where), until)
+
+    def all(self) -> Iterator[declarations.Fact]:
+        """Yield all facts, kind after kind."""
+        return chain.from_iterable(self._by_kind.values())
+
+    @cached_property
+    def terms(self) -> list[declarations.Term]:
+        """The terms of controllers. The first end that a run records after its election ends its term."""
+        found = []
+        for begun in self.of(declarations.ControllerElected):
+            place = begun.place
+            over = next(
+                (each for each in self.of(declarations.ControllerResigned, run=place.run) if each.place > place),
+                None,
+            )
+            again = [each for each in self.of(declarations.ControllerElected, run=place.run) if each.place > place]
+            ended = None if over is None or (again and again[0].place < over.place) else over
+            found.append(declarations.Term(place, begun.broker, begun.epoch, ended))
+        return found
+
+    @cached_property
+    def absences(self) -> dict[int, list[declarations.BrokerGone]]:
+        """The times in which a broker was not registered, by broker; a registration with a new epoch ends one, too."""
+        found: dict[int, list[declarations.BrokerGone]] = {}
+        known: dict[int, int] = {}
+        for seen in self.of(declarations.BrokersRead):
+            noticed = seen.place if seen.event is None else seen.event.place
+            for broker, epoch in known.items():
+                of_broker = found.setdefault(broker, [])
+                is_open = bool(of_broker) and of_broker[-1].back is None
+                if not is_open and seen.brokers.get(broker) != epoch:
+                    of_broker.append(declarations.BrokerGone(seen.place, broker, seen.by, seen.event, noticed, epoch))
+                    is_open = True
+                if is_open and broker in seen.brokers:
+                    of_broker[-1] = of_broker[-1]._replace(back=seen.place)
+            known |= seen.brokers
+        return found
+
+    @cached_property
+    def states(self) -> dict[TopicPartition, list[declarations.StateWrite]]:
+        """The states by partition; cached, because one explanation may read the states of many partitions."""
+        return _grouped(self.of(declarations.StateWrite), lambda state: state.partition)
+
+    @cached_property
+    def assignments(self) -> dict[TopicPartition, list[declarations.ReplicasAssigned]]:
+        """The assignments by partition."""
+        return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition)
+
+    @cached_property
+    def assignments_of_topics(self) -> dict[str, list[declarations.ReplicasAssigned]]:
+        """The assignments by topic."""
+        return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
+
+
+def last_before(found: Iterable[_F], place: declarations.TracePosition) -> _F | None:
+    """Return the last of these facts (sorted by time) up to a position; None if there is none."""
+    last = None
+    for each in found:
+        if each.place > place:  # type: ignore[attr-defined]
+            break
+        last = each
+    return last
+
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+def _grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
+    groups: dict[_K, list[_V]] = {}
+    for value in values:
+        groups.setdefault(key(value), []).append(value)
+    return groups
+
+
+def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: float = math.inf) -> TraceFacts:
+    """Return the facts of these runs.
+
+    Args:
+        partition: Partition of the LeaderAndIsr requests to collect; None for all.
+        until: Time in seconds since 1970; messages that were delivered later are not read.
+
+    Raises:
+        TraceError: A run is damaged.
+    """
+    gathered: list[declarations.Fact] = []
+    for run in runs:
+        events: dict[int, declarations.ControllerEvent] = {}
+        found: list[declarations.Fact] = []
+        for fact in facts_of_run(run, partition, until):
+            match fact:
+                case declarations.ControllerEvent():
+                    events[fact.place.n] = fact
+                case declarations.ControllerEventHandled(_, event):
+                    events[event.place.n] = event
+                    gathered.append(event)
+                case _:
+                    found.append(fact)
+        gathered += [_joined(fact, events) for fact in found]
+    return TraceFacts(gathered)
+
+
+def before(facts: TraceFacts, at: float) -> TraceFacts:
+    """Return the facts before a time, in seconds since 1970; a run that ended later counts as still running."""
+    kept: list[declarations.Fact] = []
+    for fact in facts.all():
+        if fact.place.at < at:
+            kept.append(fact)
+        elif isinstance(fact, declarations.NodeRun) and fact.began < at:
+            kept.append(fact._replace(ending=RUNNING))
+    return TraceFacts(kept)
+
+
+def _joined(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
+    """Return the fact with its empty field `event` filled, if it has this field and the event is recorded."""
+    event = events.get(fact.place.event_id)
+    return fact._replace(event=event) if event is not None and getattr(fact, "event", fact) is None else fact  # type: ignore[call-arg]
