@@ -202,6 +202,36 @@ class ClientGone(Message):
 
 
 @message
+class ClientAuthenticated(Message):
+    """A message from a listener to the request handler: a client has authenticated; the session lasts `lifetime_ms`.
+
+    If `lifetime_ms` is 0, the session does not end.
+    """
+
+    connection: int
+    listener: str
+    mechanism: str
+    principal: str
+    client_host: str
+    lifetime_ms: int
+
+
+class FailedAuthentications(NamedTuple):
+    """A number of failed authentications; the mechanism is "" if the client has chosen none."""
+
+    listener: str
+    mechanism: str
+    number: int
+
+
+@message
+class AuthenticationsFailed(Message):
+    """A message from a listener to the request handler, at most one a second: clients have failed to authenticate."""
+
+    failures: tuple[FailedAuthentications, ...]
+
+
+@message
 class FaultInjected(Message):
     """A message from a listener to the request handler: a fault was injected into a request."""
 

@@ -240,6 +240,7 @@ class StartRequestHandler(Message):
     group_coordinator: ActorAddress | None = None
     coordinator_finder: ActorAddress | None = None
     transaction_coordinator: ActorAddress | None = None
+    metrics: ActorAddress | None = None
 
 
 @message

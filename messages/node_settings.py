@@ -4,9 +4,8 @@ Rule 1: A setting is declared once: its field in NodeSettings has the type, rang
         default it is, and the meaning if Kafka does not have it. server.properties, dynamic configs, DescribeConfigs
         and the reference page follow from the field.
 Rule 2: Types (`ConfigDef`), defaults and ranges are those of `KafkaConfig` and `LogConfig` of Kafka 3.9 in ZooKeeper
-        mode. Exceptions: the only security protocol is PLAINTEXT; the newest inter-broker protocol, which is also the
-        default, is 2.6; host.name, port and their advertised forms, which Kafka 3.0 removed, mean the same as in Kafka
-        2.6; settings with a `doc` exist only here.
+        mode. Exceptions: the newest inter-broker protocol, which is also the default, is 2.6; host.name, port and their
+        advertised forms, which Kafka 3.0 removed, mean the same as in Kafka 2.6; settings with a `doc` exist only here.
 """
 
 from __future__ import annotations
@@ -284,6 +283,11 @@ class NodeSettings(Message):
     max_connections_per_ip: int = setting(integer(0), 2147483647)
     max_connections_per_ip_overrides: tuple[tuple[str, int], ...] = setting(CONNECTIONS_OF, ())
     connections_max_idle_ms: int = setting(long(-1), 600000)
+    connections_max_reauth_ms: int = setting(long(), 0)
+    connection_failed_authentication_delay_ms: int = setting(integer(0), 100)
+    sasl_enabled_mechanisms: str = setting(TEXT, "GSSAPI")
+    sasl_mechanism_inter_broker_protocol: str = setting(TEXT, "GSSAPI")
+    sasl_server_max_receive_size: int = setting(integer(), 524288)
     queued_max_request_bytes: int = setting(long(-1), -1)
     trace_client_request_max_bytes: int = setting(
         integer(1), 4194304, doc="Largest request of a client in bytes, except for Produce requests."

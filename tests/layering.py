@@ -31,7 +31,7 @@ PUBLIC = "actors.public"
 
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
-                   functools hashlib heapq html itertools json keyword math operator re shlex string
+                   functools hashlib heapq hmac html itertools json keyword math operator re shlex string
                    struct textwrap types typing weakref zlib""",
     "log": "logging",
     "durations": "datetime.timedelta",
@@ -78,6 +78,7 @@ LAYERS: dict[str, Layer] = {
     "actors.core": Layer("messages", others="attrs"),
     "actors.core.config": Layer("messages actors.core", others="attrs"),
     "actors.core.topic": Layer("messages actors.core", others="attrs"),
+    "actors.core.security": Layer("messages actors.core", others="attrs"),
     "actors.core.controller": Layer(_RULES, others="attrs"),
     "actors.core.broker": Layer(_RULES, others="attrs"),
     "actors.core.coordinator": Layer(_RULES, others="attrs"),
@@ -96,7 +97,7 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator actors.core.transaction", others="attrs thespian"),
     "actors.gateway": Layer(
-        "messages messages.wire actors.core actors.runtime actors.gateway.request_faults",
+        "messages messages.wire actors.core actors.core.security actors.runtime actors.gateway.request_faults",
         others="thespian",
         touches="sockets threads files durations",
     ),
@@ -126,7 +127,8 @@ LAYERS: dict[str, Layer] = {
     "zk_bridge.guardian": Layer("", touches=_EVERYTHING),
     # assembly and tools
     "actors.node": Layer(
-        f"{_RULES} actors.controller actors.broker actors.coordinator actors.gateway actors.storage"
+        f"{_RULES} actors.core.security actors.controller actors.broker actors.coordinator actors.gateway"
+        " actors.storage"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " actors.public.operations zk_bridge zk_bridge.kazoo_store",
         others="attrs javaproperties thespian",

@@ -16,44 +16,38 @@ Kafka: `KafkaApis`.
 from __future__ import annotations
 
 import logging
-import re
+from collections import Counter
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.core.supported_apis import api_versions
 from actors.runtime import Dispatcher
 from messages import apis, errors
 from messages.apis import declaration
-from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.unserved import CreateDelegationTokenResponse
 from messages.broker import AwaitMetadata, ForwardedPart, MetadataReceived
-from messages.network import ClientPart, ClientRequest, CloseClient, FaultInjected, Forwarded
+from messages.metrics import Count, Counts
+from messages.network import (
+    AuthenticationsFailed,
+    ClientAuthenticated,
+    ClientPart,
+    ClientRequest,
+    CloseClient,
+    FaultInjected,
+    Forwarded,
+)
 from messages.node import StartRequestHandler
+from messages.vocabulary import AnyMessage, changed
 
 log = logging.getLogger("kafka.server.KafkaApis")
 
-NAMED_SINCE = 3
-"""The first ApiVersions version with the name of the client's software."""
+AUTHENTICATED = "kafka_server_socket_server_metrics_successful_authentication"
+NOT_AUTHENTICATED = "kafka_server_socket_server_metrics_failed_authentication"
 
 FIRST_METADATA_SECONDS = 5.0
 MOST_HELD = 500
 """Maximum number of requests that wait for metadata (rule 3): Kafka's default of queued.max.requests."""
-
-_API_VERSIONS = apis.API_BY_REQUEST[ApiVersionsRequest]
-_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
-
-
-def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Return the supported APIs.
-
-    A request of an unknown version is answered with the supported versions (broker.md 6.2, row 18).
-    """
-    if request.version > _API_VERSIONS.max_version or request.version < _API_VERSIONS.min_version:
-        known = ApiVersionRange(_API_VERSIONS.key, _API_VERSIONS.min_version, _API_VERSIONS.max_version)
-        return ApiVersionsResponse(errors.UNSUPPORTED_VERSION, (known,))
-    software = (request.client_software_name, request.client_software_version)
-    if request.version >= NAMED_SINCE and not all(_SOFTWARE.fullmatch(text) for text in software):
-        return ApiVersionsResponse(errors.INVALID_REQUEST, ())
-    return ApiVersionsResponse(errors.NONE, apis.ADVERTISED)
-
 
 OWN = {ApiVersionsRequest: api_versions}
 """Requests that the request handler answers itself."""
@@ -68,6 +62,7 @@ class RequestHandlerActor(Dispatcher):
         self._refused: set[str] = set()
         """The features that the log has named (rule 2)."""
         self._answerers: dict[str, ActorAddress | None] = {}
+        self._metrics: ActorAddress | None = None
         self._held: dict[int, Forwarded] | None = None
         """Requests that wait for the first UpdateMetadata (rule 3), by number; None if no request waits any more."""
         self._numbers = 0
@@ -75,7 +70,7 @@ class RequestHandlerActor(Dispatcher):
 
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Set the handlers; a handler that the node's roles exclude is None."""
-        self._node_id = message.settings.node_id
+        self._node_id, self._metrics = message.settings.node_id, message.metrics
         self._answerers = {
             declaration.METADATA_CACHE: message.metadata_cache,
             declaration.REPLICA_MANAGER: message.replica_manager,
@@ -131,9 +126,28 @@ class RequestHandlerActor(Dispatcher):
             self.send(sender, message.reply(OWN[type(request)](request)))
         elif api.elsewhere != errors.NONE:
             self._note(api, message)
-            self.send(sender, message.reply(api.refusal(request, api.elsewhere)))
+            refusal: AnyMessage = api.refusal(request, api.elsewhere)
+            if isinstance(refusal, CreateDelegationTokenResponse):  # it names the client, as Kafka's refusal does
+                kind, _, name = message.principal.partition(":")
+                refusal = changed(refusal, principal_type=kind, principal_name=name)
+            self.send(sender, message.reply(refusal))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
+
+    def receiveMsg_ClientAuthenticated(self, message: ClientAuthenticated, sender: ActorAddress) -> None:
+        """Count a successful authentication."""
+        self._count(Count(AUTHENTICATED, 1, (("listener", message.listener),)))
+
+    def receiveMsg_AuthenticationsFailed(self, message: AuthenticationsFailed, sender: ActorAddress) -> None:
+        """Count failed authentications."""
+        counts = Counter[str]()
+        for failed in message.failures:
+            counts[failed.listener] += failed.number
+        self._count(*(Count(NOT_AUTHENTICATED, by, (("listener", listener),)) for listener, by in counts.items()))
+
+    def _count(self, *counts: Count) -> None:
+        if self._metrics is not None:
+            self.send(self._metrics, Counts(counts))
 
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""

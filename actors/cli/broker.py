@@ -15,6 +15,7 @@ import click
 from actors.cli.app import FOLDER
 from actors.cli.node_log import log_into, log_to_standard_error
 from actors.node.settings import LoadedSettings, load_settings
+from messages.sensitive_configs import masked_value
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -57,7 +58,7 @@ def of_metrics(host: str | None) -> dict[str, str]:
 @click.option(
     "--insecure",
     is_flag=True,
-    help="Start even if the file has security settings, which are not supported; they are ignored.",
+    help="Start even if the file has security settings, that are not supported; they are ignored.",
 )
 @click.option(
     "--logs",
@@ -80,8 +81,10 @@ def command(
     Additional settings are process.roles (`broker`, `controller`, or the default `broker,controller`), trace.dir
     (the folder of the trace; by default next to the first log directory), metrics.host and metrics.port.
 
-    Listeners are for trusted networks: there is no encryption, authentication or authorization.
+    Listeners are for trusted networks: there is no encryption or authorization.
     """
+    if secrets := [name for name, value in overrides.items() if masked_value(name, value) != value]:
+        raise click.UsageError(f"{', '.join(secrets)}: secrets belong into the file, because others can see --override")
     loaded = load_settings(properties, overrides | of_metrics(metrics_host), insecure)
     if check:
         return _report(loaded)
@@ -96,7 +99,7 @@ def command(
 
     from actors.node.process import run_node
 
-    return run_node(loaded.settings)
+    return run_node(loaded.settings, loaded.security)
 
 
 def _report(loaded: LoadedSettings) -> int:

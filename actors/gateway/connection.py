@@ -23,7 +23,9 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
+from actors.core.security.listener_security import ListenerSecurity
 from actors.gateway import request_faults
+from actors.gateway.authentication import SaslAuthentication
 from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
@@ -69,6 +71,7 @@ class Hold(enum.Enum):
 
     THROTTLED = "the client has exceeded trace.client.bytes.per.second"
     DRAINING = "the client does not read its responses"
+    FAILED = "the client has failed to authenticate, and is disconnected after a delay"
     MEMORY = "a large request waits for memory"
     TURN = "the client has sent further requests already, and other clients are served first"
 
@@ -114,6 +117,12 @@ class Gateway(Protocol):
     def disk_failed(self, error: OSError) -> None:
         """Report that a file could not be read when its content was to be sent; the error contains the file's name."""
 
+    def authenticated(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
+        """Report that a client has authenticated."""
+
+    def authentication_failed(self, listener: str, mechanism: str) -> None:
+        """Report that a client has failed to authenticate."""
+
     def submit(self, request: ClientRequest | ClientRequests | ClientPart) -> None:
         """Send the actors a request, several Produce requests that arrived together, or a part of a large request."""
 
@@ -141,17 +150,25 @@ class _PendingResponse:
 
 
 class Connection:
-    """A client connection of a listener."""
+    """A client connection of a listener; `security` is None if the listener is PLAINTEXT."""
 
     __slots__ = (
         "__weakref__",
         *("_allowance", "_answering", "_beginning", "_begun", "_bytes_under_way", "_exempt", "_gateway", "_going_on"),
-        *("_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_size", "_state", "_steps", "_stream"),
-        *("_taken", "_trusted", "_under_way"),
+        *("_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_sasl", "_size", "_state", "_steps"),
+        *("_stream", "_taken", "_trusted", "_under_way"),
         *("active_at", "address", "id", "listener", "principal"),
     )
 
-    def __init__(self, gateway: Gateway, id: int, listener: str, address: str, connected: socket.socket) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        id: int,
+        listener: str,
+        address: str,
+        connected: socket.socket,
+        security: ListenerSecurity | None = None,
+    ) -> None:
         self.id = id
         self.listener = listener
         self.address = address
@@ -196,7 +213,13 @@ class Connection:
         """In state REFUSING, the reason to close once the requests in progress are answered (rule 2)."""
         self._taken = 0
         """Bytes that this connection has taken from the memory pool."""
-        self._stream = Stream(connected, self, settings.socket_request_max_bytes)
+        self._sasl: SaslAuthentication | None = None
+        """The authentication of this connection; None if its listener has no SASL."""
+        most = settings.socket_request_max_bytes
+        if security is not None:
+            most = min(most, security.max_receive_bytes)
+            self._sasl = SaslAuthentication(self, security, settings.connections_max_idle_ms)
+        self._stream = Stream(connected, self, most)
         gateway.opened(self)
 
     @property
@@ -214,6 +237,8 @@ class Connection:
             steps.close()
         for timer in filter(None, self._holds.values()):
             timer.cancel()
+        if self._sasl is not None:
+            self._sasl.close()
         self._gateway.closed(self)
         self._release_memory()
 
@@ -342,6 +367,8 @@ class Connection:
         self._begin_next()
 
     def _begin(self, frame: Data) -> None:
+        if self._sasl is not None and self._sasl.take(frame):
+            return
         size, key = len(frame), int.from_bytes(frame[:2], "big")
         exempt = key in self._exempt
         if not exempt and self._is_too_large(size, key):
@@ -437,6 +464,36 @@ class Connection:
         self._begun.append(client_request(self.id, id, client_id, self.listener, request, self._host, principal))
         if not self._beginning:
             self._pass_on()
+
+    # ------------------------------------------------------------------------------------------------ authentication
+
+    def write_now(self, piece: Piece) -> None:
+        """Send bytes at once."""
+        self._gateway.active(self)
+        self._stream.write((piece,), more=False)
+
+    def end(self, piece: Piece, delay: float) -> None:
+        """Read nothing more; after `delay` seconds, send bytes and close."""
+
+        def finish() -> None:
+            self._stream.write((piece,))
+            self.close()
+
+        if delay:
+            self._holds[Hold.FAILED] = asyncio.get_running_loop().call_later(delay, finish)
+        else:
+            finish()
+
+    def authenticated(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
+        """Accept the requests of this principal from now on."""
+        self.principal = principal
+        self._stream.frames.max_bytes = self._gateway.settings.socket_request_max_bytes
+        self._gateway.authenticated(self, mechanism, lifetime_ms)
+
+    def authentication_failed(self, mechanism: str, reason: str) -> None:
+        """Count and log a failure."""
+        self._gateway.authentication_failed(self.listener, mechanism)
+        self._gateway.log.info("Failed authentication with %s on listener %s (%s)", self._peer, self.listener, reason)
 
     # ------------------------------------------------------------------------------------------------ answers
 

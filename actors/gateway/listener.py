@@ -36,6 +36,7 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress
 
+from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdleFetchSessions
 from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, MemoryPool
@@ -69,6 +70,8 @@ TURN_SECONDS = 0.002
 """CPU seconds for large requests and responses in a turn of the loop."""
 BUSY = 64
 """Maximum number of messages that wait for the actors when a pipelined request begins: some milliseconds of work."""
+FAILURES_SECONDS = 1.0
+"""Seconds from the first failed authentication to the report of all since then."""
 GRAIN = 0.5
 """Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
@@ -78,8 +81,11 @@ class ListenerGateway:
 
     region_from: ClassVar[int | None] = REGION_FROM
 
-    def __init__(self, base: LocalBase, settings: NodeSettings) -> None:
+    def __init__(self, base: LocalBase, settings: NodeSettings, security: Security = UNPROTECTED) -> None:
         self._base = base
+        self._security = security
+        self._failures: Counter[tuple[str, str]] = Counter()
+        """Failed authentications that the request handler does not know yet, by listener and mechanism."""
         self.settings = settings
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
@@ -258,7 +264,7 @@ class ListenerGateway:
                 continue
             self._accepted += 1
             try:
-                Connection(self, self._accepted, listener, address, accepted)
+                Connection(self, self._accepted, listener, address, accepted, self._security.get(listener))
             except OSError:  # the peer has closed it already
                 self._count.end(address)
                 accepted.close()
@@ -304,6 +310,26 @@ class ListenerGateway:
         if self._logs is not None:
             failed = LogFileFailed(error.filename, error.strerror or str(error))
             self._base.inject(self._logs, failed, self.address)
+
+    def authenticated(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
+        """Report to the request handler that a client has authenticated."""
+        if self._handler is not None:
+            whence = connection.listener, mechanism, connection.principal, connection.address
+            done = network.ClientAuthenticated(connection.id, *whence, lifetime_ms)
+            self._base.inject(self._handler, done, self.address)
+
+    def authentication_failed(self, listener: str, mechanism: str) -> None:
+        """Count a failed authentication; the request handler receives the numbers once a second."""
+        self._failures[listener, mechanism] += 1
+        if "failures" not in self._timers:
+            self._timers["failures"] = asyncio.get_running_loop().call_later(FAILURES_SECONDS, self._report_failures)
+
+    def _report_failures(self) -> None:
+        del self._timers["failures"]
+        failures, self._failures = self._failures, Counter()
+        if self._handler is not None:
+            counts = [network.FailedAuthentications(*which, count) for which, count in failures.items()]
+            self._base.inject(self._handler, network.AuthenticationsFailed(tuple(counts)), self.address)
 
     def _watch_idle(self) -> None:
         """Close the connections that were idle for too long. Schedule the next check."""

@@ -75,6 +75,9 @@ gauge kafka_server_transaction_coordinator_metrics_partition_
     load_time_max: Longest time of loading a partition of __transaction_state, in ms.
 gauge kafka_server_socket_server_metrics_ listener
     connection_count: Number of open connections of a listener.
+counter kafka_server_socket_server_metrics_ listener
+    successful_authentication_total: Number of clients of a listener that have authenticated.
+    failed_authentication_total: Number of times that a client of a listener has failed to authenticate.
 counter kafka_server_brokertopicmetrics_ topic
     messagesin_total: Number of records received from producers.
     bytesin_total: Bytes of records received from producers.

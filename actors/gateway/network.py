@@ -17,25 +17,34 @@ import asyncio
 import contextlib
 import logging
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 
 from thespian.actors import ActorAddress
 
+from actors.core.security.listener_security import UNPROTECTED, Security
+from actors.core.security.sasl_exchange import AuthenticationFailed
 from actors.gateway.idle_polls import poll_again
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.runtime import LocalBase
 from messages import network
+from messages.apis.sasl_authenticate import SaslAuthenticateRequest
+from messages.apis.sasl_handshake import SaslHandshakeRequest
 from messages.ask import Answer, Ask
 from messages.cluster import Endpoint
 from messages.parts import Part
-from messages.vocabulary import Message
-from messages.wire import WireError, decoding_response, encoding_request
+from messages.security import Secret
+from messages.vocabulary import AnyMessage, Message
+from messages.wire import WireError, decode_response, decoding_response, encode_request, encoding_request
 
 _log = logging.getLogger("kafka_actors.network")
 
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 TURN_SECONDS = 0.005
 """CPU seconds for requests and responses in a turn of the loop. Other nodes process earlier parts meanwhile."""
+FIRST_OF_SASL = 2**31 - 8
+"""The correlation ids from here on are those of the requests that authenticate a channel."""
+REAUTHENTICATION = 0.9
+"""Fraction of a session's lifetime after which a channel authenticates again."""
 _SIZE = struct.Struct(">i")
 
 
@@ -52,8 +61,11 @@ async def _within(seconds: float, what: str) -> AsyncIterator[None]:
 class Channel:
     """A connection to another node, with its name, its endpoint and the request in flight."""
 
-    def __init__(self, bench: SlicedTaskQueue) -> None:
+    def __init__(self, bench: SlicedTaskQueue, security: Security = UNPROTECTED) -> None:
         self._bench = bench
+        self._security = security
+        self._authenticate_at: float | None = None
+        """The loop's time at which this node must authenticate again; None if the session does not end."""
         self.endpoint: Endpoint | None = None
         self.reader: asyncio.StreamReader | None = None
         self.writer: asyncio.StreamWriter | None = None
@@ -69,21 +81,61 @@ class Channel:
             self.close()
             self.endpoint = endpoint
             self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            if endpoint.security_protocol.startswith("SASL"):
+                await self._authenticate(endpoint.listener)
+
+    async def _authenticate(self, listener: str) -> None:
+        """Authenticate to the listener of another node. Raises ConnectionError."""
+        security = self._security.get(listener)
+        if security is None or security.client is None:
+            raise ConnectionError(f"authentication failed: no credential is configured for listener {listener}")
+        began, lifetime_ms = asyncio.get_running_loop().time(), 0
+        messages = security.client.messages()
+        try:
+            token = await asyncio.to_thread(_advance, messages, None)
+            await self._sasl(SaslHandshakeRequest(1, security.client.mechanism), 0)
+            while token is not None:
+                response = await self._sasl(SaslAuthenticateRequest(1, Secret(token)), 1)
+                token, lifetime_ms = (
+                    await asyncio.to_thread(_advance, messages, response.auth_bytes),
+                    response.session_lifetime_ms,
+                )
+        except AuthenticationFailed as failure:
+            raise ConnectionError(f"authentication failed: {failure}") from None
+        self._authenticate_at = began + REAUTHENTICATION * lifetime_ms / 1000 if lifetime_ms else None
+
+    async def _sasl(self, request: AnyMessage, number: int) -> AnyMessage:
+        """Send a request of the authentication, and return its response. Raises AuthenticationFailed."""
+        assert self.writer is not None
+        self.writer.write(encode_request(request, FIRST_OF_SASL + number, ""))
+        _, response = decode_response(type(request), request.version, await self._frame())
+        if response.error_code:
+            reason = getattr(response, "error_message", None) or f"error code {response.error_code}"
+            raise AuthenticationFailed(reason)
+        return response
+
+    async def _frame(self) -> bytes:
+        """Return the next frame."""
+        assert self.reader is not None
+        (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
+        if not 0 <= size <= MAX_RESPONSE_BYTES:
+            raise ConnectionError(f"the response has {size} bytes; the maximum is {MAX_RESPONSE_BYTES}")
+        return await self.reader.readexactly(size)
 
     async def request(self, transmit: network.Transmit, parts: list[Part]) -> tuple[tuple[Part, ...], Message]:
         """Send a request on the open connection, and return the response with its parts.
 
         The caller closes the channel after a failure.
         """
-        assert self.reader is not None
+        assert self.endpoint is not None
         assert self.writer is not None
+        due = self._authenticate_at
+        if due is not None and asyncio.get_running_loop().time() >= due:
+            await self._authenticate(self.endpoint.listener)
         steps = encoding_request(transmit.request, transmit.correlation_id, transmit.client_id, parts)
         self.writer.write(await self._bench.result(steps))
         await self.writer.drain()
-        (size,) = _SIZE.unpack(await self.reader.readexactly(_SIZE.size))
-        if not 0 <= size <= MAX_RESPONSE_BYTES:
-            raise ConnectionError(f"the response has {size} bytes; the maximum is {MAX_RESPONSE_BYTES}")
-        frame = await self.reader.readexactly(size)
+        frame = await self._frame()
         correlation_id, ahead, response = await self._bench.result(
             decoding_response(type(transmit.request), transmit.request.version, frame, terse=True)
         )
@@ -102,7 +154,15 @@ class Channel:
         """Close the connection. A later request opens a new one."""
         if self.writer is not None:
             self.writer.close()
-        self.reader = self.writer = None
+        self.reader = self.writer = self._authenticate_at = None
+
+
+def _advance(messages: Generator[bytes, bytes, None], response: bytes | None) -> bytes | None:
+    """Return the next message of the mechanism; None if there is none. A password is hashed here: use a thread."""
+    try:
+        return next(messages) if response is None else messages.send(response)
+    except StopIteration:
+        return None
 
 
 def _everywhere(endpoint: Endpoint) -> bool:
@@ -118,6 +178,7 @@ class NetworkGateway:
         base: LocalBase,
         reachable: Callable[[Endpoint], bool] = _everywhere,
         passage: Callable[[Endpoint, bool], Awaitable[None]] | None = None,
+        security: Security = UNPROTECTED,
     ) -> None:
         """Create the gateway without connections.
 
@@ -126,10 +187,12 @@ class NetworkGateway:
             reachable: Returns whether an endpoint can be reached.
             passage: `passage(endpoint, outgoing)` waits while messages to the endpoint (`outgoing` is true) or from
                 the endpoint (false) are delayed. None: no message is delayed.
+            security: How to connect to the listeners of other nodes.
         """
         self._base = base
         self._reachable = reachable
         self._passage = passage
+        self._security = security
         self._channels: dict[str, Channel] = {}
         self._bench = SlicedTaskQueue(TURN_SECONDS)
         self.address: ActorAddress = base.external_endpoint("network", self.receive)
@@ -153,7 +216,7 @@ class NetworkGateway:
                 )
 
     def _channel(self, name: str) -> Channel:
-        return self._channels.setdefault(name, Channel(self._bench))
+        return self._channels.setdefault(name, Channel(self._bench, self._security))
 
     def _begin(self, transmit: network.Transmit, sender: ActorAddress, wrap: Callable[[Message], Message]) -> None:
         channel = self._channel(transmit.channel)

@@ -51,10 +51,11 @@ class FrameBuffer:
     After a frame with an invalid size, all later bytes are refused, because the frame boundaries are unknown.
     """
 
-    __slots__ = "_buffer", "_end", "_max_bytes", "_start"
+    __slots__ = "_buffer", "_end", "_start", "max_bytes"
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
+        """Maximum size of a frame."""
         self._buffer: bytes | bytearray = b""
         """The bytes as received, or the buffer of a large frame."""
         self._start = self._end = 0
@@ -122,10 +123,10 @@ class FrameBuffer:
         size = _SIZE.unpack_from(self._buffer, self._start)[0] if held >= _SIZE.size else 0
         if size < 0:
             raise MalformedFrame(f"a frame of {size} bytes is announced")
-        if size > self._max_bytes:
+        if size > self.max_bytes:
             if size >> 16 == TLS_HANDSHAKE:
                 raise FrameTooLarge("its client uses TLS, which is not supported; it needs security.protocol=PLAINTEXT")
-            raise FrameTooLarge(f"a frame of {size} bytes is announced, {self._max_bytes} are allowed")
+            raise FrameTooLarge(f"a frame of {size} bytes is announced, {self.max_bytes} are allowed")
         begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
         if end > self._end:
             if self._start and isinstance(self._buffer, bytes):  # free the frames that were taken
@@ -149,7 +150,7 @@ class FrameBuffer:
         if self._end - self._start < _SIZE.size:
             return 0
         (size,) = _SIZE.unpack_from(self._buffer, self._start)
-        return _SIZE.size + size if 0 <= size <= self._max_bytes else 0
+        return _SIZE.size + size if 0 <= size <= self.max_bytes else 0
 
     def _grow(self, size: int) -> None:
         """Move the received bytes of a large frame to a buffer of `size` bytes."""

@@ -15,7 +15,9 @@ import logging
 import resource
 import signal
 from collections.abc import Sequence
+from functools import partial
 
+from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
@@ -30,6 +32,9 @@ from zk_bridge.store import ZooKeeperUnavailable
 
 MINIMUM = 64
 """Minimum limit: below it a node has no files for ZooKeeper, other brokers and its trace."""
+
+LACKING = {"PLAINTEXT": "authentication or encryption", "SASL_PLAINTEXT": "encryption"}
+"""What connections of a security protocol lack."""
 
 
 def raise_limit() -> None:
@@ -128,8 +133,8 @@ _server_log = logging.getLogger("kafka.server.KafkaServer")
 class NodeProcess:
     """Runs a node, from reading its settings until its exit; call `run` once, on the event loop of the process."""
 
-    def __init__(self, settings: NodeSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: NodeSettings, security: Security = UNPROTECTED) -> None:
+        self._settings, self._security = settings, security
         self._store = KazooStore(
             settings.zookeeper_connect,
             session_timeout=settings.zookeeper_session_timeout_ms / 1000,
@@ -149,8 +154,8 @@ class NodeProcess:
         node = Node(
             settings,
             self._store,
-            NetworkGateway,
-            ListenerGateway,
+            partial(NetworkGateway, security=self._security),
+            partial(ListenerGateway, security=self._security),
             RealClock(),
             scheduler,
             notify=self._process_received,
@@ -201,10 +206,16 @@ class NodeProcess:
                     cluster_id,
                     self._whereabouts,
                 )
-                _log.warning(
-                    "[Broker id=%d] Listeners have no authentication or encryption: use them in trusted networks only",
-                    self._settings.node_id,
+                lacking = ", ".join(
+                    f"{each.listener} has no {LACKING[each.security_protocol]}"
+                    for each in self._settings.listeners
+                    if each.security_protocol in LACKING
                 )
+                if lacking:
+                    _log.warning(
+                        "[Broker id=%d] Use these listeners in trusted networks only: %s",
+                        *(self._settings.node_id, lacking),
+                    )
             case NodeFailed(reason):
                 _log.error("[KafkaServer id=%d] Stopping after a fatal error: %s", self._settings.node_id, reason)
                 self._end(1)
@@ -230,7 +241,7 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def run_node(settings: NodeSettings) -> int:
+def run_node(settings: NodeSettings, security: Security = UNPROTECTED) -> int:
     """Run one node in this process until SIGTERM, SIGINT or a failure. Return 0 after a clean stop, else 1."""
     tame()
     raise_limit()
@@ -240,7 +251,7 @@ def run_node(settings: NodeSettings) -> int:
     if "broker" in settings.roles:
         recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
     try:
-        process = NodeProcess(settings)
+        process = NodeProcess(settings, security)
     except ZooKeeperUnavailable as error:
         _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error)
         return 1

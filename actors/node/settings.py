@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.core.config.advertised_listeners import security_protocols
+from actors.core.security.listener_security import Security
 from actors.node import settings_table
 from actors.node.properties import parse_properties
+from actors.node.security_settings import SPOKEN_PROTOCOLS, read_security
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings, items
 
-SPOKEN_PROTOCOL = "PLAINTEXT"
 ANY_ADDRESS = ("0.0.0.0", "::")
 NEAR = 0.85
 """Minimum similarity (difflib's ratio) at which an unknown name counts as a misspelt known one."""
@@ -65,12 +66,16 @@ class LoadedSettings(NamedTuple):
         ignored: Names of settings that Kafka has but this node does not support.
         unknown: A sentence for each unknown name.
         insecure: Names of the ignored settings that request security.
+        security: The protection of the listeners.
+        exposed: A sentence for each listener that discloses passwords.
     """
 
     settings: NodeSettings
     ignored: tuple[str, ...]
     unknown: tuple[str, ...]
     insecure: tuple[str, ...]
+    security: Security
+    exposed: tuple[str, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,7 +92,7 @@ class LoadedSettings(NamedTuple):
             lines.append(
                 f"{len(others)} of Kafka's settings are not acted on here (kafka-actors broker --check names them)"
             )
-        return (*lines, *self.unknown)
+        return (*lines, *self.exposed, *self.unknown)
 
 
 def load_settings(
@@ -130,7 +135,8 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
         raise SettingsError([_OF_KRAFT.format(", ".join(quorum))])
     reader = _PropertiesReader(properties)
     settings = reader.settings()
-    idle = [name for name in properties if name not in _ACTING]
+    security = read_security(properties, settings)
+    idle = [name for name in properties if name not in _ACTING and name not in security.honoured]
     ignored = [
         name
         for name in idle
@@ -144,7 +150,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
         if settings_table.SECURITY.fullmatch(name)
         and properties[name].strip() not in ("", settings_table.SECURITY_NOT_ASKED.get(name))
     )
-    errors = list(dict.fromkeys(reader.errors))
+    errors = [*dict.fromkeys(reader.errors), *security.errors]
     if asking and not insecure:
         errors.append(
             f"Unsupported security settings: {', '.join(asking)}. Any client that reaches the node could do anything."
@@ -153,7 +159,8 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
     if errors:
         raise SettingsError(errors)
     unknown = (_unknown(name) for name in idle if name not in ignored)
-    return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking)
+    protection = security.listeners, tuple(security.warnings)
+    return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking, *protection)
 
 
 def fields_of(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -283,8 +290,7 @@ class _PropertiesReader:
     def _endpoints(self, name: str) -> tuple[Endpoint, ...]:
         """Return the listeners of a setting.
 
-        There must be at least one. Names must be distinct. In `listeners`, ports must be distinct too. Every security
-        protocol must be PLAINTEXT.
+        There must be at least one. Names must be distinct. In `listeners`, ports must be distinct too.
         """
         protocols = self._protocols()
         endpoints: list[Endpoint] = []
@@ -298,8 +304,9 @@ class _PropertiesReader:
             protocol = protocols.get(listener)
             if protocol is None:
                 self._wrong(name, f"listener.security.protocol.map has no security protocol for listener {listener}")
-            elif protocol != SPOKEN_PROTOCOL:
-                self._wrong(name, f"listener {listener} wants {protocol}; only {SPOKEN_PROTOCOL} is spoken here")
+            elif protocol not in SPOKEN_PROTOCOLS:
+                spoken = " and ".join(SPOKEN_PROTOCOLS)
+                self._wrong(name, f"listener {listener} wants {protocol}; only {spoken} are spoken here")
             else:
                 endpoints.append(Endpoint(listener, match["ipv6"] or match["host"] or "", port, protocol))
         if not items(self._values[name]):

@@ -26,10 +26,8 @@ SECURITY = re.compile(
 """Names of security settings. A node does not start with an unsupported one of them."""
 
 SECURITY_NOT_ASKED = {
-    "connections.max.reauth.ms": "0",
-    "sasl.enabled.mechanisms": "GSSAPI",
+    "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "sasl.kerberos.service.name": "",
-    "sasl.mechanism.inter.broker.protocol": "GSSAPI",
     "ssl.client.auth": "none",
     "zookeeper.set.acl": "false",
     "zookeeper.ssl.client.enable": "false",
@@ -54,7 +52,7 @@ KNOWN = frozenset(
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
-    compression.zstd.level connection.failed.authentication.delay.ms connections.max.reauth.ms
+    compression.zstd.level
     controller.listener.names controller.quorum.append.linger.ms
     controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
@@ -104,17 +102,17 @@ KNOWN = frozenset(
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
     remote.log.storage.system.enable replica.socket.receive.buffer.bytes
     replication.quota.window.num replication.quota.window.size.seconds sasl.client.callback.handler.class
-    sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
+    sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
     sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
-    sasl.mechanism.inter.broker.protocol sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
     sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.ms
     sasl.oauthbearer.jwks.endpoint.url sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class sasl.server.max.receive.size
+    sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
     security.providers server.max.startup.time.ms socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes
     ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth ssl.enabled.protocols

@@ -17,39 +17,6 @@ LITERAL = 3
 
 
 @message
-class SaslHandshakeRequest(Message):
-    """A client's request to authenticate with this SASL mechanism (API key 17)."""
-
-    version: int
-    mechanism: str
-
-
-@message
-class SaslHandshakeResponse(Message):
-    """The response to SaslHandshake; its list of mechanisms is always empty, because listeners support none."""
-
-    error_code: int
-    mechanisms: tuple[str, ...] = ()
-
-
-@message
-class SaslAuthenticateRequest(Message):
-    """A client's request with the authentication bytes of the SASL mechanism (API key 36)."""
-
-    version: int
-
-
-@message
-class SaslAuthenticateResponse(Message):
-    """The response to SaslAuthenticate."""
-
-    error_code: int
-    error_message: str | None = None
-    auth_bytes: bytes = b""
-    session_lifetime_ms: int = 0
-
-
-@message
 class DescribeAclsRequest(Message):
     """A client's request for the ACLs that match this filter (API key 29); a field that is None matches any text."""
 
@@ -271,7 +238,6 @@ NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's error message for changes of ACLs."""
 
 _UNSERVED = partial(Api, versions=(0, 2), answerer=REQUEST_HANDLER)
-_SASL = partial(_UNSERVED, feature="SASL", codes="ILLEGAL_SASL_STATE", elsewhere=errors.ILLEGAL_SASL_STATE)
 _ACLS = partial(_UNSERVED, feature="ACLs", codes="SECURITY_DISABLED", elsewhere=errors.SECURITY_DISABLED)
 _TOKENS = partial(
     _UNSERVED,
@@ -287,23 +253,6 @@ _CONSUMER_PROTOCOL = partial(
     elsewhere=errors.UNSUPPORTED_VERSION,
 )
 
-SASL_HANDSHAKE = _SASL(
-    key=17,
-    versions=(0, 1),
-    request=SaslHandshakeRequest,
-    response=SaslHandshakeResponse,
-    sample=lambda about: SaslHandshakeRequest(1, "PLAIN"),
-)
-SASL_AUTHENTICATE = _SASL(
-    key=36,
-    request=SaslAuthenticateRequest,
-    response=SaslAuthenticateResponse,
-    sample=lambda about: SaslAuthenticateRequest(2),
-    # Kafka's error message for a listener without SASL.
-    refuse=lambda request, code: SaslAuthenticateResponse(
-        code, "SaslAuthenticate request received after successful authentication"
-    ),
-)
 DESCRIBE_ACLS = _ACLS(
     key=29,
     request=DescribeAclsRequest,

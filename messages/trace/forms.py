@@ -1,7 +1,7 @@
 """Compute how values of each type annotation are represented in JSON.
 
 Rule 1: a message is a JSON object of its fields, keys sorted; a NamedTuple is an array, bytes are base64, an
-        ActorAddress is its text. Equal messages have equal bytes.
+        ActorAddress is its text. Equal messages have equal bytes. A Secret is a mask.
 Rule 2: a field that holds any message (annotated `Message`) is boxed as [type name, payload], also inside tuples.
 Rule 3: msgspec encodes most values directly. Values with a boxed field or a long tuple are converted first. The encoder
         decides whether a long tuple is shared with other messages.
@@ -23,6 +23,8 @@ from messages.apis.fetch import AbortedTransaction
 from messages.apis.produce import RecordError
 from messages.parts import KEEP_ROWS, Part
 from messages.records import BatchHeader
+from messages.security import Secret
+from messages.sensitive_configs import MASK
 from messages.vocabulary import Message
 
 LONG_TUPLE = 64
@@ -92,6 +94,8 @@ def form(annotation: Any) -> Form:
     """Return the Form of an annotation. Raises TypeError if `messages.vocabulary` (rule 3) excludes the annotation."""
     if annotation in (Message, object, Any):
         return _ANY
+    if annotation is Secret:
+        return Form(str, lambda value, encoding: MASK, lambda text, decoding: Secret(text.encode()))
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return _union_form(annotation, arguments)

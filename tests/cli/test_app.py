@@ -69,6 +69,7 @@ def test_wrong_settings_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixt
         "Error: num.partitions=0 is wrong: it takes a whole number of at least 1\n"
     )
     assert run(["broker", str(tmp_path / "missing")]) == 2
+    assert run(["broker", str(file), "--override", "listener.name.a.plain.sasl.jaas.config=x"]) == 2
 
 
 def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,16 +10,16 @@ import pytest
 
 from messages.apis import ADVERTISED, API_BY_REQUEST, unserved
 from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from messages.errors import NONE
+from messages.security import Secret
 from tests.broker.harness import ServedBroker
 from tests.wire_client import WireClient
 
 FILTER = (2, None, None, None, 1, 1)
-AFTERWARDS = "SaslAuthenticate request received after successful authentication"
 NO_AUTHORIZER = "No Authorizer is configured."
 CASES: list[tuple[str, Any, Any]] = [
-    ("SASL", unserved.SaslHandshakeRequest(1, "PLAIN"), unserved.SaslHandshakeResponse(34)),
-    ("SASL", unserved.SaslAuthenticateRequest(2), unserved.SaslAuthenticateResponse(34, AFTERWARDS)),
     (
         "ACLs",
         unserved.DescribeAclsRequest(2, *FILTER),
@@ -83,7 +83,7 @@ def test_the_log_names_each_feature_once(
                 for _, request, _ in CASES * 2:
                     connection.call(request)
     lines = [record.getMessage() for record in caplog.records]
-    codes = {"SASL": 34, "ACLs": 54, "delegation tokens": 64, "the consumer rebalance protocol": 35}
+    codes = {"ACLs": 54, "delegation tokens": 64, "the consumer rebalance protocol": 35}
     for feature, code in codes.items():
         (line,) = [line for line in lines if f"this broker does not serve {feature}." in line]
         assert f"error code {code}" in line
@@ -93,3 +93,12 @@ def test_the_log_names_each_feature_once(
 def test_quotas_and_moves_between_directories_are_not_advertised() -> None:
     assert not {34, 48, 49} & {each.api_key for each in ADVERTISED}
     assert NONE not in {getattr(refusal, "error_code", 1) for _, _, refusal in CASES}
+
+
+def test_sasl_on_a_listener_without_it_is_refused_with_kafkas_code(broker: ServedBroker) -> None:
+    with WireClient("127.0.0.1", broker.port, timeout=10) as connection:
+        assert connection.call(SaslHandshakeRequest(1, "PLAIN")) == SaslHandshakeResponse(34)
+        refused = connection.call(SaslAuthenticateRequest(2, Secret(b"x")))
+        assert refused == SaslAuthenticateResponse(
+            34, "SaslAuthenticate request received after successful authentication"
+        )

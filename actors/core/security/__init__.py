@@ -1,0 +1,1 @@
+"""The rules of authentication and authorization: SASL mechanisms, JAAS entries, principals and ACLs."""

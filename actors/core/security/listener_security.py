@@ -1,0 +1,61 @@
+"""How the connections of a listener are protected, with the secrets that this takes; it is never part of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from types import MappingProxyType
+
+import attrs
+
+from actors.core.security.sasl_server import SaslMechanism
+from actors.core.security.scram import HASHES, ScramClient
+from messages.security import Secret
+
+MAX_RECEIVE_BYTES = 524288
+"""Kafka's default of sasl.server.max.receive.size."""
+
+
+@attrs.frozen
+class SaslClient:
+    """How this node authenticates to the listeners of other nodes."""
+
+    mechanism: str
+    user: str
+    password: Secret
+    nonce: Callable[[], str]
+
+    def messages(self) -> Generator[bytes, bytes, None]:
+        """Yield each message of the mechanism; the server's response is sent to the generator.
+
+        Raises:
+            AuthenticationFailed: The server does not prove its identity.
+        """
+        if self.mechanism in HASHES:
+            scram = ScramClient(self.mechanism, self.user, self.password, self.nonce())
+            challenge = yield scram.first()
+            scram.verify((yield scram.final(challenge)))
+        else:
+            yield b"\0".join((b"", self.user.encode(), self.password.value))
+
+
+@attrs.frozen(repr=False)
+class ListenerSecurity:
+    """The protection of one listener.
+
+    Attributes:
+        mechanisms: The enabled SASL mechanisms.
+        max_receive_bytes: Maximum size of a frame before the client is authenticated.
+        failure_delay: Seconds before a failed authentication is answered.
+        client: How this node connects to this listener of another node; None without SASL.
+    """
+
+    mechanisms: Mapping[str, SaslMechanism]
+    max_receive_bytes: int = MAX_RECEIVE_BYTES
+    failure_delay: float = 0.1
+    client: SaslClient | None = None
+
+
+Security = Mapping[str, ListenerSecurity]
+"""The protected listeners by name; a listener that is missing is PLAINTEXT."""
+
+UNPROTECTED: Security = MappingProxyType({})

@@ -1,0 +1,192 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512: credentials, and both sides of an exchange (RFC 5802).
+
+Rule 1: as in Kafka, names and passwords are not normalised (no SASLprep), and a name contains ASCII characters only.
+Rule 2: unlike Kafka 3.9.1, the final message must repeat the whole nonce and the channel binding of the first message
+        (CVE-2024-56128). An unknown user gets a challenge too, and fails only at the end, so that a stranger cannot
+        find out which users exist.
+
+Kafka: `ScramSaslServer`, `ScramSaslClient`, `ScramFormatter`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+
+import attrs
+
+from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed
+from messages.security import Secret
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_ITERATIONS = 4096
+MAX_ITERATIONS = 16384
+"""Maximum number that Kafka accepts for a new credential."""
+MOST_ITERATIONS = 1_000_000
+"""Maximum number that a client computes for a server."""
+
+_SAFE = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f]"
+_NAME = rf"(?:{_SAFE}|=2C|=3D)+"
+_NONCE = r"[\x21-\x2b\x2d-\x7e]+"
+_EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
+_BASE64 = r"[A-Za-z0-9+/]+={0,2}"
+_CLIENT_FIRST = re.compile(
+    rf"(?P<binding>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+)
+_SERVER_FIRST = re.compile(rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,9}})(?:,.*)?")
+_CLIENT_FINAL = re.compile(
+    rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
+)
+_CREDENTIAL = ("salt", "stored_key", "server_key", "iterations")
+
+
+@attrs.frozen(repr=False)
+class ScramCredential:
+    """What a server keeps of a user's password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+def parse_credential(text: str) -> ScramCredential:
+    """Return the credential in Kafka's text form. Raises ValueError, without the text, if it is invalid."""
+    fields = dict(part.partition("=")[::2] for part in text.split(","))
+    if tuple(sorted(fields)) != tuple(sorted(_CREDENTIAL)) or not fields["iterations"].isdecimal():
+        raise ValueError("a SCRAM credential has exactly the keys salt, stored_key, server_key and iterations")
+    try:
+        salt, stored_key, server_key = (base64.b64decode(fields[key], validate=True) for key in _CREDENTIAL[:3])
+    except ValueError:
+        raise ValueError("a key of a SCRAM credential is not base64") from None
+    return ScramCredential(salt, stored_key, server_key, int(fields["iterations"]))
+
+
+def format_credential(credential: ScramCredential) -> str:
+    """Return a credential in Kafka's text form, as /config/users contains it."""
+    keys = (credential.salt, credential.stored_key, credential.server_key)
+    texts = (*(base64.b64encode(key).decode() for key in keys), str(credential.iterations))
+    return ",".join(f"{name}={text}" for name, text in zip(_CREDENTIAL, texts, strict=True))
+
+
+def credential_of(mechanism: str, salted_password: Secret, salt: bytes, iterations: int) -> ScramCredential:
+    """Return the credential of a salted password."""
+    hash, key = HASHES[mechanism], salted_password.value
+    stored_key = hashlib.new(hash, _mac(hash, key, b"Client Key")).digest()
+    return ScramCredential(salt, stored_key, _mac(hash, key, b"Server Key"), iterations)
+
+
+def salted(mechanism: str, password: Secret, salt: bytes, iterations: int) -> Secret:
+    """Return the salted password."""
+    return Secret(hashlib.pbkdf2_hmac(HASHES[mechanism], password.value, salt, iterations))
+
+
+def _mac(hash: str, key: bytes, data: bytes) -> bytes:
+    return hmac.new(key, data, hash).digest()
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def _match(pattern: re.Pattern[str], data: bytes) -> re.Match[str]:
+    match = pattern.fullmatch(data.decode("ascii", "replace"))
+    if match is None:
+        raise AuthenticationFailed()
+    return match
+
+
+def _name(saslname: str) -> str:
+    return saslname.replace("=2C", ",").replace("=3D", "=")
+
+
+class ScramServer:
+    """The server's side of one exchange.
+
+    Args:
+        mechanism: A key of HASHES.
+        credentials: The credentials of this mechanism by user.
+        nonce: The server's part of the nonce.
+        key: A key of this process, which makes up the challenge of an unknown user (rule 2).
+    """
+
+    def __init__(self, mechanism: str, credentials: Mapping[str, ScramCredential], nonce: str, key: Secret) -> None:
+        self._mechanism, self._credentials, self._nonce, self._key = mechanism, credentials, nonce, key
+        self._user = ""
+        self._credential: ScramCredential | None = None
+        self._first: re.Match[str] | None = None
+        self._server_first = ""
+
+    def respond(self, data: bytes) -> tuple[bytes, str | None]:
+        """Return the response to a message of the client, and the user once the user is authenticated.
+
+        Raises:
+            AuthenticationFailed: The exchange failed.
+        """
+        return self._challenge(data) if self._first is None else self._verified(data, self._first)
+
+    def _challenge(self, data: bytes) -> tuple[bytes, str | None]:
+        self._first = first = _match(_CLIENT_FIRST, data)
+        self._user = _name(first["name"])
+        if first["authzid"] is not None and _name(first["authzid"]) != self._user:
+            raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
+        known = None if "tokenauth=true" in first["extensions"].lower() else self._credentials.get(self._user)
+        self._credential = known if known is not None and known.iterations >= MIN_ITERATIONS else None
+        if self._credential is None:
+            salt, iterations = _mac("sha256", self._key.value, self._user.encode())[:20], MIN_ITERATIONS
+        else:
+            salt, iterations = self._credential.salt, self._credential.iterations
+        self._nonce = first["nonce"] + self._nonce
+        self._server_first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
+        return self._server_first.encode(), None
+
+    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, str | None]:
+        hash, final, credential = HASHES[self._mechanism], _match(_CLIENT_FINAL, data), self._credential
+        bound = base64.b64encode(first["binding"].encode()).decode()
+        if credential is None or final["nonce"] != self._nonce or final["binding"] != bound:
+            raise AuthenticationFailed()
+        exchanged = f"{first['bare']},{self._server_first},{final['unproven']}".encode()
+        signature = _mac(hash, credential.stored_key, exchanged)
+        try:
+            client_key = _xor(base64.b64decode(final["proof"], validate=True), signature)
+        except ValueError:  # invalid base64, or of another length
+            raise AuthenticationFailed() from None
+        if not hmac.compare_digest(hashlib.new(hash, client_key).digest(), credential.stored_key):
+            raise AuthenticationFailed()
+        return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), self._user
+
+
+class ScramClient:
+    """The client's side of one exchange: call `first`, `final` and `verify` in this order."""
+
+    def __init__(self, mechanism: str, user: str, password: Secret, nonce: str) -> None:
+        self._mechanism, self._password, self._nonce = mechanism, password, nonce
+        name = user.replace("=", "=3D").replace(",", "=2C")
+        self._bare = f"n={name},r={nonce}"
+        self._server_signature = b""
+
+    def first(self) -> bytes:
+        """Return the first message."""
+        return f"n,,{self._bare}".encode()
+
+    def final(self, challenge: bytes) -> bytes:
+        """Return the message that proves the password. Raises AuthenticationFailed if the challenge is unacceptable."""
+        server, hash = _match(_SERVER_FIRST, challenge), HASHES[self._mechanism]
+        iterations = int(server["iterations"])
+        if not server["nonce"].startswith(self._nonce) or not MIN_ITERATIONS <= iterations <= MOST_ITERATIONS:
+            raise AuthenticationFailed("the server's SCRAM challenge is not acceptable")
+        key = salted(self._mechanism, self._password, base64.b64decode(server["salt"]), iterations).value
+        unproven = f"c={base64.b64encode(b'n,,').decode()},r={server['nonce']}"
+        exchanged = f"{self._bare},{challenge.decode()},{unproven}".encode()
+        client_key = _mac(hash, key, b"Client Key")
+        proof = _xor(client_key, _mac(hash, hashlib.new(hash, client_key).digest(), exchanged))
+        self._server_signature = _mac(hash, _mac(hash, key, b"Server Key"), exchanged)
+        return f"{unproven},p={base64.b64encode(proof).decode()}".encode()
+
+    def verify(self, final: bytes) -> None:
+        """Raise AuthenticationFailed unless the server has proved that it knows the password."""
+        if not hmac.compare_digest(final, b"v=" + base64.b64encode(self._server_signature)):
+            raise AuthenticationFailed("the server's SCRAM signature is wrong")

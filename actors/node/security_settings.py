@@ -1,0 +1,158 @@
+"""Read the security of each listener from a server.properties.
+
+Rule 1: a setting of a listener has the prefix `listener.name.<listener>.`, in lower case; without the prefix it counts
+        for all listeners. `sasl.jaas.config` has the prefix of its listener and of its mechanism.
+Rule 2: everything that is read here is reported as honoured. A security setting that nobody reads is refused
+        (`settings`).
+Rule 3: secrets are in the result only, never in NodeSettings, which traces store.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from actors.core.security.jaas import JaasEntry, parse_jaas
+from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security
+from actors.core.security.sasl_exchange import Exchange, plain
+from actors.core.security.sasl_server import SaslMechanism
+from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
+
+SASL_PROTOCOLS = ("SASL_PLAINTEXT",)
+SPOKEN_PROTOCOLS = ("PLAINTEXT", *SASL_PROTOCOLS)
+PLAIN = "PLAIN"
+MODULES = {PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule"}
+"""The supported mechanisms, with the login module that a JAAS entry must name."""
+USER = "user_"
+"""Prefix of the options of PLAIN that are a user's password."""
+
+_TYPES = {setting.name: setting.type for setting in SETTINGS}
+
+
+class ReadSecurity(NamedTuple):
+    """The security of the listeners.
+
+    Attributes:
+        listeners: The protected listeners.
+        honoured: Names of the settings that were read.
+        errors: A sentence for each error.
+        warnings: A sentence for each listener that discloses passwords.
+    """
+
+    listeners: Security
+    honoured: frozenset[str]
+    errors: list[str]
+    warnings: list[str]
+
+
+def read_security(properties: Mapping[str, str], settings: NodeSettings) -> ReadSecurity:
+    """Return the security of a node's listeners."""
+    reader = _SecurityReader(properties, settings)
+    listeners = {
+        endpoint.listener: reader.listener(endpoint.listener)
+        for endpoint in settings.listeners
+        if endpoint.security_protocol in SASL_PROTOCOLS
+    }
+    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings)
+
+
+def _nonce() -> str:
+    return secrets.token_urlsafe(24)
+
+
+class _SecurityReader:
+    """A reader of the settings of listeners, which collects all errors."""
+
+    def __init__(self, properties: Mapping[str, str], settings: NodeSettings) -> None:
+        self._properties, self._settings = properties, settings
+        self.honoured: set[str] = set()
+        self.errors: list[str] = []
+        self.warnings: list[str] = []
+
+    def listener(self, listener: str) -> ListenerSecurity:
+        """Return the security of one listener."""
+        settings = self._settings
+        enabled = items(self._of(listener, "sasl.enabled.mechanisms", settings.sasl_enabled_mechanisms))
+        between = settings.sasl_mechanism_inter_broker_protocol
+        mechanisms: dict[str, SaslMechanism] = {}
+        client = None
+        for mechanism in enabled:
+            if mechanism not in MODULES:
+                self._error(
+                    f"listener {listener} cannot use SASL mechanism {mechanism}; sasl.enabled.mechanisms takes"
+                    f" {', '.join(MODULES)}" + (" (GSSAPI needs a Kerberos library)" if mechanism == "GSSAPI" else "")
+                )
+                continue
+            entry = self._jaas(listener, mechanism)
+            mechanisms[mechanism] = SaslMechanism(self._exchange(mechanism, entry), self._lifetime(listener, mechanism))
+            if mechanism == between and entry.option("username"):
+                client = SaslClient(mechanism, entry.option("username"), entry.options["password"], _nonce)
+            if mechanism == PLAIN:
+                self.warnings.append(f"listener {listener} receives passwords unencrypted (SASL_PLAINTEXT with PLAIN)")
+        if listener in (settings.inter_broker_listener_name, settings.control_plane_listener_name):
+            if between not in enabled:
+                self._error(
+                    "sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is used"
+                    f" for inter-broker communication; it is {between}, and listener {listener} has"
+                    f" {', '.join(enabled)}"
+                )
+            elif client is None and between in MODULES:
+                self._error(
+                    f"{_jaas_name(listener, between)} has no username and password, which this node itself needs"
+                )
+        return ListenerSecurity(
+            mechanisms,
+            settings.sasl_server_max_receive_size,
+            settings.connection_failed_authentication_delay_ms / 1000,
+            client,
+        )
+
+    def _error(self, text: str) -> None:
+        self.errors.append(text)
+
+    def _of(self, listener: str, name: str, default: str) -> str:
+        """Return the value of a setting of a listener (rule 1)."""
+        own = f"listener.name.{listener.lower()}.{name}"
+        self.honoured.add(own)
+        return self._properties.get(own, default).strip()
+
+    def _number(self, listener: str, name: str, default: int, type: SettingType) -> int:
+        text = self._of(listener, name, str(default))
+        try:
+            return int(str(type.parse(text)))
+        except ValueError:
+            self._error(f"listener.name.{listener.lower()}.{name}={text} is wrong: it takes {type.allowed}")
+            return default
+
+    def _lifetime(self, listener: str, mechanism: str) -> int:
+        """Return connections.max.reauth.ms of a mechanism."""
+        name = "connections.max.reauth.ms"
+        of_listener = self._number(listener, name, self._settings.connections_max_reauth_ms, _TYPES[name])
+        return self._number(listener, f"{mechanism.lower()}.{name}", of_listener, _TYPES[name])
+
+    def _jaas(self, listener: str, mechanism: str) -> JaasEntry:
+        """Return the JAAS entry of a mechanism."""
+        name = _jaas_name(listener, mechanism)
+        self.honoured.add(name)
+        try:
+            if name not in self._properties:
+                raise ValueError(f"it is missing, and listener {listener} has enabled {mechanism}")
+            entry = parse_jaas(self._properties[name])
+            if entry.module != MODULES[mechanism]:
+                raise ValueError(f"its login module must be {MODULES[mechanism]}")
+            if "username" in entry.options and "password" not in entry.options:
+                raise ValueError("it has a username and no password")
+        except ValueError as error:
+            self._error(f"{name} is wrong: {error}")
+            return JaasEntry(MODULES[mechanism], {})
+        return entry
+
+    def _exchange(self, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
+        """Return the function that starts an exchange of a mechanism."""
+        users = {name.removeprefix(USER): word for name, word in entry.options.items() if name.startswith(USER)}
+        return lambda: plain(users)
+
+
+def _jaas_name(listener: str, mechanism: str) -> str:
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"

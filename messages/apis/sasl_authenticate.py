@@ -1,0 +1,54 @@
+"""SaslAuthenticate: a message of the connection's SASL mechanism (KIP-152).
+
+A listener with SASL answers the request itself. Elsewhere, and after the authentication, it is refused.
+"""
+
+from __future__ import annotations
+
+from messages import errors
+from messages.apis.declaration import REQUEST_HANDLER, Api, Binding
+from messages.security import Secret
+from messages.vocabulary import Message, message
+
+
+@message
+class SaslAuthenticateRequest(Message):
+    """A client's request with a message of its SASL mechanism (API key 36)."""
+
+    version: int
+    auth_bytes: Secret = Secret(b"")
+
+
+@message
+class SaslAuthenticateResponse(Message):
+    """The response to SaslAuthenticate; `session_lifetime_ms` is 0 if the session does not end."""
+
+    error_code: int
+    error_message: str | None = None
+    auth_bytes: bytes = b""
+    session_lifetime_ms: int = 0
+
+
+def _revealed(request: SaslAuthenticateRequest) -> bytes:
+    return request.auth_bytes.value
+
+
+def _secret(auth_bytes: bytes) -> Secret:
+    return Secret(auth_bytes)
+
+
+API = Api(
+    key=36,
+    versions=(0, 2),
+    request=SaslAuthenticateRequest,
+    response=SaslAuthenticateResponse,
+    answerer=REQUEST_HANDLER,
+    codes="ILLEGAL_SASL_STATE",
+    sample=lambda about: SaslAuthenticateRequest(2),
+    # Kafka's error message for a request after the authentication, or on a listener without SASL.
+    refuse=lambda request, code: SaslAuthenticateResponse(
+        code, "SaslAuthenticate request received after successful authentication"
+    ),
+    bindings={SaslAuthenticateRequest: Binding(written={"auth_bytes": _revealed}, read={"auth_bytes": _secret})},
+    elsewhere=errors.ILLEGAL_SASL_STATE,
+)

@@ -1,0 +1,162 @@
+"""SASL on real sockets: a node's listener and its network gateway, and what the actors receive."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from actors.gateway.listener import ListenerGateway
+from actors.gateway.network import NetworkGateway
+from actors.node.settings import SettingsError, settings_of
+from actors.runtime import LocalBase, RealClock
+from messages import network
+from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from messages.apis.sasl_authenticate import SaslAuthenticateRequest
+from messages.apis.sasl_handshake import SaslHandshakeRequest
+from messages.cluster import Endpoint
+from messages.node import ServeClients
+from messages.security import Secret
+from messages.trace.codec import encode
+from messages.wire import decode_response, encode_request
+from tests.gateway.gateways import eventually
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+PROPERTIES = {
+    "broker.id": "0",
+    "zookeeper.connect": "h:2181",
+    "log.dirs": "/nowhere",
+    "listeners": "INT://127.0.0.1:0",
+    "listener.security.protocol.map": "INT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    "inter.broker.listener.name": "INT",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "connection.failed.authentication.delay.ms": "0",
+    "listener.name.int.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.int.plain.sasl.jaas.config": f'{PLAIN} username="node" password="swordfish" user_node="swordfish";',
+}
+REQUEST = ApiVersionsRequest(3, "test", "1")
+"""Any request of an authenticated client."""
+
+
+def run(scenario: Any, **changes: str) -> None:
+    """Run `scenario(endpoint, seen, transmit)`: a listener, what it sends to actors, and a node's outgoing request."""
+    loaded = settings_of(PROPERTIES | {name.replace("__", "."): value for name, value in changes.items()})
+
+    async def main() -> None:
+        base, seen = LocalBase(clock=RealClock()), list[Any]()
+        listener = ListenerGateway(base, loaded.settings, loaded.security)
+        outgoing = NetworkGateway(base, security=loaded.security)
+
+        def handle(message: Any, sender: Any) -> None:
+            seen.append(message)
+            if isinstance(message, network.ClientRequest):
+                base.inject(listener.address, message.reply(ApiVersionsResponse(0, ())), handler)
+
+        handler = base.external_endpoint("handler", handle)
+        base.attach(asyncio.get_running_loop())
+        await listener.bind()
+        base.inject(listener.address, ServeClients(handler, None, None), handler)
+        endpoint = Endpoint("INT", "127.0.0.1", listener.ports["INT"], "SASL_PLAINTEXT")
+
+        async def transmit() -> Any:
+            base.inject(outgoing.address, network.Transmit("c", endpoint, 1, "me", REQUEST, 10.0), handler)
+            outcomes = network.Received | network.TransmitFailed
+            await eventually(lambda: isinstance(seen[-1] if seen else None, outcomes))
+            return seen.pop()
+
+        try:
+            await asyncio.wait_for(scenario(endpoint, seen, transmit), 20)
+        finally:
+            await outgoing.stop()
+            await listener.stop()
+            base.detach()
+
+    asyncio.run(main())
+
+
+def test_a_node_authenticates_to_another_and_its_requests_name_it() -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        assert isinstance(await transmit(), network.Received)
+        authenticated, request = seen
+        assert authenticated.principal == request.principal == "User:node"
+        assert (authenticated.mechanism, authenticated.listener) == ("PLAIN", "INT")
+        assert not any("swordfish" in repr(each) or b"swordfish" in encode(each)[1] for each in seen)
+
+    run(scenario)
+
+
+def test_a_channel_authenticates_again_before_its_session_ends() -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        for _ in range(2):
+            assert isinstance(await transmit(), network.Received)
+            await asyncio.sleep(0.01)
+        await eventually(lambda: [type(each) for each in seen].count(network.ClientAuthenticated) == 2)
+
+    run(scenario, listener__name__int__connections__max__reauth__ms="10")
+
+
+def test_a_node_with_another_password_is_refused_and_only_the_number_of_failures_is_sent() -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        failed = await transmit()
+        assert failed.reason == "authentication failed: Authentication failed: Invalid username or password"
+        await eventually(lambda: seen)
+        assert seen == [network.AuthenticationsFailed((network.FailedAuthentications("INT", "PLAIN", 1),))]
+
+    jaas = f'{PLAIN} username="node" password="guess" user_node="swordfish";'
+    run(scenario, listener__name__int__plain__sasl__jaas__config=jaas)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        encode_request(SaslAuthenticateRequest(1, Secret(b"\0node\0swordfish")), 1, "c"),
+        struct.pack(">i", 524289) + b"x",
+        struct.pack(">i", 0),
+        struct.pack(">i", -1),
+        struct.pack(">ihh", 4, 99, 0),
+        encode_request(SaslHandshakeRequest(1, "PLAIN"), 1, "c")[:-3] + b"abc" + struct.pack(">i", 3) + b"xyz",
+    ],
+)
+def test_a_connection_that_sends_anything_else_first_is_closed_and_no_actor_sees_it(sent: bytes) -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        writer.write(sent)
+        answer = await reader.read()
+        writer.close()
+        assert not answer or decode_response(SaslHandshakeRequest, 1, answer[4:])[1].error_code == 33
+        assert not [each for each in seen if not isinstance(each, network.AuthenticationsFailed)]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"listener.name.int.sasl.enabled.mechanisms": "GSSAPI"}, "GSSAPI needs a Kerberos library"),
+        ({"listener.name.int.sasl.enabled.mechanisms": "PLAIN,X"}, "SASL mechanism X"),
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "must be included in sasl.enabled.mechanisms"),
+        ({"listener.name.int.plain.sasl.jaas.config": "a.B required;"}, "its login module must be"),
+        ({"listener.name.int.plain.sasl.jaas.config": f"{PLAIN};"}, "has no username and password"),
+        ({"listener.name.int.plain.sasl.jaas.config": f"{PLAIN} username=a;"}, "no password"),
+        ({"listener.name.int.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms=soon"),
+        ({"sasl.jaas.config": f"{PLAIN};"}, "Unsupported security settings: sasl.jaas.config"),
+        ({"listener.name.int.ssl.keystore.location": "k"}, "listener.name.int.ssl.keystore.location"),
+        ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.other.sasl.enabled.mechanisms"),
+        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
+        ({"listener.security.protocol.map": "INT:SSL"}, "only PLAINTEXT and SASL_PLAINTEXT"),
+    ],
+)
+def test_what_is_not_honoured_stops_the_start_by_name_and_shows_no_password(
+    changes: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError) as caught:
+        settings_of(PROPERTIES | changes)
+    assert named in str(caught.value) and "swordfish" not in str(caught.value)
+
+
+def test_settings_and_warnings_hold_no_password() -> None:
+    loaded = settings_of(PROPERTIES)
+    assert "swordfish" not in f"{loaded} {encode(loaded.settings)} {loaded.warnings}"
+    assert any("unencrypted" in warning for warning in loaded.warnings)
