@@ -15,6 +15,8 @@ LEADER_DURING_DELETE = -2
 NO_EPOCH = -1
 EPOCH_DURING_DELETE = -2
 UNKNOWN_BROKER_EPOCH = -1
+NO_ID = ""
+"""The text of the zero topic id; other ids have the text of their topic znodes."""
 
 
 class TopicPartition(NamedTuple):
@@ -28,6 +30,13 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+class TopicId(NamedTuple):
+    """A topic with its id."""
+
+    topic: str
+    id: str
 
 
 def partition_named(text: str) -> TopicPartition | None:

@@ -13,6 +13,7 @@ from thespian.actors import ActorAddress
 
 from messages.apis.delete_groups import DeletedGroup
 from messages.apis.describe_groups import DescribedGroup
+from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from messages.ask import Question
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.network import Forwarded
@@ -146,6 +147,13 @@ class CommitOffsets(Message):
 @message
 class DescribeGroup(Question[DescribedGroup]):
     """A request to a group to describe itself; the reply is DescribedGroup."""
+
+
+@message
+class FetchOffsets(Question[OffsetFetchResponse]):
+    """A request to a group for its committed offsets; the reply is the response to this OffsetFetch of one group."""
+
+    request: OffsetFetchRequest
 
 
 @message

@@ -97,7 +97,7 @@ class Configure(Message):
 FROM_CLIENT = 0
 FROM_COORDINATOR = 1
 """Origins of a batch. For batches of a coordinator the log checks the producer epoch, but no sequence numbers."""
-COORDINATOR_VERSION = 8
+COORDINATOR_VERSION = 11
 """The Produce version by whose rules a coordinator's batches are checked."""
 
 

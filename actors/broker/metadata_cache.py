@@ -23,7 +23,9 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker import metadata_cache
 from actors.core.broker.validation import check, view_disagreements
 from actors.runtime import Answerer, FlowActor
-from messages.apis.metadata import MetadataResponse, MetadataTopic
+from messages import errors
+from messages.apis.describe_cluster import DescribeClusterRequest
+from messages.apis.metadata import API, BY_ID_SINCE, NOT_REQUESTED, MetadataResponse, MetadataTopic
 from messages.ask import Done
 from messages.broker import (
     AliveBrokers,
@@ -81,8 +83,8 @@ class MetadataCacheActor(FlowActor, Answerer):
         """The actor that holds clients' requests until the first UpdateMetadata; then None."""
         self._sent_alive = AliveBrokers(())
         self._prepared_of: metadata_cache.ClusterView | None = None
-        self._prepared: dict[tuple[str, int], EncodedMetadata] = {}
-        """Responses for all topics of one view, by listener and version."""
+        self._prepared: dict[tuple[str, int, bool, bool], EncodedMetadata] = {}
+        """Responses for all topics of one view, by listener, version and the two kinds of authorized operations."""
         self._waiting: dict[int, AwaitTopics] = {}
         """Waiting clients, each with the topics that it still waits for."""
         self._waits = 0
@@ -190,8 +192,15 @@ class MetadataCacheActor(FlowActor, Answerer):
     def flow(self, message: Message) -> Flow[None] | None:
         """Handle a client's Metadata request, at once or after its missing topics are created (rule 4)."""
         match message:
+            case Forwarded(request=request) if isinstance(request.request, DescribeClusterRequest):
+                view = self._cache.view
+                self.send(*message.reply(view.describe_cluster(request.request, self._cluster_id, request.listener)))
+                return None
             case Forwarded(request=request):
                 wanted = request.request
+                if wanted.named_or_ids and wanted.version < BY_ID_SINCE:
+                    self.send(*message.reply(API.refusal(wanted, errors.INVALID_REQUEST)))
+                    return None
                 missing = () if metadata_cache.requests_all_topics(wanted) else self._cache.view.missing(wanted)
                 if missing and self._topic_creation is not None and wanted.allow_auto_topic_creation:
                     self.send(self._topic_creation, CreateMissingTopics(missing, message))
@@ -223,7 +232,11 @@ class MetadataCacheActor(FlowActor, Answerer):
         view = self._cache.view
         if self._prepared_of is not view:
             self._prepared_of, self._prepared = view, {}
-        key = forwarded.request.listener, metadata_cache.shares_metadata(forwarded.request.request.version)
+        request = forwarded.request.request
+        key = (
+            *(forwarded.request.listener, metadata_cache.shares_metadata(request.version)),
+            *(request.include_topic_authorized_operations, request.include_cluster_authorized_operations),
+        )
         if key not in self._prepared:
             self._prepared[key] = yield from self._prepare(forwarded, view)
         return self._prepared[key]
@@ -234,10 +247,16 @@ class MetadataCacheActor(FlowActor, Answerer):
         """Build a response from this view."""
         listener, request = forwarded.request.listener, forwarded.request.request
         groups, absent = view.in_parts(view.names(request)), dict(created)
-        topics: list[tuple[MetadataTopic, ...]] = []
+        operations = metadata_cache.TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+        of_cluster = (
+            metadata_cache.CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        )
+        topics: list[tuple[MetadataTopic, ...]] = [unresolved] if (unresolved := view.unresolved(request)) else []
         for names in groups:
             if topics:
                 yield Pause()
-            topics.append(view.describe(names, listener, request.version, absent))
+            topics.append(view.describe(names, listener, request.version, absent, operations))
         *ahead, rest = topics or [()]
-        return EncodedMetadata(tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener))
+        return EncodedMetadata(
+            tuple(map(MetadataPart, ahead)), view.answer(rest, self._cluster_id, listener, of_cluster)
+        )

@@ -14,7 +14,17 @@ from thespian.actors import ActorAddress
 from actors.core.topic.topic_name import GROUP_METADATA, TRANSACTION_STATE
 from actors.runtime import FlowActor
 from messages import errors
-from messages.apis.find_coordinator import GROUP_KEY, TRANSACTION_KEY, FindCoordinatorRequest, FindCoordinatorResponse
+from messages.apis.find_coordinator import (
+    API,
+    GROUP_KEY,
+    KEYS_SINCE,
+    SHARE_GROUPS_SINCE,
+    SHARE_KEY,
+    TRANSACTION_KEY,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+    FoundCoordinator,
+)
 from messages.ask import AskFailed
 from messages.broker import CreateMissingTopics, FindLeader, PartitionsDeleted
 from messages.cluster import TopicPartition
@@ -26,7 +36,7 @@ from messages.placement import slot
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 
-TEXTS = {errors.NONE: "NONE", errors.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
+TEXTS = {errors.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
 """Error code of FindCoordinator -> its error message."""
 
 TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
@@ -66,29 +76,40 @@ class CoordinatorFinderActor(FlowActor):
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond to the client with COORDINATOR_NOT_AVAILABLE after an unexpected failure."""
         if isinstance(event, Forwarded):
-            self.send(*event.reply(_no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)))
+            request = event.request.request
+            self.send(*event.reply(API.refusal(request, errors.COORDINATOR_NOT_AVAILABLE)))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
-        response = yield from self._found(forwarded.request.request, forwarded.request.listener)
+        request, listener = forwarded.request.request, forwarded.request.listener
+        found = []
+        for key in request.coordinator_keys if request.version >= KEYS_SINCE else (request.key,):
+            found.append((yield from self._found(request, key, listener)))
+        if request.version >= KEYS_SINCE:
+            response = FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
+        else:
+            [one] = found
+            text = "NONE" if one.error_code == errors.NONE else one.error_message
+            response = FindCoordinatorResponse(one.error_code, text, one.node_id, one.host, one.port)
         self.send(*forwarded.reply(response))
 
-    def _found(self, request: FindCoordinatorRequest, listener: str) -> Flow[FindCoordinatorResponse]:
+    def _found(self, request: FindCoordinatorRequest, key: str, listener: str) -> Flow[FoundCoordinator]:
         """Return the coordinator of a group or transactional id (rule 1)."""
         topic = TOPICS.get(request.key_type)
         if topic is None:
-            return _no_coordinator(errors.INVALID_REQUEST)
+            is_share = request.key_type == SHARE_KEY and request.version >= SHARE_GROUPS_SINCE
+            return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE if is_share else errors.INVALID_REQUEST)
         try:
             count = yield from self._count(topic)
             if not count:
                 self.send(self._topic_creation, CreateMissingTopics((topic,)))
-                return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
-            partition = TopicPartition(topic, slot(request.key) % count)
+                return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE)
+            partition = TopicPartition(topic, slot(key) % count)
             broker = (yield from ask(FindLeader(partition, listener))).broker
         except AskFailed:
-            return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
+            return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE)
         if broker is None:
-            return _no_coordinator(errors.COORDINATOR_NOT_AVAILABLE)
-        return FindCoordinatorResponse(errors.NONE, TEXTS[errors.NONE], broker.id, broker.host, broker.port)
+            return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE)
+        return FoundCoordinator(key, broker.id, broker.host, broker.port, errors.NONE, "")
 
     def _count(self, topic: str) -> Flow[int]:
         """Return the number of partitions of a topic (rule 2), 0 if the topic does not exist. Raises AskFailed."""
@@ -109,6 +130,6 @@ class CoordinatorFinderActor(FlowActor):
         self.send(coordinator, PartitionCount(topic, count))
 
 
-def _no_coordinator(code: int) -> FindCoordinatorResponse:
-    """Return the response without a coordinator."""
-    return FindCoordinatorResponse(code, TEXTS.get(code))
+def _no_coordinator(key: str, code: int) -> FoundCoordinator:
+    """Return the result for a key without a coordinator."""
+    return FoundCoordinator(key, error_code=code, error_message=TEXTS.get(code))

@@ -103,6 +103,8 @@ class GroupActor(Answerer):
         match question:
             case groups.DescribeGroup():
                 return self._group.describe()
+            case groups.FetchOffsets(request):
+                return self._group.fetched(request)
             case groups.DeleteGroup():
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()

@@ -21,7 +21,6 @@ Kafka: `GroupCoordinator`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 
 import attrs
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
@@ -38,9 +37,10 @@ from messages import errors
 from messages.apis import API_BY_REQUEST
 from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.describe_groups import DescribeGroupsRequest
-from messages.apis.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from messages.apis.list_groups import CLASSIC, ListedGroup, ListGroupsRequest, ListGroupsResponse
 from messages.apis.offset_commit import OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeleteRequest
+from messages.apis.offset_fetch import GROUPS_SINCE, OffsetFetchedGroup, OffsetFetchRequest, OffsetFetchResponse
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.ask import Answer, Ask, Failure
 from messages.broker import InternalTopicLeadership, LedPartition, PartitionsDeleted
@@ -53,6 +53,7 @@ from messages.groups import (
     DeleteGroup,
     DescribeGroup,
     ExpireOffsets,
+    FetchOffsets,
     ForgetOffsets,
     GroupChanged,
     GroupSettings,
@@ -75,40 +76,49 @@ from messages.vocabulary import AnyMessage, Message
 OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
 """All operations that a client may perform without authorization: read, delete, describe."""
 
-QUESTIONS: Mapping[type, Callable[[], Message]] = {
-    DescribeGroupsRequest: DescribeGroup,
-    DeleteGroupsRequest: DeleteGroup,
-}
-"""Request about several groups -> question that each group receives."""
-
 
 class PendingGroupsRequest:
     """A pending request about several groups, with the responses received so far."""
 
     def __init__(self, request: AnyMessage) -> None:
         self._request = request
-        deletes = isinstance(request, DeleteGroupsRequest)
-        self.groups: tuple[str, ...] = tuple(dict.fromkeys(request.groups)) if deletes else request.groups
+        self.groups: tuple[str, ...] = request.groups
         """The groups of the response. A group that a DeleteGroups names twice is deleted once."""
-        self._results: list[AnyMessage | None] = [None] * len(self.groups)
+        if isinstance(request, DeleteGroupsRequest):
+            self.groups = tuple(dict.fromkeys(request.groups))
+        elif isinstance(request, OffsetFetchRequest):
+            self.groups = tuple([each.group_id for each in request.groups])
+        self._results: list[AnyMessage] = [None] * len(self.groups)
         self._outstanding = len(self.groups)
 
-    @property
-    def question(self) -> Message:
-        """The message that is sent to each group."""
-        return QUESTIONS[type(self._request)]()
+    def question(self, place: int) -> Message:
+        """Return the message that is sent to the group at this index in the request."""
+        match self._request:
+            case OffsetFetchRequest():
+                return FetchOffsets(self._of_one(place))
+            case DeleteGroupsRequest():
+                return DeleteGroup()
+        return DescribeGroup()
+
+    def _of_one(self, place: int) -> OffsetFetchRequest:
+        group = self._request.groups[place]
+        return OffsetFetchRequest(self._request.version, group.group_id, group.topics, self._request.require_stable)
 
     @property
     def response(self) -> AnyMessage:
         """The merged response; None until all groups have answered."""
         if self._outstanding:
             return None
+        if isinstance(self._request, OffsetFetchRequest):
+            return OffsetFetchResponse(errors.NONE, groups=tuple(self._results))
         return API_BY_REQUEST[type(self._request)].response(tuple(self._results))
 
     def answered(self, place: int, result: AnyMessage) -> None:
         """Store the result of a group; `place` is the group's index in the request."""
         if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
             result = attrs.evolve(result, authorized_operations=OPERATIONS)
+        elif isinstance(result, OffsetFetchResponse):
+            result = OffsetFetchedGroup(self.groups[place], result.partitions)
         self._results[place] = result
         self._outstanding -= 1
 
@@ -118,7 +128,10 @@ class PendingGroupsRequest:
 
     def nobodys(self, place: int) -> None:
         """Store the result for a group that does not exist."""
-        self.answered(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))
+        if isinstance(self._request, OffsetFetchRequest):
+            self.answered(place, request_checks.NOBODYS[OffsetFetchRequest](self._of_one(place)))
+        else:
+            self.answered(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))
 
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
@@ -200,6 +213,8 @@ class GroupCoordinatorActor(Dispatcher):
                 self.send(*message.reply(self._list(request)))
             case DescribeGroupsRequest() | DeleteGroupsRequest():
                 self._gather(message)
+            case OffsetFetchRequest() as request if request.version >= GROUPS_SINCE:
+                self._gather(message)
             case OffsetCommitRequest() | TxnOffsetCommitRequest() | OffsetDeleteRequest() as request:
                 partitions = tuple([each.partition for each in request.partitions])
                 self._numbers += 1
@@ -270,10 +285,11 @@ class GroupCoordinatorActor(Dispatcher):
 
     def _list(self, request: ListGroupsRequest) -> ListGroupsResponse:
         wanted = {state.lower() for state in request.states_filter}
+        types = {each.lower() for each in request.types_filter}
         groups = [
             ListedGroup(name, hosted.protocol_type, hosted.state)
             for name, hosted in self._groups.items()
-            if not wanted or hosted.state.lower() in wanted
+            if (not wanted or hosted.state.lower() in wanted) and (not types or CLASSIC in types)
         ]
         return ListGroupsResponse(errors.COORDINATOR_LOAD_IN_PROGRESS if self._loaders else errors.NONE, tuple(groups))
 
@@ -290,7 +306,7 @@ class GroupCoordinatorActor(Dispatcher):
             else:
                 self._numbers += 1
                 self._gathered[self._numbers] = forwarded, gathering, place
-                self.send(self._groups[group].actor, Ask(self._numbers, gathering.question))
+                self.send(self._groups[group].actor, Ask(self._numbers, gathering.question(place)))
         if gathering.response is not None:
             self.send(*forwarded.reply(gathering.response))
 

@@ -35,6 +35,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -537,6 +538,10 @@ class LogManager:
         """Return the sizes in bytes of these logs, opened or not; -1 if a log is missing or its disk failed."""
         return tuple(map(self._size, paths))
 
+    def volumes(self, directories: tuple[str, ...]) -> tuple[tuple[int, int], ...]:
+        """Return the total and usable bytes of the volume of each log directory; -1 where the disk fails."""
+        return tuple(map(_volume, directories))
+
     def log_metrics(self) -> Iterator[tuple[tuple[str, str], tuple[int, int, int, int, int, int]]]:
         """Yield the metrics of each open log.
 
@@ -689,6 +694,14 @@ class LogManager:
         if directory is None:
             directory = self._directories[path] = opening(lambda: DirectoryCheckpoints(path))
         return directory
+
+
+def _volume(directory: str) -> tuple[int, int]:
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError:
+        return -1, -1
+    return usage.total, usage.free
 
 
 def _result_of(became: Appended | Exception) -> tuple[int, int, int, int]:

@@ -30,7 +30,7 @@ class AddOffsetsToTxnResponse(Message):
 
 API = Api(
     key=25,
-    versions=(0, 3),
+    versions=(0, 4),
     request=AddOffsetsToTxnRequest,
     response=AddOffsetsToTxnResponse,
     answerer=TRANSACTIONS,

@@ -78,7 +78,7 @@ def _added(partitions: Iterable[TopicPartition], code: int) -> tuple[AddedPartit
 
 API = Api(
     key=24,
-    versions=(0, 4),
+    versions=(0, 5),
     request=AddPartitionsToTxnRequest,
     response=AddPartitionsToTxnResponse,
     answerer=TRANSACTIONS,

@@ -58,7 +58,7 @@ class AlterConfigsResponse(Message):
 
 API = Api(
     key=33,
-    versions=(0, 1),
+    versions=(0, 2),
     request=AlterConfigsRequest,
     response=AlterConfigsResponse,
     answerer=CONFIGS,

@@ -37,7 +37,7 @@ class ApiVersionsResponse(Message):
 
 API = Api(
     key=18,
-    versions=(0, 3),
+    versions=(0, 4),
     request=ApiVersionsRequest,
     response=ApiVersionsResponse,
     answerer=REQUEST_HANDLER,

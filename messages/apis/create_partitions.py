@@ -56,7 +56,7 @@ class CreatePartitionsResponse(Message):
 
 API = Api(
     key=37,
-    versions=(0, 2),
+    versions=(0, 3),
     request=CreatePartitionsRequest,
     response=CreatePartitionsResponse,
     answerer=CONTROLLER,

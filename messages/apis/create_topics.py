@@ -81,7 +81,7 @@ class CreateTopicsResponse(Message):
 
 API = Api(
     key=19,
-    versions=(0, 5),
+    versions=(0, 7),
     request=CreateTopicsRequest,
     response=CreateTopicsResponse,
     answerer=CONTROLLER,

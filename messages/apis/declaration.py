@@ -57,19 +57,32 @@ class Binding(NamedTuple):
             path with one name, such as "partitions", means an array whose elements contain their topics. The path
             "topics.partitions" means that each struct of `topics` has an array with the elements of one topic. Elements
             that are plain int32 or int64 numbers are read and written like structs with one field.
-        written: Field -> function that computes its value from the message.
+        written: Field -> function that computes its value from the message. A parameter `nullable`
+            gets whether the field may be null in the version.
         read: Attribute -> function that computes its value. Each parameter of the function has the name of a field and
             gets this field's value, if the field is present. The parameter `version` gets the API version.
     """
 
     renamed: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     gathered: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    written: Mapping[str, Callable[[AnyMessage], object]] = MappingProxyType({})
+    written: Mapping[str, Callable[..., object]] = MappingProxyType({})
     read: Mapping[str, Callable[..., object]] = MappingProxyType({})
 
 
 BY_TOPIC = Binding(gathered={"partitions": ("topics.partitions",)})
 """Partitions are flat in messages, and grouped by topic on the wire."""
+
+
+def _name(topic: AnyMessage, nullable: bool) -> str | None:
+    return None if nullable and topic.topic_id and not topic.name else topic.name
+
+
+def _name_read(name: str | None) -> str:
+    return name or ""
+
+
+NAMED_OR_ID = Binding(written={"name": _name}, read={"name": _name_read})
+"""In a response, the name of a topic that is unknown by its id is empty in messages, and null on the wire."""
 
 Refusal: TypeAlias = Callable[[AnyMessage, int], Message]
 """Function (request, error code) -> the response that rejects the whole request."""

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding
+from messages.apis.declaration import CONTROLLER, NAMED_OR_ID, TIMEOUT_MS, Api, Binding
+from messages.cluster import NO_ID
 from messages.vocabulary import Message, message
 
 
 @message
+class DeletableTopic(Message):
+    """A topic to delete, which has either a name or a topic id."""
+
+    name: str | None
+    topic_id: str = NO_ID
+
+
+@message
 class DeleteTopicsRequest(Message):
-    """A client's request to the controller to delete topics (API key 20)."""
+    """A client's request to the controller to delete topics (API key 20).
+
+    From version 6 on, `named_or_ids` replaces `topics`.
+    """
 
     version: int
     topics: tuple[str, ...]
     timeout_ms: int
+    named_or_ids: tuple[DeletableTopic, ...] = ()
 
 
 @message
 class DeletedTopic(Message):
-    """The result of deleting one topic."""
+    """The result of deleting one topic; the name of a topic that is unknown by its id is empty."""
 
     name: str
     error_code: int
+    topic_id: str = NO_ID
 
 
 @message
@@ -32,18 +46,36 @@ class DeleteTopicsResponse(Message):
     throttle_time_ms: int = 0
 
 
+def deletable_topics(request: DeleteTopicsRequest) -> tuple[DeletableTopic, ...]:
+    """Return the topics to delete, in any version."""
+    return request.named_or_ids or tuple([DeletableTopic(name) for name in request.topics])
+
+
+def _names(topic_names: tuple[str, ...] = ()) -> tuple[str, ...]:
+    return topic_names
+
+
+def _refuse(request: DeleteTopicsRequest, code: int) -> DeleteTopicsResponse:
+    topics = [DeletedTopic(each.name or "", code, each.topic_id) for each in deletable_topics(request)]
+    return DeleteTopicsResponse(tuple(topics))
+
+
 API = Api(
     key=20,
-    versions=(0, 4),
+    versions=(0, 6),
     request=DeleteTopicsRequest,
     response=DeleteTopicsResponse,
     answerer=CONTROLLER,
-    codes="NONE NOT_CONTROLLER UNKNOWN_TOPIC_OR_PARTITION TOPIC_DELETION_DISABLED INVALID_REQUEST REQUEST_TIMED_OUT",
+    codes="NONE NOT_CONTROLLER UNKNOWN_TOPIC_OR_PARTITION TOPIC_DELETION_DISABLED INVALID_REQUEST REQUEST_TIMED_OUT"
+    " UNKNOWN_TOPIC_ID",
     sample=lambda about: DeleteTopicsRequest(4, ("absent",), TIMEOUT_MS),
     odd="version=2",
-    refuse=lambda request, code: DeleteTopicsResponse(tuple([DeletedTopic(name, code) for name in request.topics])),
+    refuse=_refuse,
     bindings={
-        DeleteTopicsRequest: Binding(renamed={"topics": ("topic_names",)}),
+        DeleteTopicsRequest: Binding(
+            renamed={"topics": ("topic_names",), "named_or_ids": ("topics",)}, read={"topics": _names}
+        ),
+        DeletedTopic: NAMED_OR_ID,
         DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
     },
     elsewhere=errors.NOT_CONTROLLER,

@@ -83,7 +83,7 @@ def _is_default(config: DescribedConfig) -> bool:
 
 API = Api(
     key=32,
-    versions=(0, 3),
+    versions=(0, 4),
     request=DescribeConfigsRequest,
     response=DescribeConfigsResponse,
     answerer=CONFIGS,

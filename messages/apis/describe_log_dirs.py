@@ -49,11 +49,16 @@ class DescribedLogDirTopic(Message):
 
 @message
 class DescribedLogDir(Message):
-    """A log directory with its logs; an offline directory has error code 56 and no logs."""
+    """A log directory with its logs; an offline directory has error code 56 and no logs.
+
+    `total_bytes` and `usable_bytes` are those of its volume; -1 if unknown.
+    """
 
     error_code: int
     log_dir: str
     topics: tuple[DescribedLogDirTopic, ...] = ()
+    total_bytes: int = -1
+    usable_bytes: int = -1
 
 
 @message
@@ -62,11 +67,15 @@ class DescribeLogDirsResponse(Message):
 
     results: tuple[DescribedLogDir, ...]
     throttle_time_ms: int = 0
+    error_code: int = 0
 
+
+VOLUMES_SINCE = 4
+"""The first version with the sizes of the directories' volumes."""
 
 API = Api(
     key=35,
-    versions=(0, 2),
+    versions=(0, 4),
     request=DescribeLogDirsRequest,
     response=DescribeLogDirsResponse,
     answerer=REPLICA_MANAGER,
@@ -74,5 +83,6 @@ API = Api(
     sample=lambda about: DescribeLogDirsRequest(
         2, (DescribableLogDirTopic(about.partition.topic, (about.partition.partition,)),)
     ),
-    refuse=lambda request, code: DescribeLogDirsResponse(()),
+    odd="version=4",
+    refuse=lambda request, code: DescribeLogDirsResponse((), error_code=code),
 )

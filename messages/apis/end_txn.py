@@ -27,7 +27,7 @@ class EndTxnResponse(Message):
 
 API = Api(
     key=26,
-    versions=(0, 3),
+    versions=(0, 4),
     request=EndTxnRequest,
     response=EndTxnResponse,
     answerer=TRANSACTIONS,

@@ -29,7 +29,7 @@ class InitProducerIdResponse(Message):
 
 API = Api(
     key=22,
-    versions=(0, 3),
+    versions=(0, 5),
     request=InitProducerIdRequest,
     response=InitProducerIdResponse,
     answerer=TRANSACTIONS,

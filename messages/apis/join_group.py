@@ -33,6 +33,7 @@ class JoinGroupRequest(Message):
     protocols: tuple[JoinProtocol, ...]
     rebalance_timeout_ms: int = -1
     group_instance_id: str | None = None
+    reason: str | None = None
 
 
 @message
@@ -46,7 +47,10 @@ class JoinedMember(Message):
 
 @message
 class JoinGroupResponse(Message):
-    """The response to JoinGroup: the new generation; only the group leader gets the list of members."""
+    """The response to JoinGroup: the new generation; only the group leader gets the list of members.
+
+    If `skip_assignment` is set, the leader must not compute an assignment: the group keeps the one that it has.
+    """
 
     error_code: int
     generation_id: int = NO_GENERATION
@@ -56,10 +60,13 @@ class JoinGroupResponse(Message):
     member_id: str = NO_MEMBER
     members: tuple[JoinedMember, ...] = ()
     throttle_time_ms: int = 0
+    skip_assignment: bool = False
 
 
 PROTOCOL_NAME_SINCE = 7
 """The first version with a nullable protocol name; older versions send an empty string."""
+SKIP_ASSIGNMENT_SINCE = 9
+"""The first version in which a static leader that rejoins learns that it leads (KIP-814)."""
 
 
 def _refuse(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
@@ -69,7 +76,7 @@ def _refuse(request: JoinGroupRequest, code: int) -> JoinGroupResponse:
 
 API = Api(
     key=11,
-    versions=(0, 7),
+    versions=(0, 9),
     request=JoinGroupRequest,
     response=JoinGroupResponse,
     answerer=GROUPS,

@@ -12,6 +12,7 @@ class LeavingMember(Message):
 
     member_id: str
     group_instance_id: str | None = None
+    reason: str | None = None
 
 
 @message
@@ -55,7 +56,7 @@ def _leaving_members(
 
 API = Api(
     key=13,
-    versions=(0, 4),
+    versions=(0, 5),
     request=LeaveGroupRequest,
     response=LeaveGroupResponse,
     answerer=GROUPS,

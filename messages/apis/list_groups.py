@@ -8,10 +8,15 @@ from messages.vocabulary import Message, message
 
 @message
 class ListGroupsRequest(Message):
-    """A client's request for the groups that a broker coordinates (API key 16); an empty `states_filter` lists all."""
+    """A client's request for the groups that a broker coordinates (API key 16); an empty filter admits all groups."""
 
     version: int
     states_filter: tuple[str, ...] = ()
+    types_filter: tuple[str, ...] = ()
+
+
+CLASSIC = "classic"
+"""The type of every group: the consumer rebalance protocol is not served."""
 
 
 @message
@@ -21,6 +26,7 @@ class ListedGroup(Message):
     group_id: str
     protocol_type: str
     group_state: str = ""
+    group_type: str = CLASSIC
 
 
 @message
@@ -34,11 +40,11 @@ class ListGroupsResponse(Message):
 
 API = Api(
     key=16,
-    versions=(0, 4),
+    versions=(0, 5),
     request=ListGroupsRequest,
     response=ListGroupsResponse,
     answerer=GROUPS,
     codes="NONE COORDINATOR_LOAD_IN_PROGRESS",
     sample=lambda about: ListGroupsRequest(4),
-    odd="states_filter=Stable",
+    odd="states_filter=Stable version=5;types_filter=consumer",
 )

@@ -54,7 +54,7 @@ class OffsetCommitResponse(Message):
 
 API = Api(
     key=8,
-    versions=(2, 8),
+    versions=(2, 9),
     request=OffsetCommitRequest,
     response=OffsetCommitResponse,
     answerer=GROUPS,

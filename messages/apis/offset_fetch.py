@@ -17,16 +17,26 @@ class OffsetFetchTopic(Message):
 
 
 @message
+class OffsetFetchGroup(Message):
+    """A group for which a client requests the committed offsets; `topics` is None for all topics."""
+
+    group_id: str
+    topics: tuple[OffsetFetchTopic, ...] | None
+
+
+@message
 class OffsetFetchRequest(Message):
     """A client's request for committed offsets (API key 9). From version 2 on, `topics` may be None: all topics.
 
-    If `require_stable` is set, a partition with a pending transactional commit gets UNSTABLE_OFFSET_COMMIT.
+    From version 8 on, `groups` replaces `group_id` and `topics`. If `require_stable` is set, a partition with a pending
+    transactional commit gets UNSTABLE_OFFSET_COMMIT.
     """
 
     version: int
-    group_id: str
-    topics: tuple[OffsetFetchTopic, ...] | None
+    group_id: str = ""
+    topics: tuple[OffsetFetchTopic, ...] | None = None
     require_stable: bool = False
+    groups: tuple[OffsetFetchGroup, ...] = ()
 
 
 @message
@@ -41,19 +51,38 @@ class FetchedOffset(Message):
 
 
 @message
+class OffsetFetchedGroup(Message):
+    """The committed offsets of one group; a refused group has none."""
+
+    group_id: str
+    partitions: tuple[FetchedOffset, ...] = ()
+    error_code: int = 0
+
+
+@message
 class OffsetFetchResponse(Message):
-    """The response to OffsetFetch; before version 2 an error is repeated for every partition."""
+    """The response to OffsetFetch; before version 2 an error is repeated for every partition.
+
+    From version 8 on, each of `groups` has its own error and offsets.
+    """
 
     error_code: int
     partitions: tuple[FetchedOffset, ...] = ()
     throttle_time_ms: int = 0
+    groups: tuple[OffsetFetchedGroup, ...] = ()
 
 
 TOP_LEVEL_ERROR_SINCE = 2
 """The first version with a top-level error code."""
 
+GROUPS_SINCE = 8
+"""The first version whose requests name several groups."""
+
 
 def _refuse(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
+    if request.version >= GROUPS_SINCE:
+        groups = [OffsetFetchedGroup(each.group_id, error_code=code) for each in request.groups]
+        return OffsetFetchResponse(errors.NONE, groups=tuple(groups))
     if request.version >= TOP_LEVEL_ERROR_SINCE:
         return OffsetFetchResponse(code)
     partitions = [
@@ -64,7 +93,7 @@ def _refuse(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
 
 API = Api(
     key=9,
-    versions=(1, 7),
+    versions=(1, 9),
     request=OffsetFetchRequest,
     response=OffsetFetchResponse,
     answerer=GROUPS,
@@ -72,7 +101,7 @@ API = Api(
     sample=lambda about: OffsetFetchRequest(
         7, "own", (OffsetFetchTopic(about.partition.topic, (about.partition.partition,)),)
     ),
-    odd="topics=null version=1;group_id=@group",
+    odd="topics=null version=1;group_id=@group version=8",
     refuse=_refuse,
-    bindings={OffsetFetchResponse: BY_TOPIC},
+    bindings={OffsetFetchResponse: BY_TOPIC, OffsetFetchedGroup: BY_TOPIC},
 )

@@ -50,7 +50,7 @@ class OffsetForLeaderEpochResponse(Message):
 
 API = Api(
     key=23,
-    versions=(0, 3),
+    versions=(0, 4),
     request=OffsetForLeaderEpochRequest,
     response=OffsetForLeaderEpochResponse,
     answerer=PARTITIONS,

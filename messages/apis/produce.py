@@ -13,6 +13,10 @@ ACKS_NONE = 0
 """Value of `acks`: wait for no replica, and ignore `min.insync.replicas`."""
 
 
+ABORTABLE_SINCE = 11
+"""The first version whose clients know TRANSACTION_ABORTABLE (120); older versions get INVALID_TXN_STATE (48)."""
+
+
 @message
 class ProducePartition(Message):
     """The batches that a producer sends to one partition."""

@@ -39,6 +39,8 @@ LOADING_KNOWN_SINCE = 2
 """The first version whose clients support COORDINATOR_LOAD_IN_PROGRESS (14); older versions get
 COORDINATOR_NOT_AVAILABLE (15).
 """
+ABORTABLE_SINCE = 4
+"""The first version whose clients know TRANSACTION_ABORTABLE (120); older versions get INVALID_TXN_STATE (48)."""
 
 
 def _refuse(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitResponse:
@@ -49,13 +51,14 @@ def _refuse(request: TxnOffsetCommitRequest, code: int) -> TxnOffsetCommitRespon
 
 API = Api(
     key=28,
-    versions=(0, 3),
+    versions=(0, 4),
     request=TxnOffsetCommitRequest,
     response=TxnOffsetCommitResponse,
     answerer=GROUPS,
     codes=f"NONE INVALID_GROUP_ID {COORDINATOR} COORDINATOR_NOT_AVAILABLE {MEMBER} ILLEGAL_GENERATION"
     " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT"
-    " INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE UNKNOWN_SERVER_ERROR",
+    " INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE UNKNOWN_SERVER_ERROR"
+    " TRANSACTION_ABORTABLE",
     sample=lambda about: TxnOffsetCommitRequest(
         3, "unknown-id", "own", 5, 0, (CommittedPartition(about.partition, 1),)
     ),

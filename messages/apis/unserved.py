@@ -133,6 +133,8 @@ class CreateDelegationTokenResponse(Message):
     token_id: str = ""
     hmac: bytes = b""
     throttle_time_ms: int = 0
+    token_requester_principal_type: str = "User"
+    token_requester_principal_name: str = "ANONYMOUS"
 
 
 @message
@@ -238,7 +240,9 @@ NO_AUTHORIZER = "No Authorizer is configured."
 """Kafka's error message for changes of ACLs."""
 
 _UNSERVED = partial(Api, versions=(0, 2), answerer=REQUEST_HANDLER)
-_ACLS = partial(_UNSERVED, feature="ACLs", codes="SECURITY_DISABLED", elsewhere=errors.SECURITY_DISABLED)
+_ACLS = partial(
+    _UNSERVED, versions=(0, 3), feature="ACLs", codes="SECURITY_DISABLED", elsewhere=errors.SECURITY_DISABLED
+)
 _TOKENS = partial(
     _UNSERVED,
     feature="delegation tokens",
@@ -278,6 +282,7 @@ DELETE_ACLS = _ACLS(
 )
 CREATE_DELEGATION_TOKEN = _TOKENS(
     key=38,
+    versions=(0, 3),
     request=CreateDelegationTokenRequest,
     response=CreateDelegationTokenResponse,
     sample=lambda about: CreateDelegationTokenRequest(2),
@@ -296,6 +301,7 @@ EXPIRE_DELEGATION_TOKEN = _TOKENS(
 )
 DESCRIBE_DELEGATION_TOKEN = _TOKENS(
     key=41,
+    versions=(0, 3),
     request=DescribeDelegationTokenRequest,
     response=DescribeDelegationTokenResponse,
     sample=lambda about: DescribeDelegationTokenRequest(2, None),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from messages.apis.declaration import REPLICA_MANAGER, Api, Binding
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import Endpoint, TopicId, TopicPartition
 from messages.encoded import Encoded
 from messages.vocabulary import Message, message
 
@@ -42,7 +42,7 @@ class UpdateMetadataBroker(Message):
 class UpdateMetadataRequest(Message):
     """The controller's request to a broker to update its metadata cache (API key 6).
 
-    The request has all live brokers, and some partitions.
+    The request has all live brokers, some partitions, and from version 7 on the ids of their topics, if they have any.
     """
 
     version: int
@@ -51,6 +51,7 @@ class UpdateMetadataRequest(Message):
     broker_epoch: int
     partition_states: tuple[UpdateMetadataPartitionState, ...]
     live_brokers: tuple[UpdateMetadataBroker, ...]
+    topic_ids: tuple[TopicId, ...] = ()
 
 
 ControllerRequest = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest

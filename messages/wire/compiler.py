@@ -19,6 +19,7 @@ Rule 6: the rows of existing parts are cached (`rows`). If the cache contains th
 
 from __future__ import annotations
 
+import base64
 import struct
 import types
 import typing
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import attrs
 
 from messages.apis.declaration import Binding
-from messages.cluster import TopicPartition
+from messages.cluster import NO_ID, TopicId, TopicPartition
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
@@ -60,6 +61,7 @@ _FIXED["uuid"] = "16s"
 _TOPIC_NAMES = ("topic_name", "topic", "name", "topic_id")
 _PARTITION_NAMES = ("partition_index", "partition", "index")
 _ZERO_ID = bytes(16)
+_ID_CHARACTERS = 22
 
 
 Bindings = Mapping[type, Binding]
@@ -375,7 +377,19 @@ class _Reader(_Code):
             within = _Inner(grouped[1], element, self.fresh(grouped[0]), self.is_parted(kind, grouped[0]))
             scope.values[grouped[0]] = within.items
             self.emit(f"{within.items} = []")
-            self.array(field, name, lambda: self.struct(self.class_of(None), field.fields, scope, within))
+            has_ids = "topic_ids" in kind.hints and any(part.name == "topic_id" for part in _present(field.fields))
+            if has_ids:
+                scope.values["topic_ids"] = "tuple(topic_ids)"
+                self.emit("topic_ids = []")
+
+            def one_topic() -> None:
+                inside = self.struct(self.class_of(None), field.fields, scope, within)
+                if has_ids:
+                    self.emit(f"topic_id = {inside.values['topic_id']}", "if topic_id:")
+                    topic = f"({inside.first(_TOPIC_NAMES)}, topic_id)"
+                    self.emit(f"    topic_ids.append(new_tuple({self.refer(TopicId)}, {topic}))")
+
+            self.array(field, name, one_topic)
             self.part(kind, grouped[0], within.items)
             self.emit(f"{within.items} = tuple({within.items})")
         elif field.type == "struct" and not field.array:
@@ -584,9 +598,16 @@ def _refuse_rest() -> NoReturn:
 
 
 def _text_of_id(data: bytes) -> str:
-    """Return an id in the format of Kafka's tools (a full UUID); "" for the zero id."""
-    digits = data.hex()
-    return "" if data == _ZERO_ID else "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    """Return an id as topic znodes contain it; NO_ID for the zero id."""
+    return NO_ID if data == _ZERO_ID else base64.urlsafe_b64encode(data)[:_ID_CHARACTERS].decode()
+
+
+def _id_of_text(text: str) -> bytes:
+    """Return the bytes of an id, zero for NO_ID. Raises ValueError if the text is no id."""
+    found = base64.urlsafe_b64decode(f"{text}==") if text else _ZERO_ID
+    if len(found) != len(_ZERO_ID):
+        raise ValueError(f"{text!r} is not a topic id")
+    return found
 
 
 def _read_texts(data: bytes, position: int, compact: bool) -> tuple[tuple[str, ...] | None, int]:
@@ -830,7 +851,7 @@ class _Writer(_Code):
             made = f"{self.refer(_framed_texts)}({source}, {compact})"
         else:
             made = f"{self.refer(primitives.framed_bytes)}({source}, {compact})"
-        if field.nullable:
+        if field.nullable and not source.startswith("'"):  # a literal, which Python warns about comparing
             null = primitives.null("array" if field.array else field.type, compact)
             made = f"({null!r} if {source} is None else {made})"
         return made
@@ -839,9 +860,10 @@ class _Writer(_Code):
         """Return the expression of a field's value (rules 1 and 2)."""
         make, attribute = kind.binding.written.get(field.name), kind.attribute(field.name)
         if make is not None:
-            return f"{self.refer(make)}({value})"
+            nullable = f", {field.nullable}" if "nullable" in typing.get_type_hints(make) else ""
+            return f"{self.refer(make)}({value}{nullable})"
         if attribute is not None:
-            return f"{value}.{attribute}"
+            return f"{self.refer(_id_of_text)}({value}.{attribute})" if field.type == "uuid" else f"{value}.{attribute}"
         if kind.type is TopicPartition or kind.partition is not None:
             if field.type == "string" and field.name in _TOPIC_NAMES:
                 return "topic"

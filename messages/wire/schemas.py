@@ -341,6 +341,24 @@ resources []struct 0+
   host string 0+
   operation int8 0+
   permission_type int8 0+""",
+    "DescribeClusterRequest": """\
+0+
+include_cluster_authorized_operations bool 0+
+endpoint_type int8 1+ default=1""",
+    "DescribeClusterResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+error_message string 0+ null=0+ default=null
+endpoint_type int8 1+ default=1
+cluster_id string 0+
+controller_id int32 0+ default=-1
+brokers []struct 0+
+ broker_id int32 0+
+ host string 0+
+ port int32 0+
+ rack string 0+ null=0+ default=null
+cluster_authorized_operations int32 0+ default=-2147483648""",
     "DescribeConfigsRequest": """\
 4+
 resources []struct 0+

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 
+from messages import errors
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic
+from messages.apis.delete_topics import DeletableTopic, DeleteTopicsRequest
 from messages.cluster import TopicPartition
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.zookeeper import GetAssignments, SetAssignments
 from tests.controller.test_reassignment import assigned, reassign
-from tests.controller.test_topic_requests import ask
+from tests.controller.test_topic_requests import ask, heard, learn
 from tests.controller.world import Node, World
 from zk_bridge import paths
 
@@ -73,6 +75,22 @@ def test_every_write_keeps_the_topic_id(world: World) -> None:
         node.kill()
         node = world.node(count)
         assert described(world) == (3, ID)
+
+
+def test_a_topic_is_deleted_by_its_id(world: World) -> None:
+    node = world.node(1)
+    create(world)
+    wanted = (DeletableTopic("t", ID), DeletableTopic(None), DeletableTopic(None, "unknown"), DeletableTopic(None, ID))
+    ask(world, node, DeleteTopicsRequest(6, (), 0, wanted))
+    learn(world, node)
+    (response,) = heard(world)
+    assert [(each.name, each.topic_id, each.error_code) for each in response.topics] == [
+        ("t", ID, errors.INVALID_REQUEST),
+        ("", "", errors.INVALID_REQUEST),
+        ("", "unknown", errors.UNKNOWN_TOPIC_ID),
+        ("t", ID, errors.NONE),
+    ]
+    assert world.topics() == ()
 
 
 def test_a_topic_that_grows_while_it_is_deleted_keeps_its_id(world: World) -> None:

@@ -15,9 +15,11 @@ from actors.runtime import restore, state_of
 from messages import errors
 from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.describe_groups import DescribeGroupsRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.list_groups import ListGroupsRequest
 from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
+from messages.apis.offset_fetch import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from messages.broker import InternalTopicLeadership, LedPartition
 from messages.cluster import LEADER_DURING_DELETE, TopicPartition
 from messages.probes import collecting
@@ -73,6 +75,33 @@ def test_the_leader_of_the_groups_partition_coordinates(world: World) -> None:
 
 def test_an_unknown_type_of_key(world: World) -> None:
     assert world.find("g", key_type=7).error_code == errors.INVALID_REQUEST
+
+
+def test_several_keys_are_answered_in_order(world: World) -> None:
+    world.coordinate(world.partition_of("g"))
+    group = other_group(world)
+    world.coordinate(world.partition_of(group), leader=1)
+    wanted = FindCoordinatorRequest(4, coordinator_keys=(group, "g", group))
+    found = world.ask(wanted).coordinators
+    assert [(each.key, each.error_code, each.node_id) for each in found] == [(group, 0, 1), ("g", 0, 0), (group, 0, 1)]
+    for version, kind, code in ((5, 2, errors.INVALID_REQUEST), (6, 2, errors.COORDINATOR_NOT_AVAILABLE)):
+        (one,) = world.ask(FindCoordinatorRequest(version, key_type=kind, coordinator_keys=("s:A:0",))).coordinators
+        assert (one.error_code, one.node_id, one.host, one.port) == (code, -1, "", -1)
+    assert world.ask(FindCoordinatorRequest(4)).coordinators == ()
+
+
+def test_the_offsets_of_several_groups(world: World) -> None:
+    world.coordinate(world.partition_of("g"))
+    away = other_group(world)
+    world.commit("g", 7)
+    named = (OffsetFetchTopic("t", (1, 0)),)
+    wanted = (OffsetFetchGroup("g", named), OffsetFetchGroup(away, None), OffsetFetchGroup("g", None))
+    groups = world.ask(OffsetFetchRequest(8, groups=wanted)).groups
+    assert [(each.group_id, each.error_code) for each in groups] == [("g", 0), (away, errors.NOT_COORDINATOR), ("g", 0)]
+    offsets = [[(each.partition, each.committed_offset) for each in group.partitions] for group in groups]
+    assert offsets == [[(TopicPartition("t", 1), -1), (T0, 7)], [], [(T0, 7)]]
+    nameless = world.ask(OffsetFetchRequest(9, groups=(OffsetFetchGroup("g-unknown", None),))).groups
+    assert [each.partitions for each in nameless] == [()]
 
 
 # ------------------------------------------------------------------------------------------------ members and commits
@@ -214,6 +243,8 @@ def test_groups_are_listed_and_described(world: World) -> None:
         ("alone", "", "Empty"),
     }
     assert [each.group_id for each in world.ask(ListGroupsRequest(4, ("stable",))).groups] == ["g"]
+    for types, count in (((), 2), (("CLASSIC",), 2), (("consumer",), 0)):
+        assert len(world.ask(ListGroupsRequest(5, types_filter=types)).groups) == count
     described = world.ask(DescribeGroupsRequest(5, ("g", "missing", "alone"), True)).groups
     assert [(each.group_id, each.group_state) for each in described] == [
         ("g", "Stable"),

@@ -88,13 +88,21 @@ class VerifyingWorld(TransactionWorld):
         self.base.inject(sender, answer, self.network)
 
     def begin_produce(
-        self, pair: tuple[int, int], *values: bytes, to: TopicPartition = A0, sequence: int = 0, name: str = ID
+        self,
+        pair: tuple[int, int],
+        *values: bytes,
+        to: TopicPartition = A0,
+        sequence: int = 0,
+        name: str = ID,
+        version: int = 8,
     ) -> list[int]:
         """Send a produce request for each value, and return the correlation ids."""
         made = []
         for place, value in enumerate(values):
             data = batch(value, producer=pair[0], epoch=pair[1], sequence=sequence + place)
-            made.append(self.post(ProduceRequest(8, name, 1, 30_000, (ProducePartition(to, read_records(data)),))))
+            made.append(
+                self.post(ProduceRequest(version, name, 1, 30_000, (ProducePartition(to, read_records(data)),)))
+            )
         self.run()
         return made
 
@@ -131,6 +139,7 @@ def test_a_batch_is_appended_where_its_partition_was_added(world: VerifyingWorld
     assert world.produce(pair, b"c", sequence=2) == [errors.NONE]
     assert len(world.verified) == 2, "an open transaction is not verified again"
     assert world.produce(pair, b"elsewhere", to=B0) == [errors.INVALID_TXN_STATE]
+    assert world.produce(pair, b"elsewhere", to=B0, version=11) == [errors.TRANSACTION_ABORTABLE]
 
 
 def test_a_batch_that_comes_after_the_marker_opens_no_transaction(world: VerifyingWorld) -> None:

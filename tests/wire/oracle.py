@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import datetime
 import importlib
@@ -13,6 +14,7 @@ import re
 import struct
 import types
 import typing
+import uuid
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -81,7 +83,7 @@ def _value(hint: Any, kafka_type: str, value: Any) -> Any:
     if kafka_type.startswith("datetime"):
         return None if value == -1 else datetime.datetime.fromtimestamp(value / 1000, datetime.UTC)
     if kafka_type == "uuid":
-        return None
+        return uuid.UUID(bytes=base64.urlsafe_b64decode(f"{value}==")) if value else None
     choices = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
     if isinstance(value, (list, tuple)):
         inner = next(typing.get_args(choice)[0] for choice in choices if typing.get_origin(choice) is tuple)

@@ -24,7 +24,7 @@ from messages.apis.metadata import MetadataRequest
 from messages.apis.produce import ProducePartition
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.apis.update_metadata import SECURITY_PROTOCOLS, UpdateMetadataBroker
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import NO_ID, Endpoint, TopicPartition
 from messages.records import Body, Records
 from messages.wire.layout import Field, Schema
 from messages.wire.record_batch import body_of, read_records
@@ -63,6 +63,7 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 topics = st.one_of(st.sampled_from(("a", "b", "t" * 249, "")), texts)
 error_codes = st.sampled_from([code.value for code in ErrorCode if code is not ErrorCode.unsupported_version])
+ids = st.sampled_from((NO_ID, "AAAAAAAAAAAAAAAAAAAAAQ", "-_8AAAAAAAAAAAAAAAAAAA"))
 batches = st.lists(st.binary(max_size=5), max_size=3)
 OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
     TopicPartition: st.builds(TopicPartition, topics, int32),
@@ -95,6 +96,8 @@ def _messages(kind: type, fields: tuple[Field, ...], version: int) -> st.SearchS
             values[attribute] = st.just(version)
         elif found:
             values[attribute] = _values(hint, found, version)
+    if kind is MetadataRequest:
+        values["topics"] = st.none() | st.lists(texts, max_size=4).map(tuple)
     return st.builds(kind, **values).map(partial(_encodable, version))
 
 
@@ -103,7 +106,7 @@ def _values(hint: Any, fields: list[Field], version: int) -> st.SearchStrategy[A
     element, choices = element_of(hint), typing.get_args(hint)
     if element is None:
         plain = next((each for each in choices if each is not type(None)), hint)
-        made = _number(fields[0]) if plain is int else OF_TYPES[plain]
+        made = _number(fields[0]) if plain is int else ids if fields[0].type == "uuid" else OF_TYPES[plain]
     else:
         inner = {each.name: each for field in fields for each in field.fields}
         if attrs.has(element):
@@ -125,8 +128,9 @@ def _encodable(version: int, message: Any) -> Any:
             return attrs.evolve(message, endpoints=(*message.endpoints, Endpoint("A", "host", 9092)))
         case LeaveGroupRequest() if version < 3:
             return attrs.evolve(message, members=(*message.members, LeavingMember("m"))[:1])
-        case MetadataRequest() if version == 0:
-            return attrs.evolve(message, topics=message.topics or None)
+        case MetadataRequest() if version < 10:
+            topics = message.topics or None if version == 0 else message.topics
+            return attrs.evolve(message, topics=topics, named_or_ids=())
     return message
 
 
@@ -196,7 +200,8 @@ def fields_of(message: Any, fields: tuple[Field, ...]) -> dict[str, Any]:
                 found[field.name] = [_item(each, field) for each in value] if isinstance(value, tuple) else value
     for field in fields:
         if field.present and field.name in binding_of(kind).written:
-            value = binding_of(kind).written[field.name](message)
+            make = binding_of(kind).written[field.name]
+            value = make(message, field.nullable) if "nullable" in typing.get_type_hints(make) else make(message)
             found[field.name] = [_item(each, field) for each in value] if isinstance(value, tuple) else value
     return {field.name: found[field.name] for field in fields if field.present}
 
@@ -271,7 +276,7 @@ def _read(kind: Any, values: Any, fields: tuple[Field, ...], version: int, aroun
         if read is None:
             made[attribute.name] = version if attribute.name == "version" else value(attribute)
             continue
-        own = attrs.fields_dict(kind)
+        own = {name: each for each in attrs.fields(kind) for name in _names_of(kind, each.name)}
         arguments = {
             name: version if name == "version" else value(own[name]) if name in own else values[name]
             for name in inspect.signature(read).parameters

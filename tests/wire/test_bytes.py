@@ -17,8 +17,14 @@ from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrResponse
 from messages.apis.metadata import MetadataRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
-from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest, UpdateMetadataResponse
-from messages.cluster import Endpoint, TopicPartition
+from messages.apis.update_metadata import (
+    UpdateMetadataBroker,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataResponse,
+)
+from messages.cluster import Endpoint, TopicId, TopicPartition
+from messages.vocabulary import changed
 
 
 def test_the_all_topics_request_of_librdkafka_is_read_as_apache_reads_it() -> None:
@@ -51,12 +57,21 @@ def test_api_versions_is_answered_in_any_version() -> None:
     flexible = wire.encode_response(wire.RequestHeader(18, 3, 7, ""), ApiVersionsResponse(0, ()))
     assert flexible.hex(" ", 2) == "0000 000c 0000 0007 0000 0100 0000 0000", "no tags in the header, tags in the body"
     with pytest.raises(wire.UnsupportedVersion):
-        wire.decode_response(ApiVersionsRequest, 4, flexible[4:])
+        wire.decode_response(ApiVersionsRequest, 5, flexible[4:])
+
+
+def test_update_metadata_has_topic_ids_from_v7() -> None:
+    state = UpdateMetadataPartitionState(TopicPartition("topic", 0), 1, 0, 1, (0,), 0, (0,))
+    request = UpdateMetadataRequest(7, 0, 1, -1, (state,), ())
+    frame = wire.encode_request(request, 7, "c")[4:]
+    with_id = frame.replace(b"topic" + bytes(16), b"topic" + bytes(range(16)))
+    assert wire.decode_request(frame)[1] == request
+    assert wire.decode_request(with_id)[1] == changed(request, topic_ids=(TopicId("topic", "AAECAwQFBgcICQoLDA0ODw"),))
 
 
 def test_leader_and_isr_responses_name_topics_by_id_from_v5() -> None:
     payload = bytes.fromhex("00000001 00 0000 02 000102030405060708090a0b0c0d0e0f 02 00000005 0038 00 00 00")
-    error = PartitionError(TopicPartition("00010203-0405-0607-0809-0a0b0c0d0e0f", 5), 56)
+    error = PartitionError(TopicPartition("AAECAwQFBgcICQoLDA0ODw", 5), 56)
     assert wire.decode_response(4, 5, payload) == (1, LeaderAndIsrResponse(0, (error,)))
     ours = wire.encode_response(wire.RequestHeader(4, 5, 1, ""), LeaderAndIsrResponse(0, (error,)))
     assert wire.decode_response(4, 5, ours[4:]) == (
@@ -135,7 +150,7 @@ def test_refusals_name_the_api_and_the_version() -> None:
     with pytest.raises(wire.UnknownApi, match="Endpoint is not a request"):
         wire.encode_request(Endpoint("L", "h", 1), 1, "")
     with pytest.raises(wire.UnsupportedVersion):
-        wire.encode_request(MetadataRequest(10, None), 1, "")
+        wire.encode_request(MetadataRequest(13, None), 1, "")
     with pytest.raises(wire.UnsupportedVersion):
         wire.encode_response(wire.RequestHeader(6, 9, 1, ""), UpdateMetadataResponse(0))
 

@@ -8,6 +8,7 @@ Rule 2: Kafka defines the lag of a log as the high watermark minus its log end o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from actors.core.broker.partition_effects import Address, CallAdapter
@@ -59,13 +60,22 @@ def describe(
             tp = TopicPartition(topic, number)
             found.append(FoundLog(directory_of(path), tp, size, actors.get(tp) is not None, is_future))
         yield Worked(len(part) / SLICE)
-    return described(log_dirs, directories.offline, found)
+    volumes: Sequence[tuple[int, int]] = ()
+    if request.version >= describe_log_dirs.VOLUMES_SINCE:
+        volumes = cast("Sequence[tuple[int, int]]", (yield CallAdapter("logs", "volumes", (tuple(log_dirs),))))
+    return described(log_dirs, directories.offline, found, dict(zip(log_dirs, volumes, strict=False)))
 
 
 def described(
-    directories: Sequence[str], offline: Collection[str], logs: Iterable[FoundLog]
+    directories: Sequence[str],
+    offline: Collection[str],
+    logs: Iterable[FoundLog],
+    volumes: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> describe_log_dirs.DescribeLogDirsResponse:
-    """Return the response for these directories and the logs found in them (rules 1 and 2)."""
+    """Return the response for these directories and the logs found in them (rules 1 and 2).
+
+    `volumes` has the total and usable bytes of each directory's volume, if they are known.
+    """
     found: dict[str, dict[str, list[describe_log_dirs.DescribedLog]]] = {directory: {} for directory in directories}
     for directory, (topic, number), size, hosted, is_future in logs:
         if size >= 0:
@@ -80,6 +90,7 @@ def described(
                 tuple(
                     describe_log_dirs.DescribedLogDirTopic(topic, tuple(each)) for topic, each in sorted(topics.items())
                 ),
+                *volumes.get(directory, ()),
             )
             for directory, topics in found.items()
         )

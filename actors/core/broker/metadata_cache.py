@@ -8,6 +8,7 @@ Rule 3: clients receive the endpoints of their own listener. A leader that is no
 Rule 4: in version 0, an empty list of topics means all topics, and replicas that are not alive are reported with code
         9.
 Rule 5: clients see whole updates: parts of an UpdateMetadata become visible with its last part, all at once.
+Rule 6: a topic has the id in the last UpdateMetadata with one of its partitions; without an id there, it has none.
 
 Kafka: `MetadataCache` (`ZkMetadataCache`).
 """
@@ -21,14 +22,27 @@ import attrs
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, InvalidTopic, check_name
 from messages import errors
+from messages.apis.delete_topics import DeletedTopic
+from messages.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest, DescribeClusterResponse
 from messages.apis.elect_leaders import ElectedPartition, ElectedTopic, ElectLeadersResponse
-from messages.apis.metadata import MetadataBroker, MetadataPartition, MetadataRequest, MetadataResponse, MetadataTopic
+from messages.apis.metadata import (
+    NOT_REQUESTED,
+    MetadataBroker,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataTopic,
+)
 from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.broker import ExpectedTopicState
-from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_LEADER, Endpoint, TopicPartition
+from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_ID, NO_LEADER, Endpoint, TopicPartition
 from messages.flow.conversation import SLICE
 from messages.transactions import PartitionLeader
 from messages.vocabulary import AnyMessage
+
+TOPIC_OPERATIONS = sum(1 << each for each in (3, 4, 5, 6, 7, 8, 10, 11))
+CLUSTER_OPERATIONS = sum(1 << each for each in (5, 7, 8, 9, 10, 11, 12))
+"""All operations on topics and on the cluster that a client may perform without authorization."""
 
 LISTENERS_SINCE = 6
 """The Metadata version from which a leader without the client's listener has its own error code."""
@@ -42,14 +56,41 @@ class ClusterView:
         controller_id: int = NO_CONTROLLER,
         brokers: Mapping[int, UpdateMetadataBroker] = MappingProxyType({}),
         topics: Mapping[str, Mapping[int, UpdateMetadataPartitionState]] = MappingProxyType({}),
+        topic_ids: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.controller_id = controller_id
         self.brokers = brokers
         self.topics = topics
+        self.topic_ids = topic_ids
+        """Topic -> its id, for the topics that have one (rule 6)."""
 
     def names(self, request: MetadataRequest) -> Iterable[str]:
-        """Return the requested topics in the order of the request, or all topics sorted by name."""
-        return sorted(self.topics) if requests_all_topics(request) else dict.fromkeys(request.topics or ())
+        """Return the requested topics that have a name, in the order of the request, or all topics sorted by name.
+
+        If the request has an id, topics without an id are ignored, as in Kafka.
+        """
+        if requests_all_topics(request):
+            return sorted(self.topics)
+        by_id = self._requested_ids(request)
+        if by_id:
+            return dict.fromkeys([name for name in by_id.values() if name is not None])
+        return dict.fromkeys((*(request.topics or ()), *(each.name for each in request.named_or_ids if each.name)))
+
+    def unresolved(self, request: MetadataRequest) -> tuple[MetadataTopic, ...]:
+        """Return the results of requested topics without a name: those with an unknown id, or with neither."""
+        by_id = self._requested_ids(request)
+        if by_id:
+            unknown = [topic_id for topic_id, name in by_id.items() if name is None]
+            return tuple([MetadataTopic(errors.UNKNOWN_TOPIC_ID, "", False, (), topic_id) for topic_id in unknown])
+        nameless = [each for each in request.named_or_ids if each.name is None]
+        return (MetadataTopic(errors.INVALID_REQUEST, "", False, ()),) * len(nameless)
+
+    def _requested_ids(self, request: MetadataRequest) -> dict[str, str | None]:
+        """Return the topic ids in a request, each with its topic if it is known."""
+        if not request.named_or_ids:
+            return {}
+        topics = {topic_id: topic for topic, topic_id in self.topic_ids.items()}
+        return {each.topic_id: topics.get(each.topic_id) for each in request.named_or_ids if each.topic_id}
 
     def in_parts(self, names: Iterable[str]) -> Iterator[tuple[str, ...]]:
         """Yield the topics in groups of about SLICE partitions."""
@@ -69,7 +110,12 @@ class ClusterView:
         return tuple(name for name in dict.fromkeys(request.topics or ()) if name not in self.topics)
 
     def describe(
-        self, names: Iterable[str], listener: str, version: int, absent: Mapping[str, int] = MappingProxyType({})
+        self,
+        names: Iterable[str],
+        listener: str,
+        version: int,
+        absent: Mapping[str, int] = MappingProxyType({}),
+        operations: int = NOT_REQUESTED,
     ) -> tuple[MetadataTopic, ...]:
         """Return these topics for a client on `listener`.
 
@@ -78,14 +124,31 @@ class ClusterView:
             listener: The client's listener, which selects the brokers' endpoints.
             version: The version of the Metadata request.
             absent: The error codes of topics that could not be created.
+            operations: The client's authorized operations on the topics.
         """
         endpoints = self.endpoints(listener)
-        return tuple([self._topic(name, endpoints, version, absent) for name in names])
+        return tuple([self._topic(name, endpoints, version, absent, operations) for name in names])
 
-    def answer(self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str) -> MetadataResponse:
+    def answer(
+        self, topics: tuple[MetadataTopic, ...], cluster_id: str, listener: str, operations: int = NOT_REQUESTED
+    ) -> MetadataResponse:
         """Return the Metadata response, which contains these topics and the cluster's brokers on `listener`."""
-        brokers = tuple(self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items())
-        return MetadataResponse(brokers, cluster_id, self.controller_id, topics)
+        return MetadataResponse(self._brokers(listener), cluster_id, self.controller_id, topics, operations)
+
+    def describe_cluster(
+        self, request: DescribeClusterRequest, cluster_id: str, listener: str
+    ) -> DescribeClusterResponse:
+        """Return the response to DescribeCluster; a cluster with ZooKeeper has no endpoints of controllers."""
+        if request.endpoint_type != BROKERS:
+            is_known = request.endpoint_type == CONTROLLERS
+            code = errors.MISMATCHED_ENDPOINT_TYPE if is_known else errors.UNSUPPORTED_ENDPOINT_TYPE
+            return DescribeClusterResponse(code, f"Unsupported endpoint type {request.endpoint_type}")
+        operations = CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        brokers = self._brokers(listener)
+        return DescribeClusterResponse(errors.NONE, None, cluster_id, self.controller_id, brokers, operations)
+
+    def _brokers(self, listener: str) -> tuple[MetadataBroker, ...]:
+        return tuple([self._metadata_broker(id, endpoint) for id, endpoint in self.endpoints(listener).items()])
 
     def leader(self, partition: TopicPartition, listener: str) -> MetadataBroker | None:
         """Return a partition's leader, if it is alive and has this listener; otherwise None."""
@@ -117,13 +180,15 @@ class ClusterView:
         }
 
     def _topic(
-        self, name: str, endpoints: dict[int, Endpoint], version: int, absent: Mapping[str, int]
+        self, name: str, endpoints: dict[int, Endpoint], version: int, absent: Mapping[str, int], operations: int
     ) -> MetadataTopic:
         partitions = self.topics.get(name)
         if partitions is None:
-            return MetadataTopic(absent.get(name) or _absence(name), name, name in INTERNAL_TOPICS, ())
+            code = absent.get(name) or _absence(name)
+            return MetadataTopic(code, name, name in INTERNAL_TOPICS, (), NO_ID, operations)
         described = tuple(self._partition(partitions[number], endpoints, version) for number in sorted(partitions))
-        return MetadataTopic(errors.NONE, name, name in INTERNAL_TOPICS, described)
+        topic_id = self.topic_ids.get(name, NO_ID)
+        return MetadataTopic(errors.NONE, name, name in INTERNAL_TOPICS, described, topic_id, operations)
 
     def _partition(
         self, state: UpdateMetadataPartitionState, endpoints: dict[int, Endpoint], version: int
@@ -170,11 +235,13 @@ def timed_out(response: AnyMessage, late: Collection[ExpectedTopicState]) -> Any
     if isinstance(response, ElectLeadersResponse):
         return _elections_timed_out(response, late)
     topics = {each.topic for each in late}
-    results = (
-        type(result)(result.name, errors.REQUEST_TIMED_OUT) if result.name in topics else result
-        for result in response.topics
-    )
+    results = (_topic_timed_out(result) if result.name in topics else result for result in response.topics)
     return attrs.evolve(response, topics=tuple(results))
+
+
+def _topic_timed_out(result: AnyMessage) -> AnyMessage:
+    ids = (result.topic_id,) if isinstance(result, DeletedTopic) else ()
+    return type(result)(result.name, errors.REQUEST_TIMED_OUT, *ids)
 
 
 def _elections_timed_out(response: ElectLeadersResponse, late: Collection[ExpectedTopicState]) -> ElectLeadersResponse:
@@ -200,6 +267,8 @@ class MetadataCache:
         """Topics that the next view changes; a topic without partitions is deleted."""
         self._deleted: list[TopicPartition] = []
         """The partitions that the draft deletes."""
+        self._named: set[str] = set()
+        """The topics in the parts of the draft, if the current view has topic ids (rule 6)."""
         self._old: list[Mapping[int, UpdateMetadataPartitionState]] = []
         """Topics of an older view: freeing 100,000 partitions at once takes 10 ms."""
 
@@ -209,8 +278,11 @@ class MetadataCache:
         Start a new draft if `begins` is true.
         """
         if begins:
-            self._draft, self._deleted = {}, []
+            self._draft, self._deleted, self._named = {}, [], set()
         draft, topics = self._draft, self.view.topics
+        if self.view.topic_ids:
+            states = tuple(states)
+            self._named.update([state.partition.topic for state in states])
         for state in states:
             topic, number = state.partition
             partitions = draft.get(topic)
@@ -246,7 +318,11 @@ class MetadataCache:
         deleted = tuple(self._deleted)
         self._draft, self._deleted = {}, []
         brokers = {broker.id: broker for broker in sorted(request.live_brokers, key=lambda broker: broker.id)}
-        self.view = ClusterView(request.controller_id, brokers, topics)
+        ids = self.view.topic_ids
+        if self._named or request.topic_ids:
+            ids = {topic: topic_id for topic, topic_id in ids.items() if topic not in self._named}
+            ids.update([each for each in request.topic_ids if each.topic in topics])
+        self.view = ClusterView(request.controller_id, brokers, topics, ids)
         return deleted
 
     def drop_old(self) -> int:

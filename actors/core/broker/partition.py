@@ -47,7 +47,7 @@ from actors.core.broker.verification import RefusedBatches, TransactionVerificat
 from actors.core.config.log_settings import log_config
 from messages import errors, partition
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
-from messages.apis.produce import ACKS_ALL, ProducedPartition, produced_partition
+from messages.apis.produce import ABORTABLE_SINCE, ACKS_ALL, ProducedPartition, produced_partition
 from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
 from messages.probes import probe
 from messages.records import NO_PRODUCER_ID
@@ -511,7 +511,9 @@ def _refused(refused: Refused | None) -> Iterable[partition_effects.Send]:
     """Respond to refused batches that waited for a verification."""
     if refused is not None:
         for sender, batch in refused.batches:
-            result = ProducedPartition(batch.part.partition, refused.error_code)
+            is_unknown = refused.error_code == errors.TRANSACTION_ABORTABLE and batch.version < ABORTABLE_SINCE
+            code = errors.INVALID_TXN_STATE if is_unknown else refused.error_code
+            result = ProducedPartition(batch.part.partition, code)
             done = partition.BatchAppended(batch.request, batch.place, result)
             yield partition_effects.Send(sender, partition.BatchesAppended((done,)))
 

@@ -26,6 +26,7 @@ from actors.core.refusal import Refused
 from actors.core.topic import topic_admin
 from actors.core.topic.replica_assignment import assign, extend
 from messages import errors, zookeeper
+from messages.apis import API_BY_REQUEST
 from messages.apis.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse, GrowingTopic, GrownTopic
 from messages.apis.create_topics import (
     BY_DEFAULT,
@@ -35,7 +36,13 @@ from messages.apis.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from messages.apis.delete_topics import DeletedTopic, DeleteTopicsRequest, DeleteTopicsResponse
+from messages.apis.delete_topics import (
+    DeletableTopic,
+    DeletedTopic,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    deletable_topics,
+)
 from messages.ask import AskFailed
 from messages.broker import ExpectedTopicState
 from messages.cluster import ConfigEntry
@@ -157,30 +164,36 @@ def _extended(
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Flow[Message | DelayedResponse]:
-    """Handle DeleteTopics.
+    """Handle DeleteTopics, by the topics' names or ids.
 
-    The error code for a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION.
-
-    Kafka 3.9.1 responds in the same way.
+    The error code for a topic that is queued for deletion is UNKNOWN_TOPIC_OR_PARTITION. As in Kafka 3.9.1, the
+    response has a topic's id only if the request has it.
     """
     if not context.settings.delete_topic_enable:
         code = errors.TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else errors.INVALID_REQUEST
-        return DeleteTopicsResponse(tuple(DeletedTopic(name, code) for name in request.topics))
+        return API_BY_REQUEST[DeleteTopicsRequest].refusal(request, code)
+    names = {topic_id: name for name, topic_id in context.topic_ids.items()}
 
-    def delete(name: str) -> Flow[DeletedTopic]:
+    def delete(topic: DeletableTopic) -> Flow[DeletedTopic]:
+        if (topic.name is None) == (not topic.topic_id):
+            return DeletedTopic(topic.name or "", errors.INVALID_REQUEST, topic.topic_id)
+        name = topic.name or names.get(topic.topic_id)
+        if name is None:
+            return DeletedTopic("", errors.UNKNOWN_TOPIC_ID, topic.topic_id)
         if name not in context.topics or name in context.queued:
             # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the broker's metadata cache,
             # and UpdateMetadata with leader -2 has removed it from this cache.
-            return DeletedTopic(name, errors.UNKNOWN_TOPIC_OR_PARTITION)
+            return DeletedTopic(name, errors.UNKNOWN_TOPIC_OR_PARTITION, topic.topic_id)
         yield from ask(zookeeper.RequestTopicDeletion(name, context.epoch_zk_version))
-        return DeletedTopic(name, errors.NONE)
+        return DeletedTopic(name, errors.NONE, topic.topic_id)
 
-    results: dict[str, DeletedTopic] = {}
-    for name in dict.fromkeys(request.topics):
-        results[name] = yield from _result(context, DeletedTopic, name, delete(name))
-    expected = tuple(ExpectedTopicState(name) for name, result in results.items() if result.error_code == errors.NONE)
-    response = DeleteTopicsResponse(tuple(results[name] for name in request.topics))
-    return _awaited(response, expected, request.timeout_ms)
+    topics = deletable_topics(request)
+    results: dict[DeletableTopic, DeletedTopic] = {}
+    for topic in dict.fromkeys(topics):
+        results[topic] = yield from _result(context, DeletedTopic, topic.name or "", delete(topic))
+    deleted = dict.fromkeys([each.name for each in results.values() if each.error_code == errors.NONE])
+    expected = tuple([ExpectedTopicState(name) for name in deleted])
+    return _awaited(DeleteTopicsResponse(tuple([results[topic] for topic in topics])), expected, request.timeout_ms)
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:

@@ -26,8 +26,8 @@ from messages.apis.describe_groups import DescribedGroup, DescribedMember
 from messages.apis.join_group import NO_MEMBER, JoinProtocol
 from messages.apis.offset_commit import OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from messages.apis.offset_fetch import OffsetFetchRequest
-from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
+from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from messages.apis.txn_offset_commit import ABORTABLE_SINCE, TxnOffsetCommitRequest
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.network import Forwarded
 from messages.probes import probe
@@ -142,6 +142,8 @@ class Group(Membership):
         done: Committing = self._under_way.pop(number)
         self.offsets.end(number, error_code, log_offset)
         code = COMMIT_CODES.get(error_code, error_code)
+        if code == errors.TRANSACTION_ABORTABLE and done.forwarded.request.request.version < ABORTABLE_SINCE:
+            code = errors.INVALID_TXN_STATE
         codes = [PartitionError(each.partition, each.error_code or code) for each in done.codes]
         self._reply(done.forwarded, _committed_response(done.forwarded, codes))
 
@@ -151,8 +153,11 @@ class Group(Membership):
 
     def fetch(self, forwarded: Forwarded) -> None:
         """Handle an OffsetFetch."""
-        request: OffsetFetchRequest = forwarded.request.request
-        self._reply(forwarded, fetched(request, Offsets() if self.state is group_states.DEAD else self.offsets))
+        self._reply(forwarded, self.fetched(forwarded.request.request))
+
+    def fetched(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+        """Return the response to an OffsetFetch of this group."""
+        return fetched(request, Offsets() if self.state is group_states.DEAD else self.offsets)
 
     def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
         """Handle an OffsetDelete; the `unknown` partitions do not exist."""

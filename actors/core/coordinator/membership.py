@@ -48,6 +48,7 @@ from messages.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from messages.apis.join_group import (
     NO_MEMBER,
     PROTOCOL_NAME_SINCE,
+    SKIP_ASSIGNMENT_SINCE,
     JoinedMember,
     JoinGroupRequest,
     JoinGroupResponse,
@@ -57,7 +58,7 @@ from messages.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, Lea
 from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from messages.network import Forwarded
 from messages.probes import probe
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import AnyMessage, Message, changed
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 """Milliseconds that a new member's JoinGroup may wait (rule 6)."""
@@ -378,7 +379,11 @@ class Membership:
         version, forwarded = member.joining.request.request.version, member.joining
         if error_code == errors.NONE:
             member.joining = None
-            self._reply(forwarded, self._generation_for(member, version, leader=done.leader))
+            if version >= SKIP_ASSIGNMENT_SINCE:
+                response = changed(self._generation_for(member, version), skip_assignment=member.id == self.leader)
+            else:
+                response = self._generation_for(member, version, leader=done.leader)
+            self._reply(forwarded, response)
         else:
             self._rename(member.id, done.before)
             self._expect(done.before)

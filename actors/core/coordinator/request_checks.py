@@ -154,5 +154,6 @@ NOBODYS_ENTRY: Mapping[type, Callable[[str], AnyMessage]] = {
 REFUSED_ENTRY: Mapping[type, Callable[[str, int], AnyMessage]] = {
     describe_groups.DescribeGroupsRequest: lambda group, code: describe_groups.DescribedGroup(code, group),
     delete_groups.DeleteGroupsRequest: delete_groups.DeletedGroup,
+    offset_fetch.OffsetFetchRequest: lambda group, code: offset_fetch.OffsetFetchedGroup(group, error_code=code),
 }
 """Request class -> entry of its response for a group that is refused with an error code."""

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages import errors
-from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
+from messages.apis.describe_cluster import DescribeClusterRequest
+from messages.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic
 from messages.apis.update_metadata import UpdateMetadataRequest
-from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.cluster import LEADER_DURING_DELETE, TopicId, TopicPartition
 from messages.flow.conversation import SLICE
 from tests.broker.harness import CLUSTER_ID, alive, known
 
@@ -115,6 +116,42 @@ def test_a_name_that_no_topic_can_have(name: str) -> None:
 @pytest.mark.parametrize("name", ["a", "...", "x" * 249, "A.b_c-9"])
 def test_a_name_that_a_topic_can_have(name: str) -> None:
     assert topic(MetadataCache(), name).error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
+
+
+ID, OTHER_ID = "kTl4kQ6RR2m3wKZ1zV6dPg", "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+def test_topic_ids_are_those_of_the_last_update() -> None:
+    of = cache(known("t"), known("u"))
+    assert topic(of, "t", version=12).topic_id == ""
+    for ids, left in (((TopicId("t", ID),), ID), ((TopicId("t", OTHER_ID),), OTHER_ID), ((), "")):
+        of.merge(UpdateMetadataRequest(7, 100, 1, -1, (known("t"),), BOTH, ids))
+        merge(of, known("u"))
+        assert topic(of, "t", version=12).topic_id == left
+    of.merge(UpdateMetadataRequest(7, 100, 1, -1, (known("t"),), BOTH, (TopicId("t", ID),)))
+    merge(of, known("t", leader=LEADER_DURING_DELETE))
+    assert of.view.topic_ids == {}
+
+
+def test_topics_are_requested_by_id() -> None:
+    of = cache()
+    of.merge(UpdateMetadataRequest(7, 100, 1, -1, (known("t"), known("u")), BOTH, (TopicId("t", ID),)))
+    mixed = [MetadataRequestTopic(OTHER_ID), MetadataRequestTopic(ID, "u"), MetadataRequestTopic(name="u")]
+    request = MetadataRequest(12, (), named_or_ids=tuple(mixed))
+    assert list(of.view.names(request)) == ["t"], "with an id, names are ignored"
+    assert of.view.unresolved(request) == (MetadataTopic(errors.UNKNOWN_TOPIC_ID, "", False, (), OTHER_ID),)
+    nameless = MetadataRequest(12, (), named_or_ids=(MetadataRequestTopic(), MetadataRequestTopic(name="u")))
+    assert list(of.view.names(nameless)) == ["u"]
+    assert [each.error_code for each in of.view.unresolved(nameless)] == [errors.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"), [(1, 0), (2, errors.MISMATCHED_ENDPOINT_TYPE), (9, errors.UNSUPPORTED_ENDPOINT_TYPE)]
+)
+def test_the_cluster_is_described(kind: int, code: int) -> None:
+    response = cache(controller=9).view.describe_cluster(DescribeClusterRequest(1, True, kind), CLUSTER_ID, "PLAINTEXT")
+    found = (response.error_code, response.cluster_id, response.controller_id, [each.id for each in response.brokers])
+    assert found == ((code, CLUSTER_ID, 9, [0, 9]) if code == errors.NONE else (code, "", -1, []))
 
 
 states = st.builds(known, st.sampled_from("ab"), st.integers(0, 2), st.sampled_from([-2, -1, 0, 9]), st.integers(0, 5))

@@ -70,7 +70,7 @@ def test_an_answer_to_a_former_leadership_counts_for_nothing(verification: Trans
         (errors.NOT_COORDINATOR, errors.NOT_ENOUGH_REPLICAS),
         (errors.NETWORK_EXCEPTION, errors.NOT_ENOUGH_REPLICAS),
         (errors.PRODUCER_FENCED, errors.INVALID_PRODUCER_EPOCH),
-        (errors.TRANSACTION_ABORTABLE, errors.INVALID_TXN_STATE),
+        (errors.TRANSACTION_ABORTABLE, errors.TRANSACTION_ABORTABLE),
         (errors.INVALID_TXN_STATE, errors.INVALID_TXN_STATE),
         (errors.INVALID_PRODUCER_ID_MAPPING, errors.INVALID_PRODUCER_ID_MAPPING),
     ],

@@ -199,10 +199,11 @@ class Life:
         unknown: tuple[TopicPartition, ...] = (),
         partitions: tuple[CommittedPartition, ...] | None = None,
         epoch: int = 0,
+        version: int = 3,
     ) -> int:
         """Send a TxnOffsetCommit and return its number."""
         wanted = (CommittedPartition(T0, offset),) if partitions is None else partitions
-        request = TxnOffsetCommitRequest(3, "id", "g", producer, epoch, wanted, generation, member, instance)
+        request = TxnOffsetCommitRequest(version, "id", "g", producer, epoch, wanted, generation, member, instance)
         number, forwarded = self._send(request)
         self.group.commit(forwarded, unknown, self.now)
         self._settle()

@@ -421,6 +421,16 @@ def test_a_static_member_that_comes_back_takes_its_part_without_a_rebalance(inst
     assert life.group.leader == ("m3" if instance == "a" else "m1")
 
 
+def test_a_static_leader_that_comes_back_learns_from_version_9_on_that_it_leads() -> None:
+    life = static()
+    again = life.joined(life.join(instance="a", version=9))
+    assert (again.leader, again.skip_assignment, again.generation_id) == ("m3", True, 1)
+    assert [each.member_id for each in again.members] == ["m3", "m2"]
+    assert life.answer(life.sync("m3", group_instance_id="a")).assignment == b"m1"
+    other = life.joined(life.join(instance="b", version=9))
+    assert (other.leader, other.skip_assignment, other.members) == ("m3", False, ())
+
+
 @pytest.mark.parametrize(
     ("state", "code"), [(EMPTY, errors.UNKNOWN_MEMBER_ID), (DEAD, errors.COORDINATOR_NOT_AVAILABLE)]
 )

@@ -152,6 +152,13 @@ def test_errors_of_the_log(said: int, reported: int) -> None:
     assert not life.group.offsets
 
 
+@pytest.mark.parametrize(("version", "reported"), [(3, errors.INVALID_TXN_STATE), (4, errors.TRANSACTION_ABORTABLE)])
+def test_an_unverified_commit_is_abortable_from_version_4_on(version: int, reported: int) -> None:
+    life = Life()
+    life.log = errors.TRANSACTION_ABORTABLE
+    assert code(life, life.commit_in_transaction(version=version)) == reported
+
+
 # ------------------------------------------------------------------------------------------------ deletion and expiry
 
 
