@@ -353,6 +353,11 @@ class NodeSettings(Message):
     metrics_port: int = setting(PORT, 0, doc="Port of the metrics over HTTP; 0 is a free one.")
 
 
+def authenticates_users(settings: NodeSettings) -> bool:
+    """Return whether a listener needs the credentials of users that ZooKeeper has."""
+    return any(each.security_protocol.startswith("SASL") for each in settings.listeners)
+
+
 FIELDS = attrs.fields_dict(NodeSettings)
 """The fields of NodeSettings by name."""
 

@@ -12,6 +12,7 @@ from zk_bridge import paths, znodes
 from zk_bridge.conversations import (
     Conversation,
     Starter,
+    children_of,
     create_missing,
     data_of,
     transact,
@@ -61,6 +62,16 @@ def get_broker_configs(question: zookeeper.GetBrokerConfigs) -> Conversation:
     return zookeeper.BrokerConfigs(tuple(zookeeper.BrokerConfig(*each) for each in found))
 
 
+def get_user_configs(question: zookeeper.GetUserConfigs) -> Conversation:
+    """Return configs of users, in the order requested."""
+    users = question.users
+    if users is None:
+        (found,) = yield from children_of((paths.USER_CONFIGS,))
+        users = found or ()
+    read = yield from _overrides(users, tuple(f"{paths.USER_CONFIGS}/{user}" for user in users))
+    return zookeeper.UserConfigs(tuple(zookeeper.UserConfig(*each) for each in read))
+
+
 def set_topic_config(question: zookeeper.SetTopicConfig) -> Conversation:
     """Write a topic's overrides."""
     return (yield from _write(paths.topic_config(question.topic), f"topics/{question.topic}", question.config))
@@ -103,5 +114,6 @@ ANSWERS: dict[type, Starter] = {
     zookeeper.GetTopicConfigs: get_topic_configs,
     zookeeper.SetTopicConfig: set_topic_config,
     zookeeper.GetBrokerConfigs: get_broker_configs,
+    zookeeper.GetUserConfigs: get_user_configs,
     zookeeper.SetBrokerConfig: set_broker_config,
 }

@@ -18,6 +18,7 @@ BROKER_IDS = events.BrokerChange.watch.path
 TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+USER_CONFIGS = "/config/users"
 CONFIG_CHANGES = events.ConfigChangeNotification.watch.path
 DELETE_TOPICS = events.TopicDeletion.watch.path
 REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
@@ -42,7 +43,7 @@ PERSISTENT = (
     LOG_DIR_EVENTS,
     TOPIC_CONFIGS,
     "/config/clients",
-    "/config/users",
+    USER_CONFIGS,
     BROKER_CONFIGS,
 )
 """Paths that every node creates at its start, with null data (controller.md 2.1, broker.md 7.1)."""

@@ -17,6 +17,7 @@ Kafka: `DynamicConfigManager`, `ZkNodeChangeNotificationListener`.
 from __future__ import annotations
 
 import logging
+import re
 from datetime import timedelta
 from typing import ClassVar
 
@@ -30,16 +31,27 @@ from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.events import ConfigChangeNotification, SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.node import Advertise, NodeSettings, StartDynamicConfig
+from messages.node_settings import authenticates_users
 from messages.partition import ThrottleReplication
 from messages.vocabulary import Message
-from messages.zookeeper import ALL_BROKERS, DeleteConfigChanges, GetBrokerConfigs, GetConfigChanges, GetTopicConfigs
+from messages.zookeeper import (
+    ALL_BROKERS,
+    DeleteConfigChanges,
+    GetBrokerConfigs,
+    GetConfigChanges,
+    GetTopicConfigs,
+    GetUserConfigs,
+)
 
 log = logging.getLogger("kafka.server.DynamicConfigManager")
 
 KEPT_SECONDS = 15 * 60.0
 AGAIN_SECONDS = 1.0
 TOPIC, BROKER = "topics/", "brokers/"
+USER = "users/"
 QUOTAS = ("clients/", "users/", "ips/")
+
+_USER = re.compile(r"users/[^/]+")
 
 
 class DynamicConfigActor(FlowActor):
@@ -103,6 +115,11 @@ class DynamicConfigActor(FlowActor):
                 "[Broker id=%d] Client quotas are not enforced, so the configs of these entities have no effect: %s",
                 *(self._settings.node_id, ", ".join(sorted(quotas))),
             )
+        users = dict.fromkeys(
+            each.entity_path.removeprefix(USER) for each in changes if _USER.fullmatch(each.entity_path)
+        )
+        if users and authenticates_users(self._settings):  # the gateway to ZooKeeper keeps the credentials it reads
+            yield from ask(GetUserConfigs(tuple(dict.fromkeys(users))))
         topics = {
             change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
         }

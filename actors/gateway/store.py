@@ -1,6 +1,7 @@
 """The ZooKeeper gateway connects ZkBridgeActor and a ZooKeeper client.
 
-It passes the actor's requests to the client, and the client's events to the actor.
+It passes the actor's requests to the client, and the client's events to the actor. Credentials of users are replaced by
+seals on their way to the actor, and put back on their way to the client (`vault`).
 """
 
 from __future__ import annotations
@@ -10,26 +11,30 @@ import threading
 
 from thespian.actors import ActorAddress
 
+from actors.gateway.vault import USERS, Vault
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
-from messages.store import StoreFailed
-from messages.vocabulary import AnyMessage
+from messages.store import NO_NODE, OK, StoreFailed, StoreRead, StoreReply, StoreWrite
+from messages.vocabulary import AnyMessage, changed
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 
 class StoreGateway:
     """The external endpoint that receives ZooKeeper requests from ZkBridgeActor and sends ZooKeeper events to it."""
 
-    def __init__(self, base: LocalBase, store: Store, failed: ActorAddress) -> None:
+    def __init__(self, base: LocalBase, store: Store, failed: ActorAddress, vault: Vault | None = None) -> None:
         self._base = base
         self._store = store
+        self._vault = vault or Vault()
+        self._reading: dict[int, tuple[str, ...]] = {}
+        """Request id -> paths, of the reads that concern users."""
         self._failed = failed
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
     def receive(self, message: AnyMessage, sender: ActorAddress) -> None:
         """Handle a message of an actor: first OpenStore, which opens the session, then ZkBridgeActor's requests."""
         if not isinstance(message, OpenStore):
-            self._store.submit(message)
+            self._store.submit(self._opened(message))
         elif self._store.waits:
             threading.Thread(target=self._open, args=(message.bridge,), name="zookeeper-open", daemon=True).start()
         else:
@@ -47,9 +52,36 @@ class StoreGateway:
             if isinstance(item, StoreFailed):
                 self._base.inject(self._failed, NodeFailed(item.reason), self.address)
             else:
-                self._base.inject(bridge, item, self.address)
+                self._base.inject(bridge, self._sealed(item), self.address)
 
         try:
             self._store.start(news)
         except ZooKeeperUnavailable as error:
             self._base.inject(self._failed, NodeFailed(str(error)), self.address)
+
+    def _opened(self, message: AnyMessage) -> AnyMessage:
+        """Return a request with credentials in place of seals."""
+        if isinstance(message, StoreRead) and USERS in "\n".join(message.data):
+            self._reading[message.id] = message.data
+        elif isinstance(message, StoreWrite) and any(op.path.startswith(USERS) for op in message.ops):
+            ops = (
+                op._replace(data=self._vault.opened(op.data)) if op.path.startswith(USERS) else op for op in message.ops
+            )
+            return changed(message, ops=tuple(ops))
+        return message
+
+    def _sealed(self, item: StoreNews) -> StoreNews:
+        """Return an event with seals in place of credentials."""
+        if not isinstance(item, StoreReply) or not self._reading:
+            return item
+        paths = self._reading.pop(item.id, None)
+        if paths is None or item.code != OK:
+            return item
+        seal = self._vault.sealed
+        nodes = (
+            node._replace(data=seal(path, node.data))
+            if path.startswith(f"{USERS}/") and node.code in (OK, NO_NODE)
+            else node
+            for path, node in zip(paths, item.nodes, strict=True)
+        )
+        return changed(item, nodes=tuple(nodes))

@@ -23,6 +23,7 @@ from actors.gateway.limits import FileLimit
 from actors.gateway.metric_table import COUNTERS
 from actors.gateway.metrics import MetricsGateway, RequestMetrics, Row
 from actors.gateway.store import StoreGateway
+from actors.gateway.vault import Vault
 from actors.node.adapters import ProcessAdapter, RandomAdapter, TimeAdapter
 from actors.node.node import NodeActor
 from actors.node.settings import ANY_ADDRESS
@@ -146,6 +147,7 @@ class Node:
         ports: I/O adapters that replace those of the machine, by name.
         notify: Called with NodeReady, NodeFailed and NodeStopped.
         recorder: Records the node's trace; None means a recorder that trace.detail selects.
+        vault: Keeps the credentials of users; None if no listener needs them.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Node:
         ports: Mapping[str, Any] | None = None,
         notify: Callable[[Message], None] | None = None,
         recorder: Recorder | FlightRecorder | NullRecorder | None = None,
+        vault: Vault | None = None,
     ) -> None:
         self.settings = settings
         self.recorder = recorder = _recorder(settings, clock) if recorder is None else recorder
@@ -174,7 +177,7 @@ class Node:
         self._notify = notify
         self._system = local_system(base)
         self._process = base.external_endpoint("process", self._process_received)
-        self._store_gateway = StoreGateway(base, store, self._process)
+        self._store_gateway = StoreGateway(base, store, self._process, vault)
         self._actor: ActorAddress | None = None
         own = {"time": TimeAdapter(), "disk": DiskAdapter(), **(ports or {})}
         if "logs" not in own:

@@ -77,6 +77,7 @@ from messages.node import (
     StartTransactionCoordinator,
     StopNode,
 )
+from messages.node_settings import authenticates_users
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge.core import ZkBridgeActor
@@ -293,6 +294,8 @@ class NodeActor(FlowActor):
         if "controller" in start.settings.roles:
             self._create("controller")
         self._create("request_handler")
+        if authenticates_users(start.settings):  # the gateway to ZooKeeper keeps the credentials it reads
+            yield from ask(zookeeper.GetUserConfigs())
         handler, requests, manager = map(self._actors.get, ("request_handler", "partition_requests", "replica_manager"))
         self.send(start.listener, ServeClients(handler, requests, manager))
         if self._actors["controller"] is not None:

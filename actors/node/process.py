@@ -21,6 +21,7 @@ from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
+from actors.gateway.vault import Vault
 from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
 from actors.runtime import LoopScheduler, RealClock
@@ -133,8 +134,8 @@ _server_log = logging.getLogger("kafka.server.KafkaServer")
 class NodeProcess:
     """Runs a node, from reading its settings until its exit; call `run` once, on the event loop of the process."""
 
-    def __init__(self, settings: NodeSettings, security: Security = UNPROTECTED) -> None:
-        self._settings, self._security = settings, security
+    def __init__(self, settings: NodeSettings, security: Security = UNPROTECTED, vault: Vault | None = None) -> None:
+        self._settings, self._security, self._vault = settings, security, vault
         self._store = KazooStore(
             settings.zookeeper_connect,
             session_timeout=settings.zookeeper_session_timeout_ms / 1000,
@@ -159,6 +160,7 @@ class NodeProcess:
             RealClock(),
             scheduler,
             notify=self._process_received,
+            vault=self._vault,
         )
         try:
             node.metrics.serve(settings.metrics_host, settings.metrics_port)
@@ -241,7 +243,7 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def run_node(settings: NodeSettings, security: Security = UNPROTECTED) -> int:
+def run_node(settings: NodeSettings, security: Security = UNPROTECTED, vault: Vault | None = None) -> int:
     """Run one node in this process until SIGTERM, SIGINT or a failure. Return 0 after a clean stop, else 1."""
     tame()
     raise_limit()
@@ -251,7 +253,7 @@ def run_node(settings: NodeSettings, security: Security = UNPROTECTED) -> int:
     if "broker" in settings.roles:
         recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
     try:
-        process = NodeProcess(settings, security)
+        process = NodeProcess(settings, security, vault)
     except ZooKeeperUnavailable as error:
         _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error)
         return 1

@@ -2,7 +2,7 @@
 
 Rule 1: a setting of a listener has the prefix `listener.name.<listener>.`, in lower case; without the prefix it counts
         for all listeners. `sasl.jaas.config` has the prefix of its listener and of its mechanism.
-Rule 2: everything that is read here is reported as honoured. A security setting that nobody reads is refused
+Rule 2: everything that is read here is reported as honoured. A security setting that is not read is refused
         (`settings`).
 Rule 3: secrets are in the result only, never in NodeSettings, which traces store.
 """
@@ -17,12 +17,17 @@ from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security
 from actors.core.security.sasl_exchange import Exchange, plain
 from actors.core.security.sasl_server import SaslMechanism
+from actors.core.security.scram import HASHES, ScramServer
+from actors.gateway.vault import Vault
 from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
 
 SASL_PROTOCOLS = ("SASL_PLAINTEXT",)
 SPOKEN_PROTOCOLS = ("PLAINTEXT", *SASL_PROTOCOLS)
 PLAIN = "PLAIN"
-MODULES = {PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule"}
+MODULES = {
+    PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
+    **dict.fromkeys(HASHES, "org.apache.kafka.common.security.scram.ScramLoginModule"),
+}
 """The supported mechanisms, with the login module that a JAAS entry must name."""
 USER = "user_"
 """Prefix of the options of PLAIN that are a user's password."""
@@ -38,12 +43,14 @@ class ReadSecurity(NamedTuple):
         honoured: Names of the settings that were read.
         errors: A sentence for each error.
         warnings: A sentence for each listener that discloses passwords.
+        vault: Keeps the credentials of users.
     """
 
     listeners: Security
     honoured: frozenset[str]
     errors: list[str]
     warnings: list[str]
+    vault: Vault
 
 
 def read_security(properties: Mapping[str, str], settings: NodeSettings) -> ReadSecurity:
@@ -54,7 +61,7 @@ def read_security(properties: Mapping[str, str], settings: NodeSettings) -> Read
         for endpoint in settings.listeners
         if endpoint.security_protocol in SASL_PROTOCOLS
     }
-    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings)
+    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings, reader.vault)
 
 
 def _nonce() -> str:
@@ -69,6 +76,7 @@ class _SecurityReader:
         self.honoured: set[str] = set()
         self.errors: list[str] = []
         self.warnings: list[str] = []
+        self.vault = Vault()
 
     def listener(self, listener: str) -> ListenerSecurity:
         """Return the security of one listener."""
@@ -150,6 +158,9 @@ class _SecurityReader:
 
     def _exchange(self, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
         """Return the function that starts an exchange of a mechanism."""
+        if mechanism in HASHES:
+            vault = self.vault
+            return lambda: ScramServer(mechanism, vault.credentials[mechanism], _nonce(), vault.key).respond
         users = {name.removeprefix(USER): word for name, word in entry.options.items() if name.startswith(USER)}
         return lambda: plain(users)
 

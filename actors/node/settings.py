@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from actors.core.config.advertised_listeners import security_protocols
 from actors.core.security.listener_security import Security
+from actors.gateway.vault import Vault
 from actors.node import settings_table
 from actors.node.properties import parse_properties
 from actors.node.security_settings import SPOKEN_PROTOCOLS, read_security
@@ -68,6 +69,7 @@ class LoadedSettings(NamedTuple):
         insecure: Names of the ignored settings that request security.
         security: The protection of the listeners.
         exposed: A sentence for each listener that discloses passwords.
+        vault: Keeps the credentials of users.
     """
 
     settings: NodeSettings
@@ -76,6 +78,7 @@ class LoadedSettings(NamedTuple):
     insecure: tuple[str, ...]
     security: Security
     exposed: tuple[str, ...]
+    vault: Vault
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -159,7 +162,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
     if errors:
         raise SettingsError(errors)
     unknown = (_unknown(name) for name in idle if name not in ignored)
-    protection = security.listeners, tuple(security.warnings)
+    protection = security.listeners, tuple(security.warnings), security.vault
     return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking, *protection)
 
 

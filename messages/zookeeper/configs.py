@@ -73,6 +73,34 @@ class BrokerConfigs(Message):
 
 
 @message
+class GetUserConfigs(BridgeQuestion["UserConfigs"]):
+    """A request to read the configs of users, or of all users if None; the reply is UserConfigs.
+
+    A user without a znode has no configs. The names of users are sanitized, as in ZooKeeper.
+    """
+
+    users: tuple[str, ...] | None = None
+
+
+class UserConfig(NamedTuple):
+    """The configs of a user; `readable` is False if the znode does not contain valid JSON.
+
+    The value of a SCRAM mechanism is a seal, because the actors do not get credentials.
+    """
+
+    user: str
+    entries: tuple[ConfigEntry, ...]
+    readable: bool = True
+
+
+@message
+class UserConfigs(Message):
+    """The reply to GetUserConfigs: the configs of the users, in the order of the request."""
+
+    users: tuple[UserConfig, ...]
+
+
+@message
 class SetBrokerConfig(BridgeQuestion[Done]):
     """A request of a command-line tool to write a broker's overrides and a change notification; the reply is Done."""
 

@@ -31,7 +31,7 @@ def plain(users: Mapping[str, Secret]) -> Exchange:
         if not password:
             raise AuthenticationFailed("Authentication failed: password not specified")
         known = users.get(user)
-        if not hmac.compare_digest((known or NOBODYS).value, password.encode()) or known is None:
+        if not hmac.compare_digest((known or STRANGERS).value, password.encode()) or known is None:
             raise AuthenticationFailed("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
@@ -40,5 +40,5 @@ def plain(users: Mapping[str, Secret]) -> Exchange:
     return exchange
 
 
-NOBODYS = Secret(b"the password of no user")
+STRANGERS = Secret(b"the password of no user")
 """Compared with the password of an unknown user, so that an unknown user takes as long as a known one."""

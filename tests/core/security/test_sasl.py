@@ -112,7 +112,7 @@ def server_token(token: bytes) -> tuple[Any, bool]:
         ("||alice-pw", "Authentication failed: username not specified"),
         ("|alice|", "Authentication failed: password not specified"),
         ("|alice|wrong", "Authentication failed: Invalid username or password"),
-        ("|nobody|alice-pw", "Authentication failed: Invalid username or password"),
+        ("|stranger|alice-pw", "Authentication failed: Invalid username or password"),
         (
             "bob|alice|alice-pw",
             "Authentication failed: Client requested an authorization id that is different from username",
