@@ -144,12 +144,13 @@ class StartDynamicConfig(Message):
     """The first message to DynamicConfigActor, with the addresses of the bridge and of the subscribers to configs.
 
     `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
-    `node` receives advertised listeners.
+    `node` receives advertised listeners, `listener` receives client quotas.
     """
 
     settings: NodeSettings
     bridge: ActorAddress
     node: ActorAddress
+    listener: ActorAddress
     replica_manager: ActorAddress
     partition_requests: ActorAddress
     fetcher_manager: ActorAddress

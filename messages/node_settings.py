@@ -289,6 +289,8 @@ class NodeSettings(Message):
     sasl_mechanism_inter_broker_protocol: str = setting(TEXT, "GSSAPI")
     sasl_server_max_receive_size: int = setting(integer(), 524288)
     queued_max_request_bytes: int = setting(long(-1), -1)
+    quota_window_num: int = setting(integer(1), 11)
+    quota_window_size_seconds: int = setting(integer(1), 1)
     trace_client_request_max_bytes: int = setting(
         integer(1), 4194304, doc="Largest request of a client in bytes, except for Produce requests."
     )

@@ -216,8 +216,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
-        """auto_topic_creation channel cluster config_requests controller delete_records events group metadata_cache
-        metrics network node partition parts replica_manager snapshots state store topic_deletion
+        """auto_topic_creation channel client_quotas cluster config_requests controller delete_records events group
+        metadata_cache metrics network node partition parts replica_manager snapshots state store topic_deletion
         transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from messages import store, zookeeper
 from messages.ask import BadZnode, Done
+from messages.client_quotas import QUOTAS, ClientQuota, QuotaEntity
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Pause
 from zk_bridge import paths, znodes
@@ -82,10 +84,10 @@ def set_broker_config(question: zookeeper.SetBrokerConfig) -> Conversation:
     return (yield from _write(paths.broker_config(question.broker), f"brokers/{question.broker}", question.config))
 
 
-def _overrides(names: tuple[str, ...], node_paths: tuple[str, ...]) -> Conversation:
+def _overrides(names: tuple[Any, ...], node_paths: tuple[str, ...]) -> Conversation:
     """Return (name, entries, readable) of each znode. An unreadable znode is logged and has no entries."""
     nodes = yield from data_of(node_paths)
-    found: list[tuple[str, tuple[ConfigEntry, ...], bool]] = []
+    found: list[tuple[Any, tuple[ConfigEntry, ...], bool]] = []
     for name, path, node in zip(names, node_paths, nodes, strict=True):
         if found and not len(found) % DECODED_AT_ONCE:
             yield Pause()
@@ -110,10 +112,75 @@ def _write(path: str, entity: str, entries: tuple[ConfigEntry, ...]) -> Conversa
         yield from create_missing((paths.CONFIG_CHANGES, *paths.ancestors(path)))
 
 
+def get_client_quotas(question: zookeeper.GetClientQuotas) -> Conversation:
+    """Return the client quotas of entities, or of all entities."""
+    entities = question.entities
+    if entities is None:
+        entities = yield from _quota_entities()
+    found = yield from _overrides(entities, tuple(map(paths.client_quotas, entities)))
+    return zookeeper.ClientQuotaConfigs(
+        tuple(
+            ClientQuota(entity, tuple(each for each in entries if each.name in QUOTAS)) for entity, entries, _ in found
+        )
+    )
+
+
+def _quota_entities() -> Conversation:
+    """Return the entities that have znodes."""
+    users, clients = yield from children_of((paths.USER_CONFIGS, paths.CLIENT_CONFIGS))
+    of_users = yield from children_of(tuple(f"{paths.USER_CONFIGS}/{user}/clients" for user in users or ()))
+    return (
+        *(QuotaEntity(user) for user in users or ()),
+        *(QuotaEntity(user, each) for user, names in zip(users or (), of_users, strict=True) for each in names or ()),
+        *(QuotaEntity(None, client_id) for client_id in clients or ()),
+    )
+
+
+def set_client_quotas(question: zookeeper.SetClientQuotas) -> Conversation:
+    """Change quotas of an entity, keep its other configs, and delete znodes that become empty (KAFKA-14285)."""
+    entity, path = question.entity, paths.client_quotas(question.entity)
+    notify = store.WriteOp(store.CREATE_SEQUENTIAL, paths.CONFIG_CHANGE_PREFIX, encode_config_change(str(entity)))
+    while True:
+        (old,) = yield from data_of((path,))
+        config = {} if old.code == store.NO_NODE else dict(decode_config(path, old.data))
+        for name, value in question.changes:
+            config.pop(name, None)
+            if value is not None:
+                config[name] = value
+        data = encode_config(tuple(ConfigEntry(*each) for each in config.items()))
+        write = store.WriteOp(store.SET, path, data, old.version)
+        if old.code == store.NO_NODE:
+            write = store.WriteOp(store.CREATE, path, data)
+        elif not config and not any((yield from children_of((path,)))):
+            write = store.WriteOp(store.DELETE, path, None, old.version)
+        ops = (notify,) if old.code == store.NO_NODE and not config else (write, notify)
+        tried = (store.NODE_EXISTS, store.NO_NODE, store.BAD_VERSION, store.NOT_EMPTY)
+        reply = yield from transact(ops, *tried)
+        if reply.code == store.OK:
+            break
+        if reply.code == store.NO_NODE:
+            yield from create_missing((paths.CONFIG_CHANGES, *paths.ancestors(path)))
+    if not config and entity.user is not None and entity.client_id is not None:
+        yield from _delete_empty(f"{paths.USER_CONFIGS}/{entity.user}")
+    return Done()
+
+
+def _delete_empty(user: str) -> Conversation:
+    """Delete the parents of a removed pair of user and client id that hold nothing any more."""
+    for path in (f"{user}/clients", user):
+        (node,) = yield from data_of((path,))
+        if node.code == store.NO_NODE or any((yield from children_of((path,)))) or decode_config(path, node.data):
+            return
+        delete = store.WriteOp(store.DELETE, path, None, node.version)
+        yield from transact((delete,), store.NO_NODE, store.BAD_VERSION, store.NOT_EMPTY)
+
+
 ANSWERS: dict[type, Starter] = {
     zookeeper.GetTopicConfigs: get_topic_configs,
     zookeeper.SetTopicConfig: set_topic_config,
     zookeeper.GetBrokerConfigs: get_broker_configs,
     zookeeper.GetUserConfigs: get_user_configs,
     zookeeper.SetBrokerConfig: set_broker_config,
+    zookeeper.GetClientQuotas: get_client_quotas,
+    zookeeper.SetClientQuotas: set_client_quotas,
 }

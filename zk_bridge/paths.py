@@ -7,6 +7,7 @@ declaration (`messages.events`). All other paths are defined here.
 from __future__ import annotations
 
 from messages import events
+from messages.client_quotas import QuotaEntity
 from messages.cluster import TopicPartition
 
 CONTROLLER = events.ControllerChange.watch.path
@@ -19,6 +20,7 @@ TOPICS = events.TopicChange.watch.path
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
 USER_CONFIGS = "/config/users"
+CLIENT_CONFIGS = "/config/clients"
 CONFIG_CHANGES = events.ConfigChangeNotification.watch.path
 DELETE_TOPICS = events.TopicDeletion.watch.path
 REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
@@ -42,7 +44,7 @@ PERSISTENT = (
     PRODUCER_IDS,
     LOG_DIR_EVENTS,
     TOPIC_CONFIGS,
-    "/config/clients",
+    CLIENT_CONFIGS,
     USER_CONFIGS,
     BROKER_CONFIGS,
 )
@@ -82,6 +84,11 @@ def topic_config(name: str) -> str:
 def broker_config(name: str) -> str:
     """Return the path of a broker's configuration overrides, or of the defaults of all brokers."""
     return f"{BROKER_CONFIGS}/{name}"
+
+
+def client_quotas(entity: QuotaEntity) -> str:
+    """Return the path of an entity's client quotas, and of its other configs."""
+    return f"/config/{entity}"
 
 
 def delete_topic(name: str) -> str:

@@ -1,4 +1,4 @@
-"""ConfigsActor describes and alters the configs of topics and of this broker for admin clients.
+"""ConfigsActor describes and alters the configs of topics and of this broker, and client quotas, for admin clients.
 
 Rule 1: any broker can respond; it reads the configs from ZooKeeper. A topic exists if this broker's metadata cache
         contains it (broker.md 6.4).
@@ -19,13 +19,21 @@ from collections.abc import Mapping
 import attrs
 from thespian.actors import ActorAddress
 
+from actors.core import client_quotas
 from actors.core.config import config_requests
 from actors.core.refusal import Refused
 from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
 from messages import errors
 from messages.apis import API_BY_REQUEST
+from messages.apis.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuota,
+    QuotaAlteration,
+)
 from messages.apis.alter_configs import AlterConfigsRequest, AlterConfigsResponse, AlteredResource, ChangedResource
+from messages.apis.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
 from messages.apis.describe_configs import (
     BROKER,
     TOPIC,
@@ -42,7 +50,16 @@ from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
 from messages.node import StartConfigs
 from messages.vocabulary import Message
-from messages.zookeeper import ALL_BROKERS, GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig, SetTopicConfig
+from messages.zookeeper import (
+    ALL_BROKERS,
+    GetBrokerConfigs,
+    GetClientQuotas,
+    GetTopicConfigs,
+    QuotaSetting,
+    SetBrokerConfig,
+    SetClientQuotas,
+    SetTopicConfig,
+)
 
 log = logging.getLogger("kafka.server.AdminManager")
 
@@ -62,7 +79,7 @@ class StoredOverrides:
 
 
 class ConfigsActor(FlowActor):
-    """This actor handles DescribeConfigs, AlterConfigs and IncrementalAlterConfigs requests; each broker has one."""
+    """This actor handles requests about configs and client quotas; each broker has one."""
 
     def receiveMsg_StartConfigs(self, message: StartConfigs, sender: ActorAddress) -> None:
         """Set the broker's settings, and the actors that this actor sends requests to."""
@@ -71,13 +88,46 @@ class ConfigsActor(FlowActor):
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Handle a client's request."""
-        return self._serve(message) if isinstance(message, Forwarded) else super().flow(message)
+        if not isinstance(message, Forwarded):
+            return super().flow(message)
+        match message.request.request:
+            case DescribeClientQuotasRequest() as request:
+                return self._describe_quotas(message, request)
+            case AlterClientQuotasRequest() as request:
+                return self._alter_quotas(message, request)
+        return self._serve(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
         """Respond with UNKNOWN_SERVER_ERROR to a request whose flow failed."""
         if isinstance(event, Forwarded):
             request = event.request.request
             self.send(*event.reply(API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_SERVER_ERROR)))
+
+    def _describe_quotas(self, forwarded: Forwarded, request: DescribeClientQuotasRequest) -> Flow[None]:
+        known = (yield from ask(GetClientQuotas())).quotas
+        try:
+            found = client_quotas.described(known, request.components, request.strict)
+        except Refused as refused:
+            self.send(*forwarded.reply(DescribeClientQuotasResponse(refused.code, str(refused))))
+        else:
+            self.send(*forwarded.reply(DescribeClientQuotasResponse(errors.NONE, "", found)))
+
+    def _alter_quotas(self, forwarded: Forwarded, request: AlterClientQuotasRequest) -> Flow[None]:
+        results = []
+        for entry in request.entries:
+            code, text = yield from self._alter_quotas_of(entry, request.validate_only)
+            results.append(AlteredQuota(code, text, entry.entity))
+        self.send(*forwarded.reply(AlterClientQuotasResponse(tuple(results))))
+
+    def _alter_quotas_of(self, entry: QuotaAlteration, validate_only: bool) -> Flow[tuple[int, str | None]]:
+        """Change the quotas of one entity; return the error code and the error message."""
+        try:
+            entity, changes = client_quotas.alteration(entry)
+        except Refused as refused:
+            return refused.code, str(refused)
+        if not validate_only:
+            yield from ask(SetClientQuotas(entity, tuple(QuotaSetting(*each) for each in changes.items())))
+        return errors.NONE, None
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request

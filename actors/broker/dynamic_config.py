@@ -6,8 +6,8 @@ Rule 2: a change is processed when its configuration has been read. A read inter
         the next session.
 Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), defaults
         of topics (`actors.core.config.broker_config`) and advertised listeners. This broker's overrides take precedence
-        over the cluster-wide default; advertised listeners have no such default. Broker overrides are also read at the
-        start.
+        over the cluster-wide default; advertised listeners have no such default. Broker overrides and client quotas are
+        also read at the start.
 Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
         by then.
 
@@ -17,7 +17,6 @@ Kafka: `DynamicConfigManager`, `ZkNodeChangeNotificationListener`.
 from __future__ import annotations
 
 import logging
-import re
 from datetime import timedelta
 from typing import ClassVar
 
@@ -28,6 +27,7 @@ from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
 from actors.core.config.broker_config import THREADS, configured, invalid
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
+from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
 from messages.events import ConfigChangeNotification, SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.node import Advertise, NodeSettings, StartDynamicConfig
@@ -38,6 +38,7 @@ from messages.zookeeper import (
     ALL_BROKERS,
     DeleteConfigChanges,
     GetBrokerConfigs,
+    GetClientQuotas,
     GetConfigChanges,
     GetTopicConfigs,
     GetUserConfigs,
@@ -48,10 +49,6 @@ log = logging.getLogger("kafka.server.DynamicConfigManager")
 KEPT_SECONDS = 15 * 60.0
 AGAIN_SECONDS = 1.0
 TOPIC, BROKER = "topics/", "brokers/"
-USER = "users/"
-QUOTAS = ("clients/", "users/", "ips/")
-
-_USER = re.compile(r"users/[^/]+")
 
 
 class DynamicConfigActor(FlowActor):
@@ -69,6 +66,7 @@ class DynamicConfigActor(FlowActor):
         self._entries: tuple[dict[str, str], dict[str, str]] = ({}, {})
         """The overrides of this broker, and those of all brokers, as read last."""
         self._node: ActorAddress
+        self._listener: ActorAddress
         self._replica_manager: ActorAddress
         self._sides: dict[str, ActorAddress] = {}
         """The actors that throttle: the leader's side and the follower's side."""
@@ -85,10 +83,10 @@ class DynamicConfigActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """Read changes at the start, in a new session, and on each notification of the watch."""
         match message:
-            case StartDynamicConfig(settings, bridge, node, replica_manager, partition_requests, fetcher_manager):
+            case StartDynamicConfig(settings, bridge, node, listener, replica_manager, partition_requests, fetchers):
                 self._settings = self._configured = settings
-                self._node, self._replica_manager = node, replica_manager
-                self._sides = {LEADER: partition_requests, FOLLOWER: fetcher_manager}
+                self._node, self._listener, self._replica_manager = node, listener, replica_manager
+                self._sides = {LEADER: partition_requests, FOLLOWER: fetchers}
                 self.peers = {"bridge": bridge}
                 return self._listen()
             case ConfigChangeNotification() | SessionExpired() | WakeupMessage():
@@ -107,19 +105,15 @@ class DynamicConfigActor(FlowActor):
         changes = (yield from ask(GetConfigChanges(self._heard))).changes
         if not self._began or any(change.entity_path.startswith(BROKER) for change in changes):
             yield from self._read_brokers()
-            self._began = True
+        entities = dict.fromkeys(filter(None, (entity_at(change.entity_path) for change in changes)))
+        if not self._began or entities:
+            yield from self._read_client_quotas(tuple(entities) if self._began else None)
+        self._began = True
         if not changes:
             return
-        if quotas := {each.entity_path for each in changes if each.entity_path.startswith(QUOTAS)}:
-            log.warning(
-                "[Broker id=%d] Client quotas are not enforced, so the configs of these entities have no effect: %s",
-                *(self._settings.node_id, ", ".join(sorted(quotas))),
-            )
-        users = dict.fromkeys(
-            each.entity_path.removeprefix(USER) for each in changes if _USER.fullmatch(each.entity_path)
-        )
+        users = tuple(entity.user for entity in entities if entity.user is not None and entity.client_id is None)
         if users and authenticates_users(self._settings):  # the gateway to ZooKeeper keeps the credentials it reads
-            yield from ask(GetUserConfigs(tuple(dict.fromkeys(users))))
+            yield from ask(GetUserConfigs(users))
         topics = {
             change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
         }
@@ -156,6 +150,17 @@ class DynamicConfigActor(FlowActor):
         if own.get(ADVERTISED_LISTENERS) != self._advertised:
             self._advertised = own.get(ADVERTISED_LISTENERS)
             self.send(self._node, Advertise(self._advertised))
+
+    def _read_client_quotas(self, entities: tuple[QuotaEntity, ...] | None) -> Flow[None]:
+        """Read the quotas of entities, or of all entities if None, and send them to the listener."""
+        quotas = (yield from ask(GetClientQuotas(entities))).quotas
+        for entity, entries in quotas:
+            log.info(
+                "[Broker id=%d] Processing override for entityPath: %s with config: %s",
+                *(self._settings.node_id, entity, dict(entries)),
+            )
+        if quotas:
+            self.send(self._listener, ClientQuotasConfigured(quotas))
 
     def _log_overrides(self, *read: dict[str, str]) -> None:
         """Log the changed overrides (of this broker and cluster-wide), and which of them have no effect."""

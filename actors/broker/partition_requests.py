@@ -47,6 +47,7 @@ from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducedPartition, ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.broker import AliveBrokers
+from messages.client_quotas import FetchThrottled
 from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
 from messages.metrics import Counts, Gauge, Gauges, PublishCounters
@@ -406,6 +407,11 @@ class PartitionRequestsActor(Dispatcher):
             if (forwarded.client, forwarded.request.connection) == (sender, message.connection):
                 del self._fetching[number]
                 self._fetches.drop(number)
+
+    def receiveMsg_FetchThrottled(self, message: FetchThrottled, sender: ActorAddress) -> None:
+        """Undo a response that did not reach its consumer, because of a client quota."""
+        self._fetches.throttled(message.session_id, message.is_full, message.partitions, self.now)
+        self._carry_out()
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
         """Pass the records that a partition has read to the fetches that wait for them."""

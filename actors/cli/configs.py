@@ -1,4 +1,4 @@
-"""`kafka-actors configs`: set topic and broker configs, with the options of Kafka's kafka-configs.
+"""`kafka-actors configs`: set topic and broker configs and client quotas, with the options of Kafka's kafka-configs.
 
 Brokers validate a change, and apply it without a restart.
 """
@@ -10,19 +10,36 @@ from typing import Any
 
 import click
 
-from actors.cli.admin_client import AdminClient, with_client
+from actors.cli.admin_client import AdminClient, check_result, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
 from messages.apis import describe_configs
+from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import DELETE, ConfigChange
+from messages.apis.describe_client_quotas import (
+    ANY,
+    CLIENT_ID,
+    EXACT,
+    NO_NAME,
+    USER,
+    DescribeClientQuotasRequest,
+    DescribedQuota,
+    QuotaFilter,
+    QuotaName,
+)
 from messages.apis.describe_configs import BROKER, TOPIC
 
 ACTIONS = ("describe", "alter")
 CHANGES = ("add-config", "delete-config")
 KINDS = {"topics": TOPIC, "brokers": BROKER}
-SHORT = {"topic": "topics", "broker": "brokers", "broker-defaults": "brokers"}
+CLIENTS = {"users": USER, "clients": CLIENT_ID}
+"""Type of an entity with client quotas -> its name in requests."""
+SHORT = {"topic": "topics", "broker": "brokers", "client": "clients", "user": "users"}
 """Option that names an entity -> type of the entity."""
+DEFAULTS = {"broker-defaults": "brokers", "client-defaults": "clients", "user-defaults": "users"}
+"""Option for the default entity of a type -> the type."""
+WORDS = {USER: "user-principal", CLIENT_ID: "client-id"}
 SOURCES = {
     getattr(describe_configs, name): name
     for name in (
@@ -38,57 +55,75 @@ OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
 @with_client()
 @click.option("--describe", is_flag=True, help="List the config overrides of the entity.")
 @click.option("--alter", is_flag=True, help="Add, change or delete configs of the entity.")
-@click.option("--entity-type", type=click.Choice([*KINDS]), help="Type of the entity: topics or brokers.")
-@click.option("--entity-name", help="Name of the entity: a topic name or a broker id.")
 @click.option(
-    "--entity-default",
-    is_flag=True,
-    help="Describe or alter the cluster-wide defaults of brokers instead of one broker's configs.",
+    "--entity-type",
+    type=click.Choice([*KINDS, *CLIENTS]),
+    multiple=True,
+    help="Type of the entity. Give users and clients together for the quotas of a user's client.",
+)
+@click.option("--entity-name", multiple=True, help="Name of the entity; may be repeated like --entity-type.")
+@click.option(
+    "--entity-default", "entity_name", flag_value="", multiple=True, help="The default entity, in place of a name."
 )
 @click.option("--topic", help="Short for --entity-type topics --entity-name.")
 @click.option("--broker", help="Short for --entity-type brokers --entity-name.")
+@click.option("--client", help="Short for --entity-type clients --entity-name.")
+@click.option("--user", help="Short for --entity-type users --entity-name.")
 @click.option("--broker-defaults", is_flag=True, help="Short for --entity-type brokers --entity-default.")
+@click.option("--client-defaults", is_flag=True, help="Short for --entity-type clients --entity-default.")
+@click.option("--user-defaults", is_flag=True, help="Short for --entity-type users --entity-default.")
 @click.option("--add-config", metavar="A=1,B=[2,3]", help="With --alter: configs to set, as name=value,name=value.")
 @click.option(
     "--delete-config", metavar="A,B", help="With --alter: names of the configs to delete, separated by commas."
 )
 def command(cluster: AdminClient, **parameters: Any) -> int:
-    """Describe and alter configs of topics and brokers, as kafka-configs does."""
+    """Describe and alter configs of topics and brokers, and quotas of users and clients, as kafka-configs does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
     check_options(options, action, (), CHANGES if action == "alter" else (), CHANGES)
-    kind, name = _entity(options)
+    entity = _entity(options)
+    kind, name = next(iter(entity.items()))
     if action == "alter":
-        if name is None:
-            raise wrong_use(f"an entity name must be specified with --alter of {kind}")
+        if None in entity.values():
+            raise wrong_use(f"an entity name must be specified with --alter of {','.join(entity)}")
         if all(options[each] is None for each in CHANGES):
             raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
-        _alter(cluster, kind, name, options["add-config"] or "", options["delete-config"] or "")
+        added, deleted = parse_added(options["add-config"] or ""), _names(options["delete-config"] or "")
+        if kind in CLIENTS:
+            _alter_quotas(cluster, entity, added, deleted)
+        else:
+            _alter(cluster, kind, name or "", added, deleted)
+        words = f"config for {kind[:-1]} {name}" if name else f"default config for {kind} in the cluster"
+        click.echo(printable(f"Completed updating {words}."))
+    elif kind in CLIENTS:
+        for each in _quotas(cluster, entity):
+            click.echo(printable(_described_quotas(each)))
     else:
         _describe(cluster, kind, name)
     return 0
 
 
-def _entity(options: dict[str, Any]) -> tuple[str, str | None]:
-    """Return the type and the name of the entity; "" is the default of all brokers, None all entities of the type.
+def _entity(options: dict[str, Any]) -> dict[str, str | None]:
+    """Return the parts of the entity: type -> name. "" is the default entity, None all entities of the type.
 
     Raises:
         click.UsageError: The entity is missing or invalid.
     """
-    short = [name for name in SHORT if options[name]]
-    if len(short) + bool(options["entity-type"] or options["entity-name"] or options["entity-default"]) != 1:
-        raise wrong_use(f"One of --entity-type, {', '.join(f'--{name}' for name in SHORT)} must be specified")
-    kind = SHORT[short[0]] if short else options["entity-type"]
-    if kind is None:
-        raise wrong_use("At least one entity type must be specified")
-    if options["entity-default"] or options["broker-defaults"]:
-        if kind != "brokers":
-            raise wrong_use("--entity-default is only possible with --entity-type brokers")
-        return kind, ""
-    name = options[short[0]] if short else options["entity-name"]
-    if kind == "brokers" and name is not None and not name.isdecimal():
-        raise wrong_use(f"The entity name for {kind} must be a valid integer broker id, but it is: {name}")
-    return kind, name
+    names = iter(options["entity-name"])
+    parts = [(kind, next(names, None)) for kind in options["entity-type"]]
+    parts += [(kind, options[short]) for short, kind in SHORT.items() if options[short] is not None]
+    parts += [(kind, "") for short, kind in DEFAULTS.items() if options[short]]
+    entity = dict(parts)
+    if not parts or next(names, None) is not None:
+        raise wrong_use("At least one entity type must be specified for each entity name")
+    if len(entity) < len(parts) or (len(entity) > 1 and not entity.keys() <= CLIENTS.keys()):
+        raise wrong_use("Only one entity must be specified, or a user and a client")
+    if entity.get("topics") == "":
+        raise wrong_use("There are no default configs of topics: use --entity-type brokers")
+    broker = entity.get("brokers")
+    if broker and not broker.isdecimal():
+        raise wrong_use(f"The entity name for brokers must be a valid integer broker id, but it is: {broker}")
+    return entity
 
 
 def _describe(cluster: AdminClient, kind: str, name: str | None) -> None:
@@ -107,15 +142,59 @@ def _describe(cluster: AdminClient, kind: str, name: str | None) -> None:
             click.echo(printable(f"  {entry.name}={entry.value} sensitive={sensitive} synonyms={{{synonyms}}}"))
 
 
-def _alter(cluster: AdminClient, kind: str, name: str, add: str, delete: str) -> None:
-    added, deleted = parse_added(add), [each.strip() for each in delete.split(",") if each.strip()]
-    absent = set(deleted) - {entry.name for entry in cluster.overrides(KINDS[kind], name)}
-    if absent:
-        raise CommandFailed(f"Invalid config(s): {','.join(sorted(absent))}")
+def _alter(cluster: AdminClient, kind: str, name: str, added: dict[str, str], deleted: list[str]) -> None:
+    _check_deleted(deleted, [entry.name for entry in cluster.overrides(KINDS[kind], name)])
     changes = [ConfigChange(key, value) for key, value in added.items()]
     cluster.alter_configs(KINDS[kind], name, [*changes, *(ConfigChange(key, None, DELETE) for key in deleted)])
-    words = f"config for {kind[:-1]} {name}" if name else f"default config for {kind} in the cluster"
-    click.echo(printable(f"Completed updating {words}."))
+
+
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _check_deleted(deleted: list[str], known: list[str]) -> None:
+    absent = set(deleted) - {*known}
+    if absent:
+        raise CommandFailed(f"Invalid config(s): {','.join(sorted(absent))}")
+
+
+def _quotas(cluster: AdminClient, entity: dict[str, str | None]) -> tuple[DescribedQuota, ...]:
+    """Return the quotas of an entity, or of all entities of its types."""
+    filters = tuple(
+        QuotaFilter(CLIENTS[kind], ANY if name is None else EXACT if name else NO_NAME, name or None)
+        for kind, name in entity.items()
+    )
+    result = cluster.ask(cluster.ids()[0], DescribeClientQuotasRequest(0, filters, strict=True))
+    check_result(result)
+    return result.entries or ()
+
+
+def _described_quotas(quota: DescribedQuota) -> str:
+    by_type = {part.entity_type: part.entity_name for part in quota.entity}
+    parts = [
+        f"the default {WORDS[kind]}" if by_type[kind] is None else f"{WORDS[kind]} '{by_type[kind]}'"
+        for kind in WORDS
+        if kind in by_type
+    ]
+    values = ", ".join(f"{each.key}={each.value}" for each in quota.values)
+    return f"Quota configs for {', '.join(parts)} are {values}"
+
+
+def _alter_quotas(
+    cluster: AdminClient, entity: dict[str, str | None], added: dict[str, str], deleted: list[str]
+) -> None:
+    if deleted:
+        _check_deleted(deleted, [each.key for quota in _quotas(cluster, entity) for each in quota.values])
+    changes = [QuotaChange(key, 0.0, True) for key in deleted]
+    for key, text in added.items():
+        try:
+            changes.append(QuotaChange(key, float(text)))
+        except ValueError:
+            raise wrong_use(f"Cannot parse quota configuration value for {key}: {text}") from None
+    names = tuple(QuotaName(CLIENTS[kind], name or None) for kind, name in entity.items())
+    request = AlterClientQuotasRequest(0, (QuotaAlteration(names, tuple(changes)),))
+    for result in cluster.ask(cluster.ids()[0], request).entries:
+        check_result(result)
 
 
 def parse_added(text: str) -> dict[str, str]:

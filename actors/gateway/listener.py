@@ -17,7 +17,8 @@ Rule 6: while the actors are busy, a connection that has sent further requests a
         turn. A client that waits for each response is therefore not held up by clients that do not. The actors are busy
         if more messages wait for them than they handle in a turn of the loop, at most BUSY. Each turn of the loop
         begins at least one of these requests.
-Rule 7: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
+Rule 7: clients that exceed a quota are throttled (`throttling`).
+Rule 8: idle polls of an idle fetch session do not reach an actor either: the listener answers them (`idle_polls`).
 
 Kafka: `SocketServer`.
 """
@@ -43,11 +44,13 @@ from actors.gateway.limits import LINES_PER_SECOND, ConnectionCount, FileLimit, 
 from actors.gateway.metrics import RequestMetrics
 from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.sliced_tasks import SlicedTaskQueue
+from actors.gateway.throttling import Throttle
 from actors.runtime import LocalBase
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import network
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
+from messages.client_quotas import ClientQuotasConfigured, FetchThrottled
 from messages.cluster import Endpoint
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
@@ -104,6 +107,9 @@ class ListenerGateway:
         self._serving = False
         self.faults: RequestFaults | None = None
         """The faults that may be injected into requests; None if fault injection is disabled."""
+        self.throttle: Throttle | None = None
+        """The client quotas; None if no client has one."""
+        self._throttle = Throttle(base, settings, _time)
         self.paused = False
         """Whether the node is paused: no connection is read."""
         self._full: set[str] = set()
@@ -201,6 +207,9 @@ class ListenerGateway:
             case network.CloseClient(id, reason):
                 if id in self._connections:
                     self._connections[id].refuse(reason)
+            case ClientQuotasConfigured(quotas):
+                self._throttle.configure(quotas)
+                self.throttle = self._throttle if self._throttle.quotas else None
             case ServeClients(handler, records, logs):
                 self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()
@@ -299,6 +308,7 @@ class ListenerGateway:
         if connection.waits_for_records:
             self._idle.gone(connection.id)
             self._send_to_fetches(network.ClientGone(connection.id))
+        self._throttle.closed(connection.id)
         if self.request_metrics is not None:
             self.request_metrics.closed(connection.id)
         self._count.end(connection.address)
@@ -393,10 +403,18 @@ class ListenerGateway:
             )
             self._base.inject(self._handler, hit, self.address)
 
+    def fetch_throttled(self, throttled: FetchThrottled) -> None:
+        """Report that an empty response was sent in place of the one to a fetch."""
+        self._send_to_fetches(throttled)
+
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
         if self._records is not None:
             self._base.inject(self._records, message, self.address)
+
+
+def _time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _call_later(seconds: float, then: Callable[[], None]) -> asyncio.TimerHandle:

@@ -26,6 +26,7 @@ from actors.gateway.metrics import RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis import CARRIERS
 from messages.ask import Answer, Ask
+from messages.client_quotas import ClientQuotasConfigured
 from messages.network import (
     ChannelPart,
     ClientPart,
@@ -399,6 +400,8 @@ class MemoryListener:
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
                 self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))
+            case ClientQuotasConfigured():
+                pass  # without sockets, no client is throttled
             case ServeClients(handler, records):
                 self._handler, self._records = handler, records or handler
                 for exchange, listener in self._waiting:

@@ -153,7 +153,7 @@ class NodeActor(FlowActor):
         settings = message.settings
         self._actors |= {"settings": settings, "node_id": settings.node_id, "broker_id": settings.node_id}
         self._actors |= {"request_timeout_ms": settings.request_timeout_ms, "metrics": message.metrics}
-        self._actors |= {"node": self.myAddress, **self.peers}
+        self._actors |= {"node": self.myAddress, "listener": message.listener, **self.peers}
         self.send(bridge, StartBridge(message.store, self.myAddress))
         self.send(message.store, OpenStore(bridge))
 

@@ -37,8 +37,8 @@ SECURITY_NOT_ASKED = {
 NOT_DONE = (
     (re.compile(r"log\.cleaner\..+"), "Logs are not compacted"),
     (
-        re.compile(r"quota\.(producer|consumer)\.default|quota\.window\..+|client\.quota\.callback\.class"),
-        "Client quotas are not enforced",
+        re.compile(r"quota\.(producer|consumer)\.default|client\.quota\.callback\.class"),
+        "Client quotas are those in ZooKeeper",
     ),
 )
 """Names of unsupported settings with a warning of their own, and what the node does not do."""
@@ -88,7 +88,7 @@ KNOWN = frozenset(
     password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
     password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
-    queued.max.requests quota.window.num quota.window.size.seconds remote.fetch.max.wait.ms
+    queued.max.requests remote.fetch.max.wait.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
     remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size

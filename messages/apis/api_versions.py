@@ -33,6 +33,7 @@ class ApiVersionsResponse(Message):
 
     error_code: int
     api_keys: tuple[ApiVersionRange, ...]
+    throttle_time_ms: int = 0
 
 
 API = Api(

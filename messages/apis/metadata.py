@@ -82,6 +82,7 @@ class MetadataResponse(Message):
     controller_id: int
     topics: tuple[MetadataTopic, ...]
     cluster_authorized_operations: int = NOT_REQUESTED
+    throttle_time_ms: int = 0
 
 
 BY_ID_SINCE = 12

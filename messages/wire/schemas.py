@@ -50,6 +50,26 @@ results_by_topic_v3_and_below []struct 0-3
  results_by_partition []struct 0+
   partition_index int32 0+
   partition_error_code int16 0+""",
+    "AlterClientQuotasRequest": """\
+1+
+entries []struct 0+
+ entity []struct 0+
+  entity_type string 0+
+  entity_name string 0+ null=0+
+ ops []struct 0+
+  key string 0+
+  value float64 0+
+  remove bool 0+
+validate_only bool 0+""",
+    "AlterClientQuotasResponse": """\
+1+
+throttle_time_ms int32 0+
+entries []struct 0+
+ error_code int16 0+
+ error_message string 0+ null=0+
+ entity []struct 0+
+  entity_type string 0+
+  entity_name string 0+ null=0+""",
     "AlterConfigsRequest": """\
 2+
 resources []struct 0+
@@ -341,6 +361,25 @@ resources []struct 0+
   host string 0+
   operation int8 0+
   permission_type int8 0+""",
+    "DescribeClientQuotasRequest": """\
+1+
+components []struct 0+
+ entity_type string 0+
+ match_type int8 0+
+ match string 0+ null=0+
+strict bool 0+""",
+    "DescribeClientQuotasResponse": """\
+1+
+throttle_time_ms int32 0+
+error_code int16 0+
+error_message string 0+ null=0+
+entries []struct 0+ null=0+
+ entity []struct 0+
+  entity_type string 0+
+  entity_name string 0+ null=0+
+ values []struct 0+
+  key string 0+
+  value float64 0+""",
     "DescribeClusterRequest": """\
 0+
 include_cluster_authorized_operations bool 0+

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from messages.ask import Done
+from messages.client_quotas import ClientQuota, QuotaEntity
 from messages.cluster import ConfigEntry
 from messages.vocabulary import Message, message
 from messages.zookeeper.question import BridgeQuestion
@@ -106,3 +107,32 @@ class SetBrokerConfig(BridgeQuestion[Done]):
 
     broker: str
     config: tuple[ConfigEntry, ...]
+
+
+@message
+class GetClientQuotas(BridgeQuestion["ClientQuotaConfigs"]):
+    """A request to read the client quotas of entities, or of all entities if None; the reply is ClientQuotaConfigs."""
+
+    entities: tuple[QuotaEntity, ...] | None = None
+
+
+@message
+class ClientQuotaConfigs(Message):
+    """The reply to GetClientQuotas. An entity without a znode has no quotas; other configs of users are left out."""
+
+    quotas: tuple[ClientQuota, ...]
+
+
+class QuotaSetting(NamedTuple):
+    """A quota that is to be set; the value None removes it."""
+
+    name: str
+    value: str | None
+
+
+@message
+class SetClientQuotas(BridgeQuestion[Done]):
+    """A request to set or remove quotas of an entity, and to write a change notification; the reply is Done."""
+
+    entity: QuotaEntity
+    changes: tuple[QuotaSetting, ...]

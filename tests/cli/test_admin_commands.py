@@ -108,6 +108,33 @@ def test_topics_that_the_controller_refuses(cluster: KafkaCluster, tool: Tool, l
     assert cluster.topics == ["a.b", "foo"] and len(tool("topics --describe --topic foo")) == 4
 
 
+def test_client_quotas_are_set_described_and_deleted(tool: Tool) -> None:
+    pair = "--entity-type users --entity-name u --entity-type clients --entity-default"
+    for entity, done in (
+        ("--client a", "config for client a"),
+        (pair, "config for user u"),
+        ("--client-defaults", "default config for clients in the cluster"),
+    ):
+        line = f"configs --alter {entity} --add-config producer_byte_rate=1000,request_percentage=50.5"
+        assert tool(line) == [f"Completed updating {done}."]
+    values = "are producer_byte_rate=1000.0, request_percentage=50.5"
+    assert sorted(tool("configs --describe --entity-type clients")) == [
+        f"Quota configs for client-id 'a' {values}",
+        f"Quota configs for the default client-id {values}",
+    ]
+    assert tool(f"configs --describe {pair}") == [
+        f"Quota configs for user-principal 'u', the default client-id {values}"
+    ]
+    for entity in ("--client a", pair, "--client-defaults"):
+        tool(f"configs --alter {entity} --delete-config producer_byte_rate,request_percentage")
+        assert tool(f"configs --describe {entity}") == []
+    for change, words in (
+        ("--add-config controller_mutation_rate=5", "Invalid configuration key controller_mutation_rate"),
+        ("--delete-config consumer_byte_rate", "Invalid config(s): consumer_byte_rate"),
+    ):
+        assert tool(f"configs --alter --client a {change}", code=1)[-1] == f"Error: {words}"
+
+
 def test_configs_are_set_described_and_deleted(cluster: KafkaCluster, tool: Tool) -> None:
     def described(entity: str) -> str:
         return "\n".join(tool(f"configs --describe {entity}"))
@@ -235,6 +262,8 @@ def test_plans_that_cannot_be_executed(tool: Tool, tmp_path: Path, plan: str, wo
         ("configs --alter --topic foo --add-config bad", "expected name=value"),
         ("configs --describe", "must be specified"),
         ("configs --describe --topic foo --broker 1", "must be specified"),
+        ("configs --describe --entity-name a", "must be specified"),
+        ("configs --alter --client a --add-config producer_byte_rate=x", "Cannot parse quota configuration value"),
         ("configs --describe --broker x", "must be a valid integer broker id, but it is: x"),
         ("configs --alter --entity-type topics --add-config a=b", "an entity name must be specified"),
         ("reassign-partitions --list --verify", "exactly one action"),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import attrs
 
+from messages.apis.alter_client_quotas import AlterClientQuotasResponse
 from messages.apis.create_topics import CreateTopicsResponse
+from messages.apis.describe_client_quotas import DescribeClientQuotasResponse
 from messages.apis.describe_configs import DescribeConfigsResponse
 from messages.apis.elect_leaders import ElectLeadersResponse
 from messages.apis.metadata import MetadataRequest
@@ -70,10 +72,22 @@ def _sorted(response: Any) -> Any:
         case ElectLeadersResponse(topics):
             found = ((topic.name, tuple(sorted(topic.partitions, key=str))) for topic in topics)
             return attrs.evolve(response, topics=tuple(sorted(found)))
+        case AlterClientQuotasResponse(entries):
+            altered = tuple(attrs.evolve(each, entity=_by_text(each.entity)) for each in entries)
+            return attrs.evolve(response, entries=altered)
+        case DescribeClientQuotasResponse(entries=(*entries,)):
+            quotas = (
+                attrs.evolve(each, entity=_by_text(each.entity), values=_by_text(each.values)) for each in entries
+            )
+            return attrs.evolve(response, entries=_by_text(quotas))
         case DescribeConfigsResponse(results):
             lists = [attrs.evolve(each, configs=_by_name(each.configs)) for each in results]
             return attrs.evolve(response, results=tuple(lists))
     return response
+
+
+def _by_text(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted(values, key=str))
 
 
 def _by_name(configs: tuple[Any, ...] | None) -> tuple[Any, ...]:

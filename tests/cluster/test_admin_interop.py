@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.cli.app import commands
+from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import (
     APPEND,
     DELETE,
@@ -25,6 +26,7 @@ from messages.apis.alter_configs import (
 from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
 from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_client_quotas import DescribeClientQuotasRequest, QuotaFilter, QuotaName
 from messages.apis.describe_configs import BROKER, TOPIC, DescribeConfigsRequest, DescribeConfigsResource
 from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
@@ -78,6 +80,22 @@ DEFAULTS = (
     *("log.segment.bytes", "log.retention.ms", "message.max.bytes", "log.roll.ms", "min.insync.replicas"),
     *("log.cleanup.policy", "log.message.timestamp.type"),
 )
+
+
+QUOTA_ENTITIES = [
+    tuple(QuotaName(kind, name) for kind in kinds)
+    for kinds in (("user",), ("client-id",), ("client-id", "user"), ("host",))
+    for name in ("a b", None, "")
+] + [()]
+QUOTA_CHANGES = [
+    QuotaChange("producer_byte_rate", 1000.0),
+    QuotaChange("producer_byte_rate", 0.5),
+    QuotaChange("consumer_byte_rate", -1.0),
+    QuotaChange("request_percentage", 12.5),
+    QuotaChange("producer_byte_rate", 0.0, True),
+    QuotaChange("no.such", 0.0, True),
+    QuotaChange("no.such", 5.0),
+]
 
 
 def of_broker(name: str, *changes: ConfigChange) -> IncrementalAlterConfigsRequest:
@@ -213,6 +231,23 @@ SCRIPT: list[Any] = [
     DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (UNCLEAN,)),), True),
     of_broker("", ConfigChange(UNCLEAN, None, DELETE)),
     *(
+        AlterClientQuotasRequest(version, (QuotaAlteration(entity, (change,)),), version == 1)
+        for version in (1, 0)
+        for entity in QUOTA_ENTITIES
+        for change in QUOTA_CHANGES
+    ),
+    *(
+        DescribeClientQuotasRequest(0, tuple(QuotaFilter(kind, *match) for kind in kinds), strict)
+        for kinds in (("user",), ("client-id",), ("user", "client-id"), ("user", "user"), ("host",), ("",))
+        for match in ((0, "a b"), (1, None), (2, None))
+        for strict in (False, True)
+    ),
+    *(
+        AlterClientQuotasRequest(0, (QuotaAlteration(entity, (QuotaChange("request_percentage", 0.0, True),)),))
+        for entity in QUOTA_ENTITIES
+    ),
+    DescribeClientQuotasRequest(0),
+    *(
         DescribeConfigsRequest(version, (DescribeConfigsResource(TOPIC, "t"),), synonyms)
         for version, synonyms in ((0, False), (2, True), (3, False), (3, True))
     ),
@@ -296,6 +331,7 @@ def test_our_commands_print_what_kafkas_tools_print(both: Both, tmp_path: Path) 
     of_topic = ("--entity-type", "topics", "--entity-name", "TOPIC")
     of_broker = ("--entity-type", "brokers", "--entity-name", "0")
     of_all = ("--entity-type", "brokers", "--entity-default")
+    of_client = ("--entity-type", "users", "--entity-name", "u", "--entity-type", "clients", "--entity-default")
     for tool, command, *arguments in (
         (REASSIGN, "reassign-partitions", "--generate", "--broker-list", "0", *topics),
         (REASSIGN, "reassign-partitions", "--execute", *plan, "--throttle", "5000"),
@@ -307,6 +343,9 @@ def test_our_commands_print_what_kafkas_tools_print(both: Both, tmp_path: Path) 
         (CONFIGS, "configs", "--alter", *of_broker, "--add-config", f"{UNCLEAN}=false,{THROTTLE}=5000,{OVERRIDES}"),
         (CONFIGS, "configs", "--describe", *of_broker),
         (CONFIGS, "configs", "--describe", *of_all),
+        (CONFIGS, "configs", "--alter", *of_client, "--add-config", "producer_byte_rate=1000"),
+        (CONFIGS, "configs", "--describe", *of_client),
+        (CONFIGS, "configs", "--alter", *of_client, "--delete-config", "producer_byte_rate"),
     ):
         said = both.theirs(tool, *(each.replace("TOPIC", "kafkas") for each in arguments))
         for zookeeper in both.zookeepers:

@@ -71,6 +71,7 @@ OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
     Body: batches.map(lambda values: body_of(batch(*values) if values else b"")),
     bool: st.booleans(),
     bytes: st.binary(max_size=6),
+    float: st.floats(allow_nan=False),
     str: texts,
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from messages import zookeeper
 from messages.ask import Done, Failure
+from messages.client_quotas import QuotaEntity
 from messages.cluster import Broker, ConfigEntry, Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.events import (
     BrokerChange,
@@ -47,6 +48,7 @@ from messages.store import (
 from tests.zk_bridge.bridging import SUBSCRIBER, Bridged, broker, controlled, led, with_led_topic, with_topic
 from zk_bridge import partition_states, paths, reassignments
 from zk_bridge.brokers import encode_broker
+from zk_bridge.configs import encode_config
 from zk_bridge.conversations import WRITE_OPS, Conversation, Read
 from zk_bridge.core import CONVERSATIONS
 from zk_bridge.memory_store import MemoryZooKeeper
@@ -356,6 +358,36 @@ def test_a_changed_configuration_leaves_a_notification(bridge: Bridged) -> None:
     (change,) = bridge.server.children("/config/changes").names
     data = bridge.server.read(f"/config/changes/{change}").data
     assert decode_config_change("", data) == "topics/t"
+
+
+def test_client_quotas_share_znodes_with_other_configs(bridge: Bridged) -> None:
+    bridge.ask(zookeeper.EnsurePaths())
+    pair, user, client = QuotaEntity("u", "<default>"), QuotaEntity("u"), QuotaEntity(None, "c%20")
+    scram = encode_config((ConfigEntry("SCRAM-SHA-256", "salt=a"),))
+    bridge.server.write((WriteOp(CREATE, "/config/users/u", scram),), 0)
+
+    def change(entity: QuotaEntity, **values: str | None) -> None:
+        changes = tuple(zookeeper.QuotaSetting(*each) for each in values.items())
+        assert bridge.ask(zookeeper.SetClientQuotas(entity, changes)) == Done()
+
+    def quotas(*entities: QuotaEntity) -> dict[QuotaEntity, dict[str, str]]:
+        found = bridge.ask(zookeeper.GetClientQuotas(entities or None)).quotas
+        return {entity: dict(entries) for entity, entries in found}
+
+    for entity in (pair, user, client):
+        change(entity, producer_byte_rate="1", consumer_byte_rate="2")
+        change(entity, producer_byte_rate="3", consumer_byte_rate=None)
+    assert quotas() == {pair: {"producer_byte_rate": "3"}, user: {"producer_byte_rate": "3"}} | quotas(client)
+    assert quotas(client, QuotaEntity("none")) == {client: {"producer_byte_rate": "3"}, QuotaEntity("none"): {}}
+    for entity in (user, pair, client, QuotaEntity("none")):
+        change(entity, producer_byte_rate=None)
+    assert bridge.server.read("/config/users/u").data == scram, "what is not a quota is kept"
+    left = [path for path, _ in bridge.server.walk() if path.startswith(("/config/users/", "/config/clients/"))]
+    assert left == ["/config/users/u"], "an empty znode is deleted, as Kafka 3.4 does"
+    changes = [data for path, data in bridge.server.walk() if path.startswith("/config/changes/")]
+    assert [decode_config_change("", data) for data in changes[-4:]] == [
+        *("users/u", "users/u/clients/<default>", "clients/c%20", "users/none"),
+    ]
 
 
 def test_a_request_for_preferred_leaders_is_read_sent_and_removed(bridge: Bridged, admin: Bridged) -> None:

@@ -182,7 +182,7 @@ class FetchSessions:
         """
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if request.session_id in self._sessions:
-                self._end(self._sessions[request.session_id])
+                self.end(self._sessions[request.session_id])
             places = {part.partition: CachedPartition(part, turn) for turn, part in enumerate(request.partitions)}
             session = Session(
                 *(NO_SESSION, number, request.replica_id, now, places, len(request.partitions)),
@@ -222,7 +222,8 @@ class FetchSessions:
         taken, self._ended = self._ended, []
         return taken
 
-    def _end(self, session: Session) -> None:
+    def end(self, session: Session) -> None:
+        """End a session."""
         del self._sessions[session.id]
         self._ended.append(session)
 
@@ -243,5 +244,5 @@ class FetchSessions:
             if least is None or (*new.worth[:2], 0) < least.worth:
                 return False
             victim = least
-        self._end(victim)
+        self.end(victim)
         return True

@@ -129,10 +129,7 @@ class Fetches:
     def begin(self, number: int, request: FetchRequest, now: float) -> None:
         """Begin a fetch request."""
         session = self.sessions.find(request, number, now)
-        for ended in self.sessions.take_ended():
-            self._wake_session(ended, now)
-            if ended.fetch is None:
-                self._leave(ended, ended.partitions)
+        self._leave_ended(now)
         if isinstance(session, int):
             self._to_do.append(Respond(number, FetchResponse((), session)))
             return
@@ -224,6 +221,28 @@ class Fetches:
             for partition in session.unread:
                 place = session.partitions[partition]
                 place.idle_until = min(place.idle_until, used_at)
+
+    def throttled(self, session_id: int, is_full: bool, partitions: Iterable[TopicPartition], now: float) -> None:
+        """Undo a response that was replaced by an empty one, because of a client quota.
+
+        Args:
+            session_id: The session.
+            is_full: Whether the session began with this response; it ends.
+            partitions: The partitions in the response; the next response contains them again.
+            now: Seconds of the node's clock.
+        """
+        session = self.sessions.get(session_id)
+        if session is None:
+            return
+        if is_full:
+            self.sessions.end(session)
+            self._leave_ended(now)
+            return
+        for partition in partitions:
+            place = session.partitions.get(partition)
+            if place is not None:
+                place.high_watermark = fetch_sessions.UNTOLD
+                session.moved[partition] = None
 
     def idle_until(self, partition: TopicPartition, now: float) -> tuple[tuple[int, float], ...]:
         """Return the partition's followers, each with the time of its last poll that found no new records (rule 5)."""
@@ -363,6 +382,13 @@ class Fetches:
         if session.resting:
             session.resting, session.used_at = False, now
             self._to_do.append(WakeSession(session.id))
+
+    def _leave_ended(self, now: float) -> None:
+        """Remove ended sessions from the readers of their partitions."""
+        for ended in self.sessions.take_ended():
+            self._wake_session(ended, now)
+            if ended.fetch is None:
+                self._leave(ended, ended.partitions)
 
     def _leave(self, session: fetch_sessions.Session, partitions: Iterable[TopicPartition]) -> None:
         """Remove the session from the readers of these partitions."""

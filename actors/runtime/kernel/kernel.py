@@ -194,6 +194,13 @@ class Kernel(ABC):
             self._keep = getattr(observer, "keep", self._call_delivered)
             self._write_if_due = getattr(observer, "write_if_due", _nothing)
 
+    def watch_deliveries(self, watch: Callable[[tuple[Any, ...]], None] | None) -> None:
+        """Call `watch` with the fields of each Delivery, before the observer; None ends this. It must not raise."""
+        self.observer = self._observer
+        keep = self._keep
+        if watch is not None:
+            self._keep = watch if keep is None else lambda fields: (watch(fields), keep(fields))[1]
+
     def _call_delivered(self, fields: tuple[Any, ...]) -> None:
         """Call an observer that takes a Delivery."""
         try:

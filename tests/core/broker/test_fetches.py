@@ -10,6 +10,7 @@ from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
 from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
 from messages.apis.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.cluster import TopicPartition
+from messages.errors import FETCH_SESSION_ID_NOT_FOUND
 from messages.partition import LogState
 from messages.records import Body
 
@@ -108,6 +109,21 @@ def test_a_high_watermark_that_moves_twice_without_a_read_is_sent() -> None:
         [],
     ]
     assert [answer.rest for answer in reported] == [0, 0, 6]
+
+
+def test_a_response_that_did_not_reach_its_reader_is_repeated() -> None:
+    world = World()
+    id = world.resting()
+    world.move(T[0], 5, 4, 1.0)
+    world.fetches.woken(id, 3, 0.9)
+    for epoch in (3, 4):
+        [answer] = world.poll(id, epoch, now=1.0)
+        assert [part.partition for part in answer.response.partitions] == [T[0]]
+        world.fetches.throttled(id, False, (T[0],), 1.0)
+    world.fetches.throttled(id, True, (), 1.0)
+    assert [answer.response.error_code for answer in world.poll(id, 5, now=1.0)] == [FETCH_SESSION_ID_NOT_FOUND]
+    assert not world.fetches.idle_until(T[0], 1.0), "nothing is kept of an ended session"
+    world.fetches.throttled(id, True, (), 1.0)
 
 
 def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -> None:
