@@ -144,7 +144,7 @@ class StartDynamicConfig(Message):
     """The first message to DynamicConfigActor, with the addresses of the bridge and of the subscribers to configs.
 
     `replica_manager` receives topic configs, `partition_requests` and `fetcher_manager` receive replication throttles,
-    `node` receives advertised listeners, `listener` receives client quotas.
+    `node` receives advertised listeners, `listener` receives client quotas, and `log_cleaner` receives the settings.
     """
 
     settings: NodeSettings
@@ -154,6 +154,15 @@ class StartDynamicConfig(Message):
     replica_manager: ActorAddress
     partition_requests: ActorAddress
     fetcher_manager: ActorAddress
+    log_cleaner: ActorAddress
+
+
+@message
+class StartLogCleaner(Message):
+    """The first message to LogCleanerManagerActor; `replica_manager` receives LogFileFailed."""
+
+    settings: NodeSettings
+    replica_manager: ActorAddress
 
 
 @message

@@ -86,6 +86,8 @@ def text_of(value: object) -> str | None:
             return None
         case bool():
             return str(value).lower()
+        case float():
+            return str(value).replace("e+", "E")
         case tuple():
             return ",".join(filter(None, map(text_of, value)))
         case Endpoint(listener, host, port):
@@ -194,6 +196,7 @@ def _selector(text: str) -> str:
     return "" if text == LEADER_SELECTOR else text
 
 
+DOUBLE = number("DOUBLE")
 TEXT = SettingType("STRING", "text without control characters", _text)
 BOOLEAN = SettingType("BOOLEAN", "true or false", _boolean)
 PORT = integer(0, 65535)
@@ -309,6 +312,17 @@ class NodeSettings(Message):
     log_retention_check_interval_ms: int = setting(long(1), 300000)
     log_initial_task_delay_ms: int = setting(long(0), 30000)
     log_flush_offset_checkpoint_interval_ms: int = setting(integer(0), 60000)
+    log_cleaner_enable: bool = setting(BOOLEAN, True)
+    log_cleaner_threads: int = setting(integer(0), 1, dynamic=True)
+    log_cleaner_backoff_ms: int = setting(long(0), 15000, dynamic=True)
+    log_cleaner_dedupe_buffer_size: int = setting(long(), 134217728, dynamic=True)
+    log_cleaner_io_buffer_size: int = setting(integer(0), 524288, dynamic=True)
+    log_cleaner_io_buffer_load_factor: float = setting(DOUBLE, 0.9, dynamic=True)
+    log_cleaner_io_max_bytes_per_second: float = setting(DOUBLE, 1.7976931348623157e308, dynamic=True)
+    log_cleaner_min_cleanable_ratio: float = setting(number("DOUBLE", 0, 1), 0.5, topic="min.cleanable.dirty.ratio")
+    log_cleaner_min_compaction_lag_ms: int = setting(long(0), 0, topic="min.compaction.lag.ms")
+    log_cleaner_max_compaction_lag_ms: int = setting(long(1), LONG_MAX, topic="max.compaction.lag.ms")
+    log_cleaner_delete_retention_ms: int = setting(long(0), 86400000, topic="delete.retention.ms")
     log_cleanup_policy: str = setting(CLEANUP, "delete", topic="cleanup.policy")
     log_message_timestamp_type: str = setting(TIMESTAMP_TYPE, "CreateTime", topic="message.timestamp.type")
     compression_type: str = setting(COMPRESSION_TYPE, PRODUCER, topic="compression.type")

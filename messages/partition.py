@@ -47,6 +47,10 @@ class LogSettings(Message):
     compacted: bool = False
     deleting: bool = True
     lag: float = 30.0
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
 
 
 class Hosting(NamedTuple):

@@ -32,6 +32,8 @@ CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTION_BIT = 0x10
 CONTROL_BIT = 0x20
+DELETE_HORIZON_BIT = 0x40
+"""Set by the log cleaner: the first timestamp of the batch is the time from which tombstones in it may be removed."""
 LOG_OVERHEAD = 12
 """Bytes at the start of a batch that its `length` does not include."""
 
@@ -83,6 +85,11 @@ class BatchHeader(NamedTuple):
     def codec(self) -> int:
         """The number of the compression codec."""
         return self.attributes & CODEC_MASK
+
+    @property
+    def delete_horizon(self) -> int:
+        """Time in ms from which the batch's tombstones or its marker may be removed; -1 if it is not set yet."""
+        return self.first_timestamp if self.attributes & DELETE_HORIZON_BIT else NO_TIMESTAMP
 
     @property
     def is_transactional(self) -> bool:

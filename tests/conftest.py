@@ -35,6 +35,7 @@ SLOW = (
     "tests/node/test_state.py::test_every_actor_at_every_moment_has_a_state_that_travels",
     "tests/public/test_kafka_cluster.py::TestProcesses",
     "tests/public/test_kafka_cluster.py::test_the_process_ends_with_the_program_even_if_that_is_killed",
+    "tests/storage/test_kill.py::test_a_cleaned_log_has_the_last_values_wherever_the_kill_comes",
     "tests/simulation/test_coverage.py",
     "tests/simulation/test_known_bugs.py",
     "tests/simulation/test_mutants.py",

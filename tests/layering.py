@@ -32,7 +32,7 @@ PUBLIC = "actors.public"
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
                    functools hashlib heapq hmac html itertools json keyword math operator re shlex string
-                   struct textwrap types typing weakref zlib""",
+                   struct textwrap types typing weakref zlib _md5""",
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",
@@ -193,7 +193,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "messages.wire.record_batch.batch_of",
     ): "a coordinator writes batches to its log, as a producer does",
     ("actors.storage.log_manager", "messages.records"): HEADERS,
+    ("actors.storage.log_manager", "messages.log_cleaner"): "the states of a cleaning are numbers that actors compare",
     ("actors.storage.log.log", "messages.records"): HEADERS,
+    ("actors.storage.log.cleaner", "messages.records"): HEADERS,
     ("actors.storage.log.segment", "messages.records"): HEADERS,
     ("actors.storage.log.producers", "messages.records"): HEADERS,
     ("actors.storage.log.region", "messages.records"): "a batch's body is bytes or a region of a file",
@@ -217,8 +219,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
         """auto_topic_creation channel client_quotas cluster config_requests controller delete_records events group
-        metadata_cache metrics network node partition parts replica_manager snapshots state store topic_deletion
-        transactions""".split(),
+        log_cleaner metadata_cache metrics network node partition parts replica_manager snapshots state store
+        topic_deletion transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
     **dict.fromkeys(

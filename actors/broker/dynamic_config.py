@@ -4,10 +4,10 @@ Rule 1: each configuration change creates a notification in /config/changes. Not
         Subscribers receive the configuration as it is at the time of reading.
 Rule 2: a change is processed when its configuration has been read. A read interrupted by a lost session is repeated in
         the next session.
-Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), defaults
-        of topics (`actors.core.config.broker_config`) and advertised listeners. This broker's overrides take precedence
-        over the cluster-wide default; advertised listeners have no such default. Broker overrides and client quotas are
-        also read at the start.
+Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), the
+        settings in `actors.core.config.broker_config`, such as defaults of topics, and advertised listeners. This
+        broker's overrides take precedence over the cluster-wide default; advertised listeners have no such default.
+        Broker overrides and client quotas are also read at the start.
 Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
         by then.
 
@@ -68,6 +68,7 @@ class DynamicConfigActor(FlowActor):
         self._node: ActorAddress
         self._listener: ActorAddress
         self._replica_manager: ActorAddress
+        self._log_cleaner: ActorAddress
         self._sides: dict[str, ActorAddress] = {}
         """The actors that throttle: the leader's side and the follower's side."""
         self._rates: dict[str, int | None] = dict.fromkeys(SIDES)
@@ -83,10 +84,11 @@ class DynamicConfigActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """Read changes at the start, in a new session, and on each notification of the watch."""
         match message:
-            case StartDynamicConfig(settings, bridge, node, listener, replica_manager, partition_requests, fetchers):
+            case StartDynamicConfig(settings, bridge, node, listener, manager, requests, fetchers, log_cleaner):
                 self._settings = self._configured = settings
-                self._node, self._listener, self._replica_manager = node, listener, replica_manager
-                self._sides = {LEADER: partition_requests, FOLLOWER: fetchers}
+                self._node, self._listener = node, listener
+                self._replica_manager, self._log_cleaner = manager, log_cleaner
+                self._sides = {LEADER: requests, FOLLOWER: fetchers}
                 self.peers = {"bridge": bridge}
                 return self._listen()
             case ConfigChangeNotification() | SessionExpired() | WakeupMessage():
@@ -141,7 +143,8 @@ class DynamicConfigActor(FlowActor):
         settings = configured(self._settings, own, of_all)
         if settings != self._configured:
             self._configured = settings
-            self.send(self._replica_manager, BrokerConfigured(settings))
+            for receiver in (self._replica_manager, self._log_cleaner):
+                self.send(receiver, BrokerConfigured(settings))
         for side, whom in self._sides.items():
             rate = rate_of(side, own, of_all)
             if rate != self._rates[side]:
@@ -171,7 +174,7 @@ class DynamicConfigActor(FlowActor):
                 "[Broker id=%d] Processing override for entityPath: brokers/%s with config: %s",
                 *(self._settings.node_id, name, entries),
             )
-            idle = [f"{each}={entries[each]}" for each in entries if each in THREADS or each.startswith("log.cleaner.")]
+            idle = [f"{each}={entries[each]}" for each in entries if each in THREADS]
             if idle:
                 log.warning(
                     "[Broker id=%d] Ignoring overrides that have no effect in this broker: %s",

@@ -9,7 +9,7 @@ Rule 2: the periodic tasks for logs (checkpoints, retention) start with the firs
 Rule 3: a deleted log is renamed at once, and removed after log.segment.delete.delay.ms (broker.md 2.2).
 Rule 4: a directory in which a checkpoint cannot be written goes offline.
 
-A cleaner of compacted topics would be one more task in `_intervals` and `_maintain`.
+Compacted topics are cleaned by `actors.broker.log_cleaner`.
 
 Kafka: `ReplicaManager`, the scheduled tasks of `LogManager` (`kafka-log-retention`, `kafka-recovery-point-checkpoint`,
 `kafka-delete-logs`) and `ReplicaManager.startHighWatermarkCheckPointThread`.

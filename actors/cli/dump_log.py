@@ -39,8 +39,6 @@ from messages.wire.record_batch import has_valid_crc, whole_batches
 
 LIMIT = 2**31 - 1
 """Maximum number of decompressed bytes of a batch, and of bytes of a file: Kafka's tool has no lower limit."""
-DELETE_HORIZON_BIT = 0x40
-"""Attribute bit of a batch that the log cleaner has processed: its first timestamp is the delete horizon in ms."""
 DELETED = "<DELETE>"
 
 PARTITIONS = (("topic",), ("partition", "offset"))
@@ -202,7 +200,7 @@ def _batch_line(position: int, batch: memoryview, header: BatchHeader) -> str:
         partitionLeaderEpoch=header.leader_epoch,
         isTransactional=header.is_transactional,
         isControl=header.is_control,
-        deleteHorizonMs=header.first_timestamp if header.attributes & DELETE_HORIZON_BIT else -1,
+        deleteHorizonMs=header.delete_horizon,
         position=position,
         **{_time_type(header): header.max_timestamp},
         size=header.size,

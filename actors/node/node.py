@@ -24,6 +24,7 @@ from actors.broker.config_requests import ConfigsActor
 from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
+from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.broker.metadata_cache import MetadataCacheActor
 from actors.broker.partition_requests import PartitionRequestsActor
 from actors.broker.producer_ids import ProducerIdsActor
@@ -68,6 +69,7 @@ from messages.node import (
     StartFetcherManager,
     StartGroupCoordinator,
     StartIsrKeeper,
+    StartLogCleaner,
     StartMetadataCache,
     StartNode,
     StartPartitionRequests,
@@ -104,6 +106,7 @@ _BROKER: dict[str, tuple[type, Any]] = {
     "transaction_coordinator": (TransactionCoordinatorActor, StartTransactionCoordinator),
     "verifier": (TransactionVerifierActor, StartTransactionVerifier),
     "replica_manager": (ReplicaManagerActor, StartReplicaManager),
+    "log_cleaner": (LogCleanerManagerActor, StartLogCleaner),
     "dynamic_config": (DynamicConfigActor, StartDynamicConfig),
 }
 """The actors of a broker in the order of their start, each with its start message.

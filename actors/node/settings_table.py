@@ -35,7 +35,6 @@ SECURITY_NOT_ASKED = {
 """Values of security settings that request no security: Kafka's defaults. An empty value requests none either."""
 
 NOT_DONE = (
-    (re.compile(r"log\.cleaner\..+"), "Logs are not compacted"),
     (
         re.compile(r"quota\.(producer|consumer)\.default|client\.quota\.callback\.class"),
         "Client quotas are those in ZooKeeper",
@@ -71,10 +70,7 @@ KNOWN = frozenset(
     group.share.max.session.timeout.ms group.share.max.size group.share.min.heartbeat.interval.ms
     group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
     group.share.record.lock.duration.ms group.share.session.timeout.ms initial.broker.registration.timeout.ms
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size
-    log.cleaner.delete.retention.ms log.cleaner.enable log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-    log.cleaner.io.max.bytes.per.second log.cleaner.max.compaction.lag.ms log.cleaner.min.cleanable.ratio
-    log.cleaner.min.compaction.lag.ms log.cleaner.threads log.dir.failure.timeout.ms log.flush.interval.messages
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms log.flush.interval.messages
     log.flush.interval.ms log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
     log.local.retention.bytes log.local.retention.ms log.message.downconversion.enable log.message.format.version
     log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate log.roll.jitter.hours

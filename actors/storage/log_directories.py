@@ -289,7 +289,7 @@ FULL = "full"
 FAILING = "failing"
 SLOW = "slow"
 
-_WRITES = frozenset("append append_as_coordinator append_marker replicate make_directory write_text open".split())
+_WRITES = frozenset("append clean append_as_coordinator append_marker replicate make_directory write_text open".split())
 """The calls of both adapters that need disk space."""
 
 _MEMORY = frozenset("configure lose note_high_watermark producers unlock".split())
@@ -370,6 +370,7 @@ CLEAN_MARKER = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 
 Partition = tuple[str, int]
 
@@ -386,7 +387,8 @@ class CheckpointFile:
         try:
             entries = self._file.read()
         except DamagedCheckpoint as damage:
-            log.warning("%s: ignoring the file", damage)
+            if Path(self._file.path).stat().st_size:  # Apache's brokers create this file empty
+                log.warning("%s: ignoring the file", damage)
             entries = []
         self._offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in entries}
         self._lines = {partition: self._file.line((*partition, at)) for partition, at in self._offsets.items()}
@@ -438,7 +440,7 @@ class CheckpointFile:
 
 
 class DirectoryCheckpoints:
-    """The three checkpoint files of a log directory, and whether the broker last shut down cleanly."""
+    """The checkpoint files of a log directory, and whether the broker last shut down cleanly."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -448,8 +450,11 @@ class DirectoryCheckpoints:
         self.recovery_points = CheckpointFile(path, RECOVERY_POINTS)
         self.log_starts = CheckpointFile(path, LOG_STARTS)
         self.high_watermarks = CheckpointFile(path, HIGH_WATERMARKS)
+        self.cleaned = CheckpointFile(path, CLEANED_OFFSETS)
+        """The first offset of each compacted log that is not cleaned yet."""
         self.points = self.recovery_points, self.log_starts, self.high_watermarks
-        listed = set().union(*self.points)
+        self._files = *self.points, self.cleaned
+        listed = set().union(*self._files)
         folders = {entry.name for entry in Path(path).iterdir()} if listed else set()
         for partition in listed:
             if log_name(*partition) not in folders:
@@ -465,11 +470,11 @@ class DirectoryCheckpoints:
 
     def forget(self, partition: Partition) -> None:
         """Remove the log from the checkpoints. The files are written later."""
-        for points in self.points:
+        for points in self._files:
             points.forget(partition)
 
     def write_forgotten(self) -> None:
         """Write the checkpoint files that still have lines of forgotten logs (`log_manager`, rule 7)."""
-        for points in self.points:
+        for points in self._files:
             if points.lists_forgotten:
                 points.write()

@@ -27,7 +27,10 @@ Rule 8: every call that may move the first unstable offset of a log returns this
         earliest unfinished transaction, -1 without one. A partition needs only this value and its high watermark to
         compute its last stable offset.
 
-Kafka: `LogManager`.
+Rule 9: a log is cleaned in steps, between which other calls may append to it and read it. A call that truncates or
+        closes the log ends the cleaning. No segment expires meanwhile.
+
+Kafka: `LogManager`, `LogCleaner`.
 """
 
 from __future__ import annotations
@@ -59,6 +62,7 @@ from actors.storage.log import (
     opening,
 )
 from actors.storage.log.checkpoint import UNDEFINED
+from actors.storage.log.cleaner import WAITS, Cleaning, Dirt, Steps, measure
 from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
 from actors.storage.log.producers import EXPIRATION_MS
@@ -70,6 +74,7 @@ from actors.storage.log_directories import (
     Partition,
     parse_name,
 )
+from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING, WORKING
 from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times
@@ -153,6 +158,10 @@ class LogManager:
         self._last_search = 0
         self._changed: dict[str, None] = {}
         """Logs whose checkpoint entries may have changed."""
+        self._compacted: dict[str, None] = {}
+        """Open logs that are cleaned."""
+        self._cleanings: dict[str, tuple[Cleaning, Steps]] = {}
+        """Cleanings in progress."""
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -206,13 +215,22 @@ class LogManager:
         if opened.is_blank:
             return config
         self._changed[path] = None
+        self._note_policy(path, opened)
         return opened
+
+    def _note_policy(self, path: str, log: Log) -> None:
+        if log.config.compacted:
+            self._compacted[path] = None
+        elif path in self._compacted:
+            del self._compacted[path]
+            self._abort_cleaning(path)
 
     def configure(self, path: str, config: tuple[int, ...]) -> None:
         """Change the configuration: new segments and the retention use it."""
         log = self._logs[path]
         if isinstance(log, Log):
             log.config = self._settings(config)
+            self._note_policy(path, log)
         else:
             self._logs[path] = config
 
@@ -224,6 +242,8 @@ class LogManager:
         directory, partition = self._places.pop(path) if path in self._places else self._find_place(path)
         log = self._logs.pop(path, None)
         self._changed.pop(path, None)
+        self._compacted.pop(path, None)
+        self._cleanings.pop(path, None)
         if isinstance(log, Log):
             log.close_files()
         if forget:
@@ -232,6 +252,8 @@ class LogManager:
     def lose(self, directory: str) -> None:
         """Mark the directory as failed (rule 6)."""
         self._lost.add(directory)
+        for path in [path for path in self._cleanings if path.rpartition("/")[0] == directory]:
+            del self._cleanings[path]
 
     def close_all(self) -> None:
         """Close every log cleanly, and write the checkpoints and the clean shutdown markers (rules 3, 6).
@@ -250,6 +272,7 @@ class LogManager:
             if directory not in self._lost:
                 self._changed[path] = None  # the recovery point moves to the log's end, whatever the checkpoint says
                 try:
+                    self._abort_cleaning(path)
                     log.close()
                 except OSError:
                     self._lost.add(directory)
@@ -260,6 +283,7 @@ class LogManager:
     def abandon(self) -> None:
         """Close every file without a flush, as the system does for a killed process."""
         self._flusher.shutdown(wait=False)
+        self._cleanings.clear()
         self._logs.clear()
         self._handles.close_all()
 
@@ -268,6 +292,7 @@ class LogManager:
         self._note_points(directory)
         for points in directory.points:
             points.write(durable=True)
+        directory.cleaned.write()
         if directory.clean or self._has_all_of(directory.path):
             opening(Path(directory.path, CLEAN_MARKER).touch)
 
@@ -475,7 +500,7 @@ class LogManager:
                     else:
                         place = None
                 except ValueError:
-                    place = header.first_timestamp, max(header.base_offset, start)
+                    place = min(header.first_timestamp, header.max_timestamp), max(header.base_offset, start)
             if place is not None:
                 return (*place, header.leader_epoch) if place[1] < limit else (-1, -1, -1)
             start = header.next_offset  # all its records that are not older than `timestamp` are below the log start
@@ -502,6 +527,7 @@ class LogManager:
     def truncate(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records from `offset` on. Return (start, end, first unstable offset)."""
         log = self._changing(path)
+        self._abort_cleaning(path)
         self._lower_points(path, log, offset)
         log.truncate_to(offset)
         # The truncation has read the log's transaction markers again, and has listed each as not yet replicated. The
@@ -513,6 +539,7 @@ class LogManager:
     def restart(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records and restart the log at `offset`. Return (start, end, first unstable offset)."""
         log = self._changing(path)
+        self._abort_cleaning(path)
         self._lower_points(path, log, offset)
         log.restart(offset)
         return log.start, log.end, log.first_unstable
@@ -527,6 +554,10 @@ class LogManager:
             if offset < points.get(partition) <= log.end:
                 points.set(partition, offset)
                 points.write()
+        base = max((base for base in log.segments if base <= offset), default=offset)
+        if base < directory.cleaned.get(partition):  # the log will end in this segment
+            directory.cleaned.set(partition, base)
+            directory.cleaned.write()
 
     def advance_start(self, path: str, offset: int) -> int:
         """Advance the log start offset, and return it."""
@@ -638,6 +669,8 @@ class LogManager:
             return 0, 0
         log = self._changing(path)
         log.remove_deleted()
+        if path in self._cleanings:
+            return log.start, 0
         gone = log.expire(high_watermark, self._wall_ms(), self._producer_expiration_ms)
         return log.start, gone
 
@@ -652,6 +685,87 @@ class LogManager:
         )
         return position + count if len(looked_at) == count else -1, due
 
+    # ------------------------------------------------------------------------------------------------ cleaning
+
+    def dirt(self, position: int, count: int) -> tuple[int, tuple[tuple[str, int, int, int, int], ...]]:
+        """Measure `count` compacted logs from `position`. Return the next position or -1, and those with work.
+
+        A log is (path, clean bytes, bytes that can be cleaned, `min.cleanable.dirty.ratio` in millionths, ms by which a
+        record is dirty beyond `max.compaction.lag.ms`).
+        """
+        paths = tuple(islice(self._compacted, position, position + count))
+        found = []
+        for path in paths:
+            log = self._logs[path]
+            if isinstance(log, Log) and path not in self._cleanings and path.rpartition("/")[0] not in self._lost:
+                dirt = self._dirt(path, log)
+                if dirt.cleanable_bytes:
+                    ratio = log.config.min_cleanable_dirty_ratio
+                    found.append((path, dirt.clean_bytes, dirt.cleanable_bytes, ratio, dirt.overdue_ms))
+        return position + count if len(paths) == count else -1, tuple(found)
+
+    def _dirt(self, path: str, log: Log) -> Dirt:
+        directory, partition = self._place(path)
+        high_watermark = min(max(directory.high_watermarks.get(partition), log.start), log.end)
+        unstable = log.first_unstable
+        last_stable = unstable if 0 <= unstable < high_watermark else high_watermark
+        return measure(log, directory.cleaned.get(partition), last_stable, self._wall_ms())
+
+    def clean(
+        self, path: str, begins: bool, slots: int, load_millionths: int, buffer: int, steps: int
+    ) -> tuple[int, int, int, tuple[int, ...], str]:
+        """Do some steps of the cleaning of a log.
+
+        Args:
+            path: Folder of the log.
+            begins: Whether the cleaning begins with this call.
+            slots: Maximum number of slots of the offset map.
+            load_millionths: The part of the slots that may be in use, in millionths.
+            buffer: Number of bytes that are read together.
+            steps: Number of steps; each takes about a millisecond.
+
+        Returns:
+            WORKING, WAITING (for the disk), CLEANED, ABORTED or UNCLEANABLE; the number of bytes that were read; how
+            long that took in ms; the figures of a complete cleaning (`Cleaning.figures`); and why a cleaning failed.
+        """
+        began = self._wall_ms()
+        if begins and path in self._compacted:
+            log = self._log(path)
+            cleaning = Cleaning(
+                *(log, self._dirt(path, log), self._wall_ms(), slots, load_millionths / 1e6, buffer, self._flusher)
+            )
+            self._cleanings[path] = cleaning, cleaning.steps()
+        if path not in self._cleanings:
+            return ABORTED, 0, 0, (), "the log was truncated, deleted or is no longer compacted"
+        cleaning, work = self._cleanings[path]
+        state, done, reason = WORKING, 0, ""
+        figures: tuple[int, ...] = ()
+        try:
+            for _ in range(steps):
+                size = next(work)
+                if size == WAITS:
+                    state = WAITING
+                    break
+                done += size
+        except StopIteration:
+            del self._cleanings[path]
+            directory, partition = self._place(path)
+            directory.cleaned.set(partition, cleaning.end)
+            directory.cleaned.write()
+            state, figures = CLEANED, cleaning.figures
+        except ValueError as error:
+            self._abort_cleaning(path)
+            state, reason = UNCLEANABLE, str(error)
+        except OSError:
+            self._abort_cleaning(path)
+            raise
+        return state, done, max(0, self._wall_ms() - began), figures, reason
+
+    def _abort_cleaning(self, path: str) -> None:
+        """End the cleaning of a log, before the log is truncated (rule 9)."""
+        if path in self._cleanings:
+            self._cleanings.pop(path)[0].abort()
+
     def _changing(self, path: str) -> Log:
         """Return the log at `path`, which is about to change."""
         self._changed[path] = None
@@ -663,6 +777,7 @@ class LogManager:
         if isinstance(log, tuple):
             self._place(path)  # removes the clean shutdown marker (rule 3)
             log = self._logs[path] = Log(path, self._handles, self._settings(log))
+            self._note_policy(path, log)
         return log
 
     def _note_points(self, directory: DirectoryCheckpoints) -> None:

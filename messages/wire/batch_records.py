@@ -13,13 +13,24 @@ Rule 3: the check is a generator of steps. For a large chunk it yields a functio
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from messages.apis.produce import ProduceRequest, produce_partition, produce_request
 from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
-from messages.records import CODEC_MASK, MAX_KEYLESS_RANGES, BatchHeader, InvalidRecordsReason, Records
+from messages.records import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    MAX_KEYLESS_RANGES,
+    NO_TIMESTAMP,
+    TRANSACTION_BIT,
+    BatchHeader,
+    InvalidRecordsReason,
+    Records,
+)
 from messages.wire.compiler import LongSteps
 from messages.wire.compression import (
     CHUNK,
@@ -31,7 +42,7 @@ from messages.wire.compression import (
     decompressed,
     decompressed_chunks,
 )
-from messages.wire.record_batch import HEADER, read_header, with_records
+from messages.wire.record_batch import HEADER, read_header, varint, with_records
 
 try:
     from messages.wire._walk import walk as compiled_walk
@@ -203,6 +214,96 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
     except IndexError as error:
         stream.raise_error()
         raise InvalidRecords("Found invalid record structure: a record is cut") from error
+
+
+class RecordFrame(NamedTuple):
+    """The place of a record in the decompressed records of a batch, with what the log cleaner needs of the record."""
+
+    start: int
+    end: int
+    offset_delta: int
+    key: bytes | None
+    has_value: bool
+
+
+def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
+    """Return the next `count` records of decompressed data, from `position` on.
+
+    The log cleaner reads each record twice by this function, so short numbers are decoded inline.
+
+    Raises:
+        InvalidRecords: A length is wrong.
+    """
+    found: list[RecordFrame] = []
+    add, make, size = found.append, partial(tuple.__new__, RecordFrame), len(data)
+    try:
+        for _ in range(count):
+            start = position
+            byte = data[position]
+            if byte < 0x80:
+                length, position = byte >> 1, position + 1
+            elif (second := data[position + 1]) < 0x80:
+                length, position = (byte & 0x7F | second << 7) >> 1, position + 2
+            else:
+                length, position = _varint(data, position)
+            end = position + length
+            position += 1
+            while data[position] >= 0x80:
+                position += 1
+            byte = data[position + 1]
+            if byte < 0x80:
+                delta, position = byte >> 1, position + 2
+            elif (second := data[position + 2]) < 0x80:
+                delta, position = (byte & 0x7F | second << 7) >> 1, position + 3
+            else:
+                delta, position = _varint(data, position + 1)
+            byte = data[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = _varint(data, position)
+            if length < 0:
+                key = None
+            else:
+                key = data[position : position + length]
+                position += length
+            add(make((start, end, delta, key, not data[position] & 1)))
+            if not position < end <= size:
+                raise InvalidRecords("Found invalid record structure: a record is cut")
+            position = end
+    except IndexError as error:
+        raise InvalidRecords("Found invalid record structure: a record is cut") from error
+    return found
+
+
+def cleaned(header: BatchHeader, data: bytes, kept: Sequence[RecordFrame], delete_horizon: int = NO_TIMESTAMP) -> bytes:
+    """Return a batch with only the records `kept` of its decompressed records `data`; offsets and times are the same.
+
+    With `delete_horizon` (ms), the tombstones or the marker in the batch may be removed from this time on (KIP-534):
+    it replaces the first timestamp, and the records' times become relative to it.
+
+    Kafka: `MemoryRecords.buildRetainedRecordsInto`, `DefaultRecordBatch.writeEmptyHeader`.
+    """
+    if not kept:
+        bits = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTION_BIT | CONTROL_BIT)
+        return with_records(header._replace(attributes=bits, first_timestamp=NO_TIMESTAMP, record_count=0), b"")
+    pieces: list[bytes] = []
+    newest, shift = NO_TIMESTAMP, 0
+    if delete_horizon != NO_TIMESTAMP:
+        shift = header.first_timestamp - delete_horizon
+        header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, first_timestamp=delete_horizon)
+    for start, end, _, _, _ in kept:
+        _, position = _varint(data, start)
+        delta, after = _varint(data, position + 1, _LONGEST_LONG)
+        newest = max(newest, header.first_timestamp + delta + shift)
+        if shift:
+            record = data[position : position + 1] + varint(delta + shift) + data[after:end]
+            pieces += (varint(len(record)), record)
+        else:
+            pieces.append(data[start:end])
+    if not header.attributes & LOG_APPEND_TIME_BIT:
+        header = header._replace(max_timestamp=newest)
+    return with_records(header._replace(record_count=len(kept)), compressed(b"".join(pieces), header.codec))
 
 
 def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:

@@ -15,6 +15,7 @@ from crc32c import crc32c
 from messages.cluster import NO_EPOCH
 from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
+    DELETE_HORIZON_BIT,
     EMPTY,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
@@ -157,16 +158,17 @@ def stamped(
 
     Args:
         append_time: The time of the append in ms if the topic's timestamp type is LogAppendTime, else None. The bit for
-            LogAppendTime in the header is set or cleared accordingly. The checksum is computed again if `append_time`
-            is given, or if the producer had set the bit.
+            LogAppendTime in the header is set or cleared accordingly, and the bit of the log cleaner is cleared. The
+            checksum is computed again if `append_time` is given, or if the producer had set one of these bits.
     """
-    if append_time is None and not header.attributes & LOG_APPEND_TIME_BIT:
+    if append_time is None and not header.attributes & (LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT):
         return STAMP.pack(base_offset, header.length, leader_epoch), batch[STAMP.size :]
     rest = batch[HEADER.size : header.size]
     fresh = header._replace(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=header.attributes & ~LOG_APPEND_TIME_BIT | (0 if append_time is None else LOG_APPEND_TIME_BIT),
+        attributes=header.attributes & ~(LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT)
+        | (0 if append_time is None else LOG_APPEND_TIME_BIT),
         max_timestamp=header.max_timestamp if append_time is None else append_time,
     )
     head = bytearray(HEADER.pack(*fresh))

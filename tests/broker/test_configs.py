@@ -279,7 +279,7 @@ def test_topic_defaults_are_described_with_all_their_sources(world: World) -> No
         assert (retention.value, retention.config_source) == ("4000", DYNAMIC_DEFAULT_BROKER_CONFIG)
 
 
-@pytest.mark.parametrize("name", ["log.cleaner.threads", "num.partitions", "listeners", "metric.reporters"])
+@pytest.mark.parametrize("name", ["num.partitions", "listeners", "metric.reporters"])
 def test_settings_without_effect_are_refused_by_name(world: World, name: str) -> None:
     node = world.node(0)
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(name, "1"), kind=BROKER, name="0"))
@@ -290,12 +290,12 @@ def test_settings_without_effect_are_refused_by_name(world: World, name: str) ->
 def test_settings_of_another_server_are_kept_and_not_described(world: World) -> None:
     """An Apache broker may have set them. Clearing a throttle, as kafka-reassign-partitions does, keeps them."""
     node = world.node(0)
-    world.admin.ask(SetBrokerConfig("0", (ConfigEntry("log.cleaner.threads", "4"), ConfigEntry(THROTTLE, "5"))))
+    world.admin.ask(SetBrokerConfig("0", (ConfigEntry("remote.log.reader.threads", "4"), ConfigEntry(THROTTLE, "5"))))
     asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(THROTTLE, None, DELETE), kind=BROKER, name="0"))
     assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
     (config,) = world.admin.ask(GetBrokerConfigs(("0",))).brokers
-    assert config.entries == (("log.cleaner.threads", "4"),)
-    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ("log.cleaner.threads",)),))
+    assert config.entries == (("remote.log.reader.threads", "4"),)
+    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", ("remote.log.reader.threads",)),))
     assert [each.configs for each in ask(world, node, wanted).results] == [()]
 
 

@@ -97,6 +97,7 @@ VALUES = {
 
 def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts() -> None:
     elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; with the controller
+    elsewhere |= {name for name in broker_config.TOPIC_DEFAULTS if name.startswith("log.cleaner.")}  # test_log_cleaner
     assert broker_config.TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
     assert broker_config.TOPIC_DEFAULTS.keys() | set(broker_config.THREADS) < broker_config.DYNAMIC.keys()
 
@@ -147,7 +148,7 @@ def test_a_deleted_log_stays_for_the_delay_of_now(broker: Broker, tmp_path: Path
 
 
 def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
-    own: dict[str, Any] = {"log.segment.bytes": "x", "message.max.bytes": "7", "log.cleaner.threads": "x"}
+    own: dict[str, Any] = {"log.segment.bytes": "x", "message.max.bytes": "7", "num.partitions": "x"}
     assert broker_config.invalid(own) == ["log.segment.bytes=x"]
     settings = broker_config.configured(server(), own, {"log.segment.bytes": "99"})
     assert (settings.log_segment_bytes, settings.message_max_bytes) == (99, 7)

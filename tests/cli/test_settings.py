@@ -241,13 +241,13 @@ def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_a
     assert found.warnings == (f"without effect, so every client has full access: {', '.join(asked)}",)
 
 
-def test_settings_of_compaction_and_quotas_are_warned_of_by_name() -> None:
-    names = ("log.cleaner.threads", "log.cleaner.enable"), ("quota.producer.default", "client.quota.callback.class")
+def test_settings_of_quotas_are_warned_of_by_name() -> None:
+    names = [("quota.producer.default", "client.quota.callback.class")]
     found = settings_of({**MINIMAL, **{name: "1" for group in names for name in group}, "background.threads": "7"})
-    assert len(found.warnings) == 3
-    for group, warning, subject in zip(names, found.warnings, ("compacted", "quotas"), strict=False):
+    assert len(found.warnings) == 2
+    for group, warning, subject in zip(names, found.warnings, ("quotas",), strict=False):
         assert subject in warning and all(name in warning for name in group)
-    assert found.warnings[2].startswith("1 of Kafka's settings")
+    assert found.warnings[1].startswith("1 of Kafka's settings")
 
 
 def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:

@@ -21,7 +21,8 @@ from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest
 from messages.apis.offset_fetch import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from messages.broker import InternalTopicLeadership, LedPartition
-from messages.cluster import LEADER_DURING_DELETE, TopicPartition
+from messages.cluster import LEADER_DURING_DELETE, ConfigEntry, TopicPartition
+from messages.log_cleaner import CLEANED
 from messages.probes import collecting
 from messages.state import ActorState
 from messages.trace.codec import MessageDecoder, encode
@@ -195,6 +196,32 @@ def test_more_than_one_read_makes_a_load(world: World, monkeypatch: pytest.Monke
     world.coordinate(*range(4), leader=1)
     world.coordinate(*range(4))
     assert [world.fetch(group) for group in groups] == [{T0: number} for number in range(12)]
+
+
+def test_groups_are_loaded_from_a_cleaned_log(world: World) -> None:
+    """A commit replaces the group's earlier one, and the tombstones of a deleted group go after their time."""
+    settings = {"cleanup.policy": "compact", "segment.bytes": "1000", "delete.retention.ms": "0"}
+    world.configs[GROUP_METADATA] = tuple(ConfigEntry(*entry) for entry in settings.items())
+    world.coordinate(*range(4))
+    path = f"{world.settings.log_dirs[0]}/{GROUP_METADATA}-{world.partition_of('g')}"
+    other = next(f"h{number}" for number in range(99) if world.partition_of(f"h{number}") == world.partition_of("g"))
+    assert world.commit(other) == errors.NONE
+    world.ask(DeleteGroupsRequest(2, (other,)))
+    member = world.member()
+    for offset in range(60):
+        assert world.commit(offset=offset, member=member, generation=1) == errors.NONE
+    size = world.logs.sizes((path,))
+    for _ in range(2):
+        for offset in range(60, 70):
+            assert world.commit(offset=offset, member=member, generation=1) == errors.NONE
+        assert world.logs.clean(path, True, 100, 900_000, 1000, 1000)[0] == CLEANED
+    assert world.logs.sizes((path,)) < size
+    assert not any(other.encode() in file.read_bytes() for file in Path(path).glob("*.log"))
+    world.coordinate(*range(4), leader=1)
+    world.coordinate(*range(4))
+    assert world.fetch() == {T0: 69}
+    assert world.heartbeat(member) == errors.NONE
+    assert other not in [group.group_id for group in world.ask(ListGroupsRequest(4)).groups]
 
 
 def test_a_load_ends_when_another_broker_becomes_leader(world: World) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from actors.broker.dynamic_config import KEPT_SECONDS, DynamicConfigActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from messages.cluster import ConfigEntry
@@ -76,9 +74,9 @@ def test_defaults_of_topics_change_for_one_broker_or_for_all_and_back(tmp_path: 
         return max_message_bytes(world)
 
     default = max_message_bytes(world)[0]
-    idle = ("log.cleaner.threads", "2"), ("num.io.threads", "3")
+    idle = (("num.io.threads", "3"),)
     assert say(ALL_BROKERS, ("message.max.bytes", "1000"), *idle) == [1000] * 3
-    assert "that have no effect in this broker: log.cleaner.threads=2, num.io.threads=3" in caplog.text
+    assert "that have no effect in this broker: num.io.threads=3" in caplog.text
     assert say("1", ("message.max.bytes", "2000")) == [1000, 2000, 1000]
     change(world, max_message_bytes=3000)
     world.scheduler.run(1.0)
@@ -124,18 +122,4 @@ def test_a_torn_notification_names_no_entity(tmp_path: Path) -> None:
     change(world, max_message_bytes=1000)
     world.scheduler.run(1.0)
     assert max_message_bytes(world) == [1000] * 3
-    world.stop(0, 1, 2)
-
-
-def test_compaction_is_not_taken_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    world = started(tmp_path)
-    caplog.clear()
-    with Client(MemoryStore(world.zookeeper)) as admin:
-        for policy in ("compact", "compact", "delete"):
-            admin.ask(SetTopicConfig("t", (ConfigEntry("cleanup.policy", policy),)))
-            world.scheduler.run(1.0)
-        admin.ask(SetTopicConfig("t", (ConfigEntry("max.message.bytes", "9"),)))
-    world.scheduler.run(1.0)
-    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len([each for each in warned if "compact" in each and each.endswith(" t")]) == 3, "one on each node"
     world.stop(0, 1, 2)

@@ -15,6 +15,7 @@ from actors.broker.config_requests import ConfigsActor
 from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
+from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.broker.metadata_cache import MetadataCacheActor
 from actors.broker.partition import PartitionActor
 from actors.broker.partition_requests import PartitionRequestsActor
@@ -50,6 +51,7 @@ ACTORS = {
     CoordinatorFinderActor,
     GroupCoordinatorActor,
     IsrKeeperActor,
+    LogCleanerManagerActor,
     PartitionRequestsActor,
     ProducerIdsActor,
     ReplicaFetcherActor,

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import pytest
 
 from actors.storage.disk import DiskAdapter
-from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from actors.storage.log_directories import CLEAN_MARKER, CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from actors.storage.log_manager import NONE, LogManager
+from tests.storage.test_cleaner import Compacted, last_of_each_key
 from tests.storage.test_damage import CONFIG, append, offsets, port
 from tests.storage.test_transactions import SMALL, Partition
 
@@ -272,6 +273,51 @@ class TransactionLife:
         return log.unstable, log.index(), log.committed()
 
 
+class CleanedLife:
+    """Two cleanings of a compacted log; the second one removes a tombstone, a marker and a batch of a live producer."""
+
+    def __init__(self, path: Path) -> None:
+        self.log = log = Compacted(path.parent, index_interval_bytes=200)
+        log.put((b"a", b"1" * 20), (b"b", b"1"), (b"gone", b"1"))
+        log.put((b"a", None), producer=5)
+        log.put((b"t", b"0"), producer=6, transactional=True)
+        log.mark(6, committed=False)
+        log.put((b"gone", None), codec="gzip")
+        log.roll()
+
+    @property
+    def logs(self) -> LogManager:
+        """The LogManager of the process."""
+        return self.log.logs
+
+    def live(self) -> None:
+        """Clean the log, write, and clean it again after the time of the tombstones."""
+        log = self.log
+        log.clean(steps=50)
+        log.now += 30
+        log.put((b"a", b"2"), producer=5)
+        log.roll()
+        log.clean(steps=50)
+
+    def look(self) -> None:
+        """Check in the next two processes that the last values exist, and no removed one does; then clean the log."""
+        log = self.log
+        del log.written[b"t"]
+        for clean in (False, True):
+            log.reopen(clean)
+            rows = log.rows()
+            values = {key: row[2] for key, row in last_of_each_key(rows).items() if row[2] is not None}
+            assert values in [
+                {key: value for key, value in written.items() if value is not None}
+                for written in (log.written, log.written | log.sent)
+            ]
+            assert [row[0] for row in rows] == sorted({row[0] for row in rows})
+            log.clean(steps=50)
+            assert not [*Path(log.path).glob("*.cleaned"), *Path(log.path).glob("*.swap")]
+            assert {row[1]: row[2] for row in log.rows() if row[2] is not None} == values
+        log.logs.abandon()
+
+
 def test_a_process_that_is_killed_at_any_step_finds_its_log_again(tmp_path: Path) -> None:
     survive_kills(tmp_path, PLACES)
 
@@ -288,7 +334,7 @@ def survive_kills(place: Path, places: int) -> None:
     assert died_in >= files | {RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEAN_MARKER}, "each of them was written"
 
 
-def kill_each(kind: type[Life | Recreation | TransactionLife], place: Path, places: int) -> set[str]:
+def kill_each(kind: type[Life | Recreation | TransactionLife | CleanedLife], place: Path, places: int) -> set[str]:
     """Repeat the operations with a kill at each step in turn, check each result, and return the files of the kills."""
     died_in: set[str] = set()
     for steps in itertools.count():
@@ -316,3 +362,12 @@ def test_transactions_are_as_before_wherever_the_kill_comes(tmp_path: Path) -> N
     """The kills include those between a marker and its entry in the transaction index, and within that entry."""
     died_in = kill_each(TransactionLife, tmp_path, 2)
     assert died_in >= {".log", ".txnindex", ".snapshot", RECOVERY_POINTS, CLEAN_MARKER}
+
+
+def test_a_cleaned_log_has_the_last_values_wherever_the_kill_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kills include those between the renames, and within the writes of the new files and of the checkpoint."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # what was written survives a kill
+    died_in = kill_each(CleanedLife, tmp_path, 1)
+    assert died_in >= {".log.cleaned", ".index.cleaned", ".timeindex.cleaned", ".log.swap", CLEANED_OFFSETS}

@@ -19,7 +19,7 @@ from actors.storage import log_manager
 from actors.storage.log import LogConfig
 from actors.storage.log.producers import read_snapshot
 from messages.records import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_BIT
-from messages.wire.batch_records import records
+from messages.wire.batch_records import Record, records
 from messages.wire.control_batch import EndTransactionMarker, marker_batch, read_marker
 from messages.wire.record_batch import body_of, whole_batches, with_records
 from tests.storage.batches import batch, end_marker, header_of
@@ -79,7 +79,11 @@ class Partition:
         return self
 
     def committed(self, offset: int = 0, max_bytes: int = ALL) -> list[bytes]:
-        """Return the values that a read_committed consumer gets, which skips aborted transactions as Java's does."""
+        """Return the values that a read_committed consumer gets."""
+        return [record.value for record in self.records_committed(offset, max_bytes) if record.value is not None]
+
+    def records_committed(self, offset: int = 0, max_bytes: int = ALL) -> list[Record]:
+        """Return the records for a read_committed consumer, which skips aborted transactions as Java's does."""
         kept = []
         limit = self.unstable if self.unstable >= 0 else self.end
         while offset < limit:
@@ -91,12 +95,11 @@ class Partition:
                     skipped.add(left.pop(0)[0])
                 if header.is_control:
                     marker = read_marker(body.data[position:], header)
-                    assert marker is not None
-                    if not marker.committed:
+                    if marker is not None and not marker.committed:
                         skipped.discard(header.producer_id)
                 elif not (header.is_transactional and header.producer_id in skipped):
                     found = records(body.data[position:], header)
-                    kept += [record.value for record in found if record.offset >= offset and record.value is not None]
+                    kept += [record for record in found if record.offset >= offset]
                 offset = max(offset, header.next_offset)
         return kept
 

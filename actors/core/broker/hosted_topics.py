@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, throttled_topic
 from actors.core.config.log_settings import log_config, log_settings
-from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages.ask import AskFailed
 from messages.broker import PartitionContext
 from messages.cluster import ConfigEntry, TopicPartition
@@ -97,16 +96,6 @@ class HostedTopics:
         for topic, overrides in topics:
             self._hosts[topic] = self._host_of(topic, overrides) if overrides else default
         yield from self._store(topics)
-        self._warn_of_compaction([topic for topic, _ in topics if self._hosts[topic].settings.compacted])
-
-    def _warn_of_compaction(self, topics: Sequence[str]) -> None:
-        """Log a warning for topics whose settings request compaction; internal topics always do."""
-        if named := [topic for topic in topics if topic not in INTERNAL_TOPICS]:
-            _log.warning(
-                "[Broker id=%d] Logs are not compacted: with cleanup.policy=compact, these topics keep all records of a"
-                " key: %s%s",
-                *(self._start.settings.node_id, ", ".join(named[:10]), ", ..." if named[10:] else ""),
-            )
 
     def _store(self, topics: Overrides) -> Flow[None]:
         for topic, overrides in topics:
@@ -132,7 +121,6 @@ class HostedTopics:
     def _reconfigure(self, topics: Sequence[str]) -> Flow[None]:
         """Send changed settings to the hosted partitions of these topics."""
         changed: dict[str, LogSettings] = {}
-        compacted: list[str] = []
         default = self._host_of("", ())
 
         def find_changes(part: Sequence[str]) -> None:
@@ -141,8 +129,6 @@ class HostedTopics:
                 new = self._host_of(topic, overrides) if overrides else default
                 if old is not None and new.settings != old.settings:
                     self._hosts[topic], changed[topic] = new, new.settings
-                    if new.settings.compacted and not old.settings.compacted:
-                        compacted.append(topic)
 
         yield from for_each(topics, find_changes, TOPICS_AT_ONCE)
 
@@ -152,7 +138,6 @@ class HostedTopics:
                 if actor is not None:
                     yield Send(actor, Configure(changed[partition.topic]))
 
-        self._warn_of_compaction(compacted)
         if changed:
             yield from for_each(tuple(self._actors), send)
 

@@ -38,6 +38,10 @@ DYNAMIC: dict[str, SettingType] = {
 }
 """Dynamic setting -> type of its value."""
 
+CLEANERS, DEDUPE_BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
+LEAST_DEDUPE_BUFFER = 1 << 20
+"""Bytes of the offset map of each cleaner, which Kafka demands to be exceeded."""
+
 REQUIREMENTS = {
     RETENTION: "unlimited (-1) or, greater than or equal to 1",
     "log.roll.ms": "greater than or equal to 1",
@@ -96,3 +100,22 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
     problem = kind.problem(value)
     if problem is not None:
         raise Refused(f"Invalid value {value} for configuration {name}: {problem}")
+    if name in (CLEANERS, DEDUPE_BUFFER):
+        check_cleaners(configured(node, {name: value}, {}), node.log_cleaner_threads)
+
+
+def check_cleaners(node: NodeSettings, current: int) -> None:
+    """Check the number of cleaners against the `current` number, and the size of their offset maps.
+
+    Raises:
+        Refused: Kafka refuses them.
+    """
+    threads = node.log_cleaner_threads
+    if threads < 1:
+        raise Refused("Log cleaner threads should be at least 1")
+    if threads < current // 2:
+        raise Refused(f"Log cleaner threads cannot be reduced to less than half the current value {current}")
+    if threads > current * 2:
+        raise Refused(f"Log cleaner threads cannot be increased to more than double the current value {current}")
+    if node.log_cleaner_dedupe_buffer_size // threads <= LEAST_DEDUPE_BUFFER:
+        raise Refused(f"requirement failed: {DEDUPE_BUFFER} must be at least 1MB per cleaner thread.")

@@ -46,6 +46,12 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
         compacted="compact" in cleanup,
         deleting="delete" in cleanup,
         lag=node.replica_lag_time_max_ms / 1000,
+        min_cleanable_dirty_ratio=float(
+            configured.get("min.cleanable.dirty.ratio", node.log_cleaner_min_cleanable_ratio)
+        ),
+        min_compaction_lag_ms=number("min.compaction.lag.ms", node.log_cleaner_min_compaction_lag_ms),
+        max_compaction_lag_ms=number("max.compaction.lag.ms", node.log_cleaner_max_compaction_lag_ms),
+        delete_retention_ms=number("delete.retention.ms", node.log_cleaner_delete_retention_ms),
     )
 
 
@@ -53,13 +59,18 @@ def log_config(settings: LogSettings) -> tuple[int, ...]:
     """Return the fields of the storage package's LogConfig, in order."""
     return (
         settings.segment_bytes,
-        settings.segment_ms,
+        min(settings.segment_ms, settings.max_compaction_lag_ms) if settings.compacted else settings.segment_ms,
         settings.segment_index_bytes,
         settings.index_interval_bytes,
         settings.retention_ms if settings.deleting else -1,
         settings.retention_bytes if settings.deleting else -1,
         _codec(settings.compression_type),
         settings.max_message_bytes,
+        int(settings.compacted),
+        round(settings.min_cleanable_dirty_ratio * 1_000_000),
+        settings.min_compaction_lag_ms,
+        settings.max_compaction_lag_ms,
+        settings.delete_retention_ms,
     )
 
 

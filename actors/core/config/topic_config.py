@@ -7,7 +7,7 @@ import re
 from actors.core.refusal import Refused
 from messages import errors
 from messages.cluster import ConfigEntry
-from messages.node_settings import BOOLEAN, LONG_MAX, SETTINGS, Setting, SettingType, integer, long, number
+from messages.node_settings import BOOLEAN, LONG_MAX, SETTINGS, Setting, SettingType, integer, long
 
 
 class InvalidConfig(Refused):
@@ -50,18 +50,14 @@ _OTHERS = (
     Setting("compression.gzip.level", _GZIP_LEVEL, "-1", topic="compression.gzip.level"),
     Setting("compression.lz4.level", integer(1, 17), "9", topic="compression.lz4.level"),
     Setting("compression.zstd.level", integer(-131072, 22), "3", topic="compression.zstd.level"),
-    Setting("log.cleaner.delete.retention.ms", TIME, "86400000", topic="delete.retention.ms"),
     Setting("log.flush.interval.messages", long(1), FOREVER, topic="flush.messages"),
     Setting("log.flush.interval.ms", TIME, FOREVER, topic="flush.ms"),
     Setting("log.local.retention.bytes", long(-2), "-2", topic="local.retention.bytes"),
     Setting("log.local.retention.ms", long(-2), "-2", topic="local.retention.ms"),
-    Setting("log.cleaner.max.compaction.lag.ms", long(1), FOREVER, topic="max.compaction.lag.ms"),
     Setting("log.message.downconversion.enable", BOOLEAN, "true", topic="message.downconversion.enable"),
     Setting("log.message.format.version", _FORMAT_VERSION, "3.0-IV1", topic="message.format.version"),
     Setting("log.message.timestamp.after.max.ms", TIME, FOREVER, topic="message.timestamp.after.max.ms"),
     Setting("log.message.timestamp.before.max.ms", TIME, FOREVER, topic="message.timestamp.before.max.ms"),
-    Setting("log.cleaner.min.cleanable.ratio", number("DOUBLE", 0, 1), "0.5", topic="min.cleanable.dirty.ratio"),
-    Setting("log.cleaner.min.compaction.lag.ms", TIME, "0", topic="min.compaction.lag.ms"),
     Setting("log.preallocate", BOOLEAN, "false", topic="preallocate"),
     Setting("log.retention.ms", long(-1), "604800000", topic="retention.ms"),
     Setting("log.roll.jitter.ms", TIME, "0", topic="segment.jitter.ms"),

@@ -9,7 +9,7 @@ Rule 2: a leader's append assigns offsets and the leader epoch. A follower appen
 Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or if an index of the
         active segment is full.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
-        Their files are renamed at once and removed later.
+        Their files are renamed at once and removed later. `cleaner` replaces segments of a compacted log.
 Rule 5: after a clean shutdown the log is loaded without checks, and no segment is changed. Otherwise every segment that
         has an offset at or after the recovery point is recovered, and everything after a damaged batch is dropped.
         Damaged records before the recovery point or the high watermark were stored safely, so their loss is an error,
@@ -34,7 +34,7 @@ from actors.storage.log.checkpoint import DamagedCheckpoint, EpochStart, LeaderE
 from actors.storage.log.flushing import Flush, Flusher, make_durable
 from actors.storage.log.handles import Handles
 from actors.storage.log.index import AbortedTxn, aborted_in
-from actors.storage.log.leftovers import DELETED, SEGMENT_FILE, clear_leftovers
+from actors.storage.log.leftovers import CLEANED, DELETED, SEGMENT_FILE, SWAP, clear_leftovers
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transactions import NO_OFFSET
@@ -68,7 +68,8 @@ class OffsetOutOfRange(Exception):
 class LogConfig:
     """The settings of a topic's log, named as in Kafka; sizes are in bytes, times in ms, and -1 is unlimited.
 
-    `compression` is the number of the codec for stored client batches; -1 keeps the client's codec.
+    `compression` is the number of the codec for stored client batches; -1 keeps the client's codec. `compacted` is
+    whether the log is cleaned; `min_cleanable_dirty_ratio` is in millionths.
     """
 
     segment_bytes: int = 1 << 30
@@ -79,6 +80,11 @@ class LogConfig:
     retention_bytes: int = -1
     compression: int = -1
     max_message_bytes: int = 1048588
+    compacted: int = False
+    min_cleanable_dirty_ratio: int = 500_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = 2**63 - 1
+    delete_retention_ms: int = 24 * 60 * 60 * 1000
 
 
 class Appended(NamedTuple):
@@ -151,6 +157,11 @@ class Log:
     def segments(self) -> tuple[int, ...]:
         """The base offsets of the segments, ascending."""
         return tuple(segment.base_offset for segment in self._segments)
+
+    @property
+    def parts(self) -> tuple[Segment, ...]:
+        """The segments, ascending by their base offsets."""
+        return tuple(self._segments)
 
     @property
     def active(self) -> Segment:
@@ -363,9 +374,11 @@ class Log:
                     if offset <= place.header.base_offset < end and place.header.magic == MAGIC:
                         yield segment, place
 
-    def _segment(self, base_offset: int) -> Segment:
+    def _segment(self, base_offset: int, suffix: str = "") -> Segment:
         config = self.config
-        return Segment(self.folder, base_offset, self._handles, config.index_interval_bytes, config.segment_index_bytes)
+        return Segment(
+            self.folder, base_offset, self._handles, config.index_interval_bytes, config.segment_index_bytes, suffix
+        )
 
     def _end_of(self, segment: Segment) -> int:
         """Return the offset after the segment's last record, which is where the next segment begins."""
@@ -617,6 +630,19 @@ class Log:
             return NO_OFFSET
         transactions.replicated(high_watermark)
         return transactions.first_unstable
+
+    # ------------------------------------------------------------------------------------------------ cleaning
+
+    def draft(self, base_offset: int) -> Segment:
+        """Return a new segment that will replace segments from this offset on."""
+        return self._segment(base_offset, CLEANED)
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Replace consecutive segments by one whose files are complete and have the suffix of a swap."""
+        at = self._segments.index(old[0])
+        self._drop(old)
+        new.rename(SWAP, "")
+        self._segments[at : at + len(old)] = [new]
 
     # ------------------------------------------------------------------------------------------------ cutting
 

@@ -319,6 +319,10 @@ class Producers:
             for producer_id, known in self._producers.items()
         ]
 
+    def last_batches(self) -> dict[int, tuple[int, int]]:
+        """Return for each producer the last offset of its last batch, -1 if unknown, and its epoch."""
+        return {producer_id: (known.last.last_offset, known.epoch) for producer_id, known in self._producers.items()}
+
     def may_expire(self, now_ms: int, expiration_ms: int = EXPIRATION_MS) -> bool:
         """Return False if no producer can have expired, else True."""
         return now_ms - self._oldest >= expiration_ms

@@ -72,9 +72,11 @@ class Segment:
     Every method may raise OSError.
     """
 
-    def __init__(self, folder: str, base_offset: int, handles: Handles, index_interval: int, max_index: int) -> None:
+    def __init__(
+        self, folder: str, base_offset: int, handles: Handles, index_interval: int, max_index: int, suffix: str = ""
+    ) -> None:
         self.base_offset = base_offset
-        self.path = f"{folder}/{base_offset:020d}.log"
+        self.path = f"{folder}/{base_offset:020d}.log{suffix}"
         self.size = 0
         self.unreadable = 0
         """Number of bytes in the file after the last readable batch (rule 1)."""
@@ -82,9 +84,9 @@ class Segment:
         """Timestamp of the first batch, from which the segment's age is measured."""
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
-        self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index", handles)
-        self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex", handles)
-        self.aborted = TransactionIndex(f"{folder}/{base_offset:020d}.txnindex", handles)
+        self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index{suffix}", handles)
+        self.times = TimeIndex(f"{folder}/{base_offset:020d}.timeindex{suffix}", handles)
+        self.aborted = TransactionIndex(f"{folder}/{base_offset:020d}.txnindex{suffix}", handles)
         self.lacks_aborted = False
         """Whether `aborted` lost its entries at the opening, so that the log must add them again."""
         self._handles = handles
@@ -399,6 +401,21 @@ class Segment:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
         if not self.size:
             self.first_timestamp = NO_TIMESTAMP
+
+    def rename(self, old: str, new: str) -> None:
+        """Replace the suffix of the files' names, that of the log first (see `leftovers`)."""
+        for file in (self, self.offsets, self.times, self.aborted):
+            path = file.path.removesuffix(old) + new
+            self._handles.close(file.path)
+            if Path(file.path).exists():
+                Path(file.path).replace(path)
+            file.path = path
+
+    def remove_files(self) -> None:
+        """Remove the files, that of the log last."""
+        for path in reversed(self.files):
+            self._handles.close(path)
+            Path(path).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the files."""

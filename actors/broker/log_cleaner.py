@@ -1,0 +1,141 @@
+"""LogCleanerManagerActor has compacted logs cleaned, the dirtiest first; its LogCleanerActors do the work in slices.
+
+`actors.core.broker.log_cleaner` makes the decisions, `actors.storage.log.cleaner` changes the files. A cleaning changes
+no offset, so the actor of the partition is not involved.
+
+Rule 1: a complete cleaning is followed by the next one at once. If nothing is dirty, or a cleaning was aborted, the
+        manager looks again after `log.cleaner.backoff.ms`.
+Rule 2: the number of cleaners is `log.cleaner.threads`. A changed number or other setting acts from the next cleaning.
+Rule 3: a disk error takes the log directory offline, as errors of other reads and writes do.
+
+Kafka: `LogCleaner`, `CleanerThread`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
+
+from actors.core.broker.log_cleaner import STEPS, DirtyLog, LogCleaner, pause
+from actors.runtime import Dispatcher, FlowActor
+from actors.storage.log import NO_DESCRIPTORS
+from messages.broker import BrokerConfigured, LogFileFailed
+from messages.flow.conversation import Flow, Pause
+from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING, WORKING, CleanLog, LogCleaned
+from messages.node import StartLogCleaner
+from messages.vocabulary import Message
+
+log = logging.getLogger("kafka.log.LogCleaner")
+
+LOGS_AT_ONCE = 500
+"""Maximum number of logs that are measured before other actors get their turn."""
+BACKOFF = "backoff"
+
+
+class LogCleanerManagerActor(FlowActor):
+    """This actor chooses the logs to be cleaned; each broker has one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cleaner: LogCleaner
+        self._replica_manager: ActorAddress
+        self._free: list[ActorAddress] = []
+        """LogCleanerActors without work."""
+
+    def receiveMsg_StartLogCleaner(self, message: StartLogCleaner, sender: ActorAddress) -> None:
+        """Look for dirty logs after the back-off, unless `log.cleaner.enable` is false."""
+        self._cleaner = LogCleaner(message.settings)
+        self._replica_manager = message.replica_manager
+        if message.settings.log_cleaner_enable:
+            self._back_off()
+
+    def receiveMsg_BrokerConfigured(self, message: BrokerConfigured, sender: ActorAddress) -> None:
+        """Use other settings from the next cleaning on."""
+        self._cleaner.settings = message.settings
+
+    def receiveMsg_LogFileFailed(self, message: LogFileFailed, sender: ActorAddress) -> None:
+        """Pass a disk error of a cleaner to the replica manager (rule 3)."""
+        self.send(self._replica_manager, message)
+
+    def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
+        """Ignore the exit of a cleaner: it ends with the node."""
+
+    def flow(self, message: Message) -> Flow[None] | None:
+        """Look for dirty logs, at a timer or when a cleaner has ended its work."""
+        match message:
+            case WakeupMessage():
+                return self._look()
+            case LogCleaned():
+                self._free.append(self.sender)
+                self._cleaner.ended(message)
+                return self._look() if message.state == CLEANED else None
+        return super().flow(message)
+
+    def _look(self) -> Flow[None]:
+        found: list[DirtyLog] = []
+        position = 0
+        while position >= 0:
+            position, part = self.call_adapter("logs", "dirt", (position, LOGS_AT_ONCE))
+            found += [DirtyLog(*row) for row in part]
+            if position >= 0:
+                yield Pause()
+        for job in self._cleaner.assign(found):
+            self.send(self._free.pop() if self._free else self.createActor(LogCleanerActor), job)
+        self._back_off()
+
+    def _back_off(self) -> None:
+        self.set_timer(BACKOFF, self._cleaner.settings.log_cleaner_backoff_ms / 1000)
+
+
+class LogCleanerActor(Dispatcher):
+    """This actor cleans one log at a time, in slices, and sends the result to its manager."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._job: CleanLog
+        self._manager: ActorAddress
+        self._began = 0.0
+        self._due = 0.0
+        """Time of the next slice."""
+
+    def receiveMsg_CleanLog(self, message: CleanLog, sender: ActorAddress) -> None:
+        """Begin to clean a log."""
+        self._job, self._manager = message, sender
+        self._began = self._due = self.now
+        self._work(begins=True)
+
+    def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
+        """Go on with the log."""
+        self._work(begins=False)
+
+    def _work(self, begins: bool) -> None:
+        job, worked_ms, size = self._job, 0, 0
+        figures: tuple[int, ...] = ()
+        arguments = job.path, begins, job.slots, job.load_millionths, job.buffer, STEPS
+        try:
+            state, size, worked_ms, figures, reason = self.call_adapter("logs", "clean", arguments)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            state = ABORTED if error.errno in NO_DESCRIPTORS else UNCLEANABLE
+            if state == UNCLEANABLE:
+                self.send(self._manager, LogFileFailed(f"{job.path}/", reason))
+        if state in (WORKING, WAITING):
+            late = self.now - self._due
+            self._due = (
+                self.now + worked_ms / 1000 + pause(worked_ms, size, late, state == WAITING, job.bytes_per_second)
+            )
+            self.wake_at(self._due)
+            return
+        seconds = self.now - self._began + worked_ms / 1000
+        if state == CLEANED:
+            first, end, before, after, records, keys, use = figures
+            log.info(
+                "%s: cleaned the log (dirty section = [%d, %d)) in %.1f seconds: %d bytes became %d; %d records were"
+                " read, and %d keys took %d %% of the offset map",
+                *(job.path, first, end, seconds, before, after, records, keys, use),
+            )
+        else:
+            level = logging.ERROR if state == UNCLEANABLE else logging.INFO
+            log.log(level, "%s: the cleaning of the log was aborted: %s", job.path, reason)
+        self.send(self._manager, LogCleaned(job.path, state, figures, reason, seconds))

@@ -1,0 +1,104 @@
+"""LogCleaner decides which compacted log is cleaned next, and how fast the cleaners work.
+
+Rule 1: a log may be cleaned if the part that can be cleaned, in bytes, is more than `min.cleanable.dirty.ratio` of the
+        whole, or if a record in it is dirty for longer than `max.compaction.lag.ms`. The log with the largest ratio is
+        next.
+Rule 2: a log that cannot be cleaned, because a batch in it is damaged, is not tried again before the next start
+        (KAFKA-7215).
+Rule 3: a cleaner works in slices of some ms. It begins the next slice late if the node has other work; then the
+        cleaner pauses for four times the slice, so that cleaning takes at most a fifth of a busy node's time.
+
+Kafka: `LogCleaner`, `LogCleanerManager.grabFilthiestCompactedLog`, `Throttler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from messages.log_cleaner import UNCLEANABLE, CleanLog, LogCleaned
+from messages.node_settings import NodeSettings
+
+SLOT_BYTES = 24
+STEPS = 4
+"""Number of steps of a slice; each takes about a millisecond."""
+SHORTEST = 0.001
+"""Seconds between two slices of an idle node, so that its other actors and its sockets have their turn."""
+DISK_PAUSE = 0.005
+"""Seconds until a cleaner looks again whether the disk has flushed its files."""
+LATE = 0.002
+"""Seconds by which a slice begins late on a busy node (rule 3)."""
+BUSY_SHARE = 4
+
+
+class DirtyLog(NamedTuple):
+    """A log with records that can be cleaned: a row of `LogManager.dirt`."""
+
+    path: str
+    clean_bytes: int
+    cleanable_bytes: int
+    min_ratio_millionths: int
+    overdue_ms: int
+
+    @property
+    def ratio(self) -> float:
+        """The part of the log that can be cleaned."""
+        return self.cleanable_bytes / max(1, self.clean_bytes + self.cleanable_bytes)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the log may be cleaned (rule 1)."""
+        return bool(self.cleanable_bytes) and (
+            self.overdue_ms > 0 or self.ratio * 1_000_000 > self.min_ratio_millionths
+        )
+
+
+class LogCleaner:
+    """The logs that are being cleaned, and those that cannot be cleaned."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.in_progress: dict[str, None] = {}
+        self.uncleanable: dict[str, str] = {}
+        """Path -> reason (rule 2)."""
+
+    def assign(self, logs: Iterable[DirtyLog]) -> list[CleanLog]:
+        """Return a job for each cleaner that is free, the dirtiest log first, and note that they are in progress."""
+        settings = self.settings
+        free = settings.log_cleaner_threads - len(self.in_progress)
+        due = [
+            log for log in logs if log.is_due and log.path not in self.in_progress and log.path not in self.uncleanable
+        ]
+        chosen = sorted(due, key=lambda log: -log.ratio)[: max(free, 0)]
+        self.in_progress.update((log.path, None) for log in chosen)
+        threads = max(1, settings.log_cleaner_threads)
+        return [
+            CleanLog(
+                log.path,
+                settings.log_cleaner_dedupe_buffer_size // threads // SLOT_BYTES,
+                round(settings.log_cleaner_io_buffer_load_factor * 1_000_000),
+                settings.log_cleaner_io_buffer_size // threads // 2,
+                settings.log_cleaner_io_max_bytes_per_second / threads,
+            )
+            for log in chosen
+        ]
+
+    def ended(self, cleaned: LogCleaned) -> None:
+        """Note the end of a cleaning."""
+        self.in_progress.pop(cleaned.path, None)
+        if cleaned.state == UNCLEANABLE:
+            self.uncleanable[cleaned.path] = cleaned.reason
+
+
+def pause(worked_ms: int, size: int, late: float, waits: bool, bytes_per_second: float) -> float:
+    """Return the seconds from the end of a slice to the begin of the next one (rule 3).
+
+    Args:
+        worked_ms: How long the slice took.
+        size: Number of bytes that it read or wrote.
+        late: By how many seconds the slice began late.
+        waits: Whether the cleaning waits for the disk.
+        bytes_per_second: Maximum rate.
+    """
+    busy = BUSY_SHARE * worked_ms / 1000 if late > LATE else 0.0
+    return max(SHORTEST, busy, DISK_PAUSE if waits else 0.0, size / max(bytes_per_second, 1.0))

@@ -1,0 +1,307 @@
+"""Cleaning of compacted logs: what stays, what goes when, and which part of a log is cleaned."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from actors.storage import log_manager
+from actors.storage.log import LogConfig
+from actors.storage.log.cleaner import measure
+from actors.storage.log.offset_map import OffsetMap
+from actors.storage.log_directories import CLEANED_OFFSETS
+from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING
+from messages.records import CODECS
+from messages.wire.batch_records import recompressed
+from messages.wire.record_batch import batch_of, body_of, whole_batches
+from tests.storage.test_transactions import ALL, Partition
+
+BASE = LogConfig(segment_bytes=400, index_interval_bytes=60, compacted=1, delete_retention_ms=20)
+
+
+class Compacted(Partition):
+    """A compacted partition, whose records have keys and come in any codec."""
+
+    def __init__(self, folder: Path, is_open: bool = True, **config: int) -> None:
+        self.now = 1_000
+        self.written: dict[bytes, bytes | None] = {}
+        """The last acknowledged value of each key that was written outside transactions."""
+        self.sent: dict[bytes, bytes | None] = {}
+        """The batch that was sent last."""
+        super().__init__(folder, attrs.astuple(attrs.evolve(BASE, **config)), is_open=False)
+        self.logs = log_manager.LogManager(lambda: self.now)
+        if is_open:
+            self.open()
+
+    def reopen(self, clean: bool) -> Partition:
+        super().reopen(clean)
+        self.logs._wall_ms = lambda: self.now
+        return self
+
+    def put(
+        self,
+        *pairs: tuple[bytes, bytes | None],
+        producer: int = -1,
+        transactional: bool = False,
+        codec: str = "none",
+    ) -> int:
+        """Append a batch of (key, value), and return the offset of its first record."""
+        sequence = self.sequences.get((producer, 0), 0) if producer >= 0 else -1
+        made = batch_of(pairs, self.now, producer, 0 if producer >= 0 else -1, sequence, transactional)
+        data = recompressed(memoryview(made.body.data), CODECS.index(codec), ALL)
+        first = self.end
+        self.sent = dict(pairs)
+        assert self._done(self.logs.append(self.path, 0, False, True, body_of(data))) == log_manager.NONE
+        if producer >= 0:
+            self.sequences[producer, 0] = sequence + len(pairs)
+        self.written |= self.sent
+        return first
+
+    def roll(self) -> None:
+        """Begin a new segment, so that what was written before can be cleaned."""
+        self.put((b"filler", b"." * 330))
+
+    def clean(self, slots: int = 1000, steps: int = 3) -> tuple[int, ...]:
+        """Clean the log until nothing is dirty; return the figures of the last cleaning."""
+        figures: tuple[int, ...] = ()
+        while self.logs.dirt(0, 10)[1]:
+            figures = self.clean_once(slots, steps)
+        return figures
+
+    def clean_once(self, slots: int = 1000, steps: int = 3) -> tuple[int, ...]:
+        state, figures = WAITING, ()
+        begins = True
+        while state <= WAITING:
+            state, _, _, figures, reason = self.logs.clean(self.path, begins, slots, 900_000, 100, steps)
+            begins = False
+        assert state == CLEANED, reason
+        return figures
+
+    def rows(self) -> list[tuple[int, bytes | None, bytes | None, int]]:
+        """Return (offset, key, value, time) of each record that a read_committed consumer gets."""
+        return [(each.offset, each.key, each.value, each.timestamp) for each in self.records_committed()]
+
+    def headers(self) -> list[Any]:
+        """Return the headers of all batches."""
+        data = b"".join(path.read_bytes() for path in sorted(Path(self.path).glob("*.log")))
+        return [header for _, header in whole_batches(data)]
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def last_of_each_key(rows: list[tuple[int, bytes | None, bytes | None, int]]) -> dict[bytes, tuple[Any, ...]]:
+    return {row[1]: row for row in rows if row[1] is not None and row[2] is not None} | {
+        row[1]: row for row in rows if row[1] is not None
+    }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cleaned_log_has_the_last_value_of_each_key_and_changes_nothing_else(tmp_path: Path, seed: int) -> None:
+    """Batches of all codecs, idempotent producers, transactions, tombstones, and maps that are too small for the keys.
+
+    Cleanings come at any moment, restarts too. The producers' next batches are accepted after each restart.
+    """
+    chance = random.Random(seed)
+    log = Compacted(tmp_path, max_compaction_lag_ms=1)
+    began: dict[int, int] = {}
+    for _ in range(60):
+        log.now += chance.randrange(10)
+        producer = chance.choice((-1, -1, 3, 4, 5, 6))
+        pairs = [
+            (b"k%d" % chance.randrange(9), None if not chance.randrange(6) else b"%d" % chance.randrange(10**6))
+            for _ in range(chance.randrange(1, 5))
+        ]
+        log.put(*pairs, producer=producer, transactional=producer > 4, codec=chance.choice(CODECS))
+        if producer > 4:
+            began.setdefault(producer, log.end)
+        if began and not chance.randrange(3):
+            producer = chance.choice(sorted(began))
+            del began[producer]
+            log.mark(producer, committed=chance.random() < 0.6)
+        if chance.randrange(8):
+            continue
+        before, headers = log.rows(), log.headers()
+        state = log.end, log.unstable, log.logs.open(log.path, False, log.config)[:2]
+        found = log.logs.dirt(0, 10)[1]
+        if found:
+            first, end, *_ = log.clean_once(chance.choice((3, 8, 1000)), chance.choice((1, 2, 50)))
+            assert end > first
+            after = log.rows()
+            assert [row for row in before if row in set(after)] == after
+            kept = {row for row in after if row[0] < end}
+            assert len({row[1] for row in kept}) == len(kept)
+            assert [row for row in after if row[0] >= end] == [row for row in before if row[0] >= end]
+            wanted = last_of_each_key(before)
+            left = last_of_each_key(after)
+            for key, row in wanted.items():
+                assert left.get(key) == row or (row[2] is None and key not in left), key
+            active = log.logs._logs[log.path].segments[-1]
+            assert [each for each in log.headers() if each.base_offset >= active] == [
+                each for each in headers if each.base_offset >= active
+            ]
+            assert state == (log.end, log.unstable, log.logs.open(log.path, False, log.config)[:2])
+        for clean in chance.sample((True, False), chance.randrange(3)):
+            rows = log.rows()
+            log.reopen(clean)
+            assert log.rows() == rows
+            assert log.end == state[0]
+
+
+def test_a_tombstone_stays_for_its_time_and_then_goes(tmp_path: Path) -> None:
+    """KIP-534: the first cleaning sets the time, in the place of the batch's first timestamp."""
+    log = Compacted(tmp_path)
+    log.put((b"a", b"1"), (b"b", b"1"))
+    log.put((b"a", None))
+    log.roll()
+    times = [row[3] for row in log.rows()]
+    log.clean()
+    first = log.headers()[1]
+    assert [row[:3] for row in log.rows()][:2] == [(1, b"b", b"1"), (2, b"a", None)]
+    assert (first.attributes, first.first_timestamp) == (0x40, log.now + 20)
+    assert [row[3] for row in log.rows()] == times[1:]
+    for later, left in ((19, True), (1, False)):
+        log.now += later
+        log.put((b"c", b"1"))
+        log.roll()
+        log.clean()
+        assert ((2, b"a", None) in [row[:3] for row in log.rows()]) == left
+
+
+def test_markers_stay_as_long_as_records_of_their_transactions(tmp_path: Path) -> None:
+    """A commit's marker has no time while its records live; an abort's records go at once, its marker later."""
+    log = Compacted(tmp_path)
+    log.put((b"a", b"1"), producer=6, transactional=True)
+    log.mark(6, committed=True)
+    log.put((b"a", b"2"), (b"b", b"2"), producer=7, transactional=True)
+    log.mark(7, committed=False)
+    log.put((b"x", b"3"), producer=6)
+    log.put((b"x", b"3"), producer=7)
+    log.roll()
+    log.clean()
+    assert [(each.base_offset, each.attributes) for each in log.headers()][:3] == [(0, 0x10), (1, 0x30), (4, 0x30)]
+    assert len(log.index()) > 0, "the marker's data was met"
+    for attributes in (0x30, 0x70):  # a cleaning that removes the last record still meets it
+        log.put((b"a", b"9"))
+        log.roll()
+        log.clean()
+        assert [(each.base_offset, each.attributes) for each in log.headers()][:2] == [(1, attributes), (4, 0x70)]
+        assert log.index() == b""
+    log.now += 20
+    log.put((b"y", b"9"))
+    log.roll()
+    log.clean()
+    assert log.headers()[0].base_offset > 4
+    assert [row[1] for row in log.rows() if row[1] != b"filler"] == [b"x", b"a", b"y"]
+
+
+def test_the_last_batch_of_a_live_producer_stays_empty(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    log.put((b"a", b"1"), (b"a", b"2"), producer=5)
+    log.put((b"a", b"3"))
+    log.roll()
+    log.clean()
+    empty = log.headers()[0]
+    assert (empty.base_offset, empty.last_offset, empty.last_sequence, empty.record_count) == (0, 1, 1, 0)
+    log.reopen(clean=False)
+    log.put((b"a", b"4"), producer=5)
+
+
+@pytest.mark.parametrize(
+    ("config", "high_watermark", "expected"),
+    [
+        ({}, 100, (0, 4)),
+        ({}, 3, (0, 2)),
+        ({"min_compaction_lag_ms": 995}, 100, (0, 2)),
+        ({"min_compaction_lag_ms": 2000}, 100, (0, 0)),
+    ],
+)
+def test_what_may_be_cleaned(
+    tmp_path: Path, config: dict[str, int], high_watermark: int, expected: tuple[int, int]
+) -> None:
+    """Neither the active segment, nor what is not stable, nor what is younger than the lag."""
+    log = Compacted(tmp_path, **config)
+    for now in (1_000, 1_000, 1_010, 1_010, 2_000):
+        log.now = now
+        log.put((b"a", b"." * 100))
+    opened = log.logs._logs[log.path]
+    assert isinstance(opened, log_manager.Log)
+    assert opened.segments == (0, 2, 4)
+    dirt = measure(opened, 0, min(high_watermark, log.end), log.now)
+    assert (dirt.first_dirty, dirt.end) == expected
+    assert (dirt.cleanable_bytes > 0) == (expected[1] > 0)
+    for checkpoint, first in ((2, 2), (1, 1), (6, 0)):
+        assert measure(opened, checkpoint, log.end, log.now).first_dirty == first
+    opened.config = attrs.evolve(opened.config, min_compaction_lag_ms=0, max_compaction_lag_ms=600)
+    assert measure(opened, 0, log.end, log.now).overdue_ms == 400
+
+
+def test_a_truncation_ends_a_cleaning_and_lowers_its_checkpoint(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    for number in range(6):
+        log.put((b"a", b"%d" % number))
+        log.roll()
+    log.clean()
+    assert f"t 0 {log.logs._logs[log.path].segments[-1]}\n" in (tmp_path / CLEANED_OFFSETS).read_text()
+    log.put((b"a", b"new"))
+    log.roll()
+    assert log.logs.clean(log.path, True, 100, 900_000, 100, 1)[0] <= WAITING
+    log.logs.truncate(log.path, 3)
+    assert log.logs.clean(log.path, False, 100, 900_000, 100, 1)[0] == ABORTED
+    assert not list(Path(log.path).glob("*.cleaned"))
+    checkpoint = int((tmp_path / CLEANED_OFFSETS).read_text().split()[-1])
+    assert checkpoint <= 3
+
+
+def test_a_damaged_batch_makes_the_log_uncleanable_and_stays(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    for _ in range(3):
+        log.put((b"a", b"1"))
+        log.roll()
+    file = min(Path(log.path).glob("*.log"))
+    data = bytearray(file.read_bytes())
+    data[65] ^= 1
+    file.write_bytes(data)
+    state = log.logs.clean(log.path, True, 100, 900_000, 100, 50)
+    assert state[0] == UNCLEANABLE
+    assert file.name in state[-1]
+    assert file.read_bytes() == data
+    assert not list(Path(log.path).glob("*.cleaned"))
+
+
+def test_small_segments_become_one(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    for number in range(12):
+        log.put((b"a", b"%d" % number))
+        log.roll()
+    assert len(list(Path(log.path).glob("*.log"))) == 24
+    for _ in range(2):  # the sizes before a cleaning decide
+        log.put((b"a", b"1"))
+        log.roll()
+        log.clean()
+    assert len(list(Path(log.path).glob("*.log"))) <= 6
+
+
+@pytest.mark.parametrize("slots", [2, 100, 5000])
+def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> None:
+    keys = OffsetMap(slots, 0.9)
+    rows = [(b"%d" % (number % 3000), number) for number in range(6000)]
+    stored = 0
+    for start in range(0, len(rows), 100):
+        for _ in keys.grow(100):
+            pass
+        count = keys.put(rows[start : start + 100])
+        stored += count
+        if count < 100:
+            break
+    expected = dict(rows[:stored])
+    assert keys.size == len(expected) == (3000 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
+    assert keys.get(expected) == list(expected.values())
+    assert keys.get([b"none"]) == [-1]
