@@ -324,6 +324,7 @@ class NodeSettings(Message):
     log_cleaner_max_compaction_lag_ms: int = setting(long(1), LONG_MAX, topic="max.compaction.lag.ms")
     log_cleaner_delete_retention_ms: int = setting(long(0), 86400000, topic="delete.retention.ms")
     log_cleanup_policy: str = setting(CLEANUP, "delete", topic="cleanup.policy")
+    log_message_downconversion_enable: bool = setting(BOOLEAN, True, topic="message.downconversion.enable")
     log_message_timestamp_type: str = setting(TIMESTAMP_TYPE, "CreateTime", topic="message.timestamp.type")
     compression_type: str = setting(COMPRESSION_TYPE, PRODUCER, topic="compression.type")
     log_message_timestamp_difference_max_ms: int = setting(

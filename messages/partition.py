@@ -51,6 +51,7 @@ class LogSettings(Message):
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = 2**63 - 1
     delete_retention_ms: int = 24 * 60 * 60 * 1000
+    downconversion: bool = True
 
 
 class Hosting(NamedTuple):

@@ -240,6 +240,9 @@ SHARED_FILE_NAMES: dict[str, str] = {
 }
 """File names that occur in more than one package, and why (docs/contributing/layout.md)."""
 
+COMPILED = ("messages.wire._walk",)
+"""Modules in C."""
+
 SHARED_CLASS_NAMES: dict[str, str] = {}
 """Class names that are defined more than once, and why."""
 
@@ -377,14 +380,17 @@ def unneeded(modules: Mapping[str, str], exceptions: Collection[tuple[str, str]]
 def graph(modules: Mapping[str, str]) -> dict[str, set[str]]:
     """Map each module to the modules that it imports, imports for type checking included.
 
+    Compiled modules import no others.
+
     Args:
         modules: The source of each module by its dotted name.
     """
+    names = {*modules, *COMPILED}
     return {
         module: {
-            known for found in imports(source, module) if (known := longest(found.name, modules)) and known != module
+            known for found in imports(source, module) if (known := longest(found.name, names)) and known != module
         }
-        for module, source in modules.items()
+        for module, source in {**modules, **dict.fromkeys(COMPILED, "")}.items()
     }
 
 

@@ -13,6 +13,8 @@ NO_REPLICA = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LAST_EPOCH = 2**31 - 1
+FORMAT_2_SINCE = 4
+"""The first version whose responses have record batches of format 2, and not messages of format 0 or 1."""
 """The largest epoch of a fetch session."""
 
 
@@ -100,7 +102,7 @@ class FetchResponse(Message):
 
 API = Api(
     key=1,
-    versions=(4, 11),
+    versions=(0, 11),
     request=FetchRequest,
     response=FetchResponse,
     answerer=PARTITIONS,

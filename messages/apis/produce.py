@@ -69,6 +69,9 @@ class ProduceResponse(Message):
     throttle_time_ms: int = 0
 
 
+TRANSACTIONAL_SINCE = 3
+"""The first version with a transactional id, and the first that takes record batches of format 2 only."""
+
 produced_partition = maker(ProducedPartition)
 """Create a ProducedPartition faster than the class does, for the paths of records."""
 
@@ -81,7 +84,7 @@ _TRANSACTIONAL = "attributes=16;producer_id=5;producer_epoch=0;base_sequence=0"
 
 API = Api(
     key=0,
-    versions=(3, 8),
+    versions=(0, 8),
     request=ProduceRequest,
     response=ProduceResponse,
     answerer=PARTITIONS,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from messages.apis import API_BY_KEY, API_BY_REQUEST, BINDINGS
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.declaration import Api
-from messages.apis.produce import ProduceRequest, ProduceResponse
+from messages.apis.produce import TRANSACTIONAL_SINCE, ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
 from messages.parts import MAX_ENTRIES, Part, joined
@@ -49,7 +49,7 @@ MAX_ANSWER_ENTRIES = 4 * MAX_ENTRIES
 _CONTROLLED_SHUTDOWN = 7
 _API_VERSIONS = 18
 _PRODUCE = API_BY_REQUEST[ProduceRequest].key
-_PRODUCE_VERSIONS = range(API_BY_KEY[_PRODUCE].min_version, API_BY_KEY[_PRODUCE].max_version + 1)
+_PRODUCE_VERSIONS = range(TRANSACTIONAL_SINCE, API_BY_KEY[_PRODUCE].max_version + 1)
 
 FEW_BYTES = 4096
 """Responses up to this size are one piece: several pieces cost more than copying so few bytes."""

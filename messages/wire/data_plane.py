@@ -8,22 +8,40 @@ Rule 2: records are not copied: a reader returns views of the frame. A writer re
         For these callers, the `LogManager` is configured to return no regions.
 Rule 3: a Produce request for one partition, and its response, are processed in one step, because small requests are
         frequent. The general code handles all other requests and responses, and damaged ones.
-Rule 4: the versions here (Produce 3 to 8, Fetch 4 to 11) are not flexible, and the messages have no parts.
+Rule 4: the versions here (Produce 0 to 8, Fetch 0 to 11) are not flexible, and the messages have no parts.
+Rule 5: Produce before version 3 and Fetch before version 4 may have other formats of records (`message_set`).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
-from messages.apis.fetch import AbortedTransaction, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse, produce_partition, produce_request
+from messages.apis.fetch import (
+    FORMAT_2_SINCE,
+    READ_UNCOMMITTED,
+    AbortedTransaction,
+    FetchedPartition,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
+from messages.apis.produce import (
+    TRANSACTIONAL_SINCE,
+    ProducePartition,
+    ProduceRequest,
+    ProduceResponse,
+    produce_partition,
+    produce_request,
+)
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.flow.conversation import SLICE
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region
 from messages.wire.compiler import Steps
+from messages.wire.message_set import downgraded, read_any_format
 from messages.wire.primitives import FRAMED_TEXTS, TEXTS
 from messages.wire.record_batch import body_of, read_records
 
@@ -48,6 +66,10 @@ _PRODUCED = {
 }
 """Fields after the topic in a response to Produce for one partition."""
 _ABORTED = struct.Struct(">qq")
+_OLD_FETCHED = struct.Struct(">ihqi")
+"""Fields of a partition in a response to Fetch before version 4: number, error code, high watermark, size."""
+LIMITED_SINCE, NO_LIMIT = 3, 0x7FFFFFFF
+"""The first Fetch version with a maximum number of bytes for the whole response, and the maximum before."""
 _NULL_TEXT = b"\xff\xff"
 _NO_BYTES = _INT.pack(0)
 _FRAMED = FRAMED_TEXTS[False]
@@ -112,8 +134,11 @@ def _grouped(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
 
 
 def _read_produce(version: int) -> Reader:
+    transactional = version >= TRANSACTIONAL_SINCE
+    records_of = read_records if transactional else read_any_format
+
     def read(data: Data, position: int) -> Steps[tuple[tuple[()], ProduceRequest, int]]:
-        transactional_id, position = _text(data, position)
+        transactional_id, position = _text(data, position) if transactional else (None, position)
         acks, timeout, topics = _ACKS_TIMEOUT_TOPICS.unpack_from(data, position)
         position += _ACKS_TIMEOUT_TOPICS.size
         parts: list[ProducePartition] = []
@@ -125,8 +150,8 @@ def _read_produce(version: int) -> Reader:
                 (index,) = _INT.unpack_from(data, position)
                 records, position = _view(data, position + 4)
                 done = _more(done)
-                parts.append(ProducePartition(TopicPartition(topic, index), read_records(records)))
-                if not done % SLICE:
+                parts.append(ProducePartition(TopicPartition(topic, index), records_of(records)))
+                if not (transactional and done % SLICE):
                     yield
         return (), ProduceRequest(version, transactional_id, acks, timeout, tuple(parts)), position
 
@@ -171,8 +196,9 @@ def write_produced_of_one(version: int, correlation_id: int, response: ProduceRe
 
 
 def _write_produced(version: int) -> Writer:
-    fields = struct.Struct(">ihqqq" if version >= 5 else ">ihqq")
+    fields = struct.Struct(">ihqqq" if version >= 5 else ">ihqq" if version >= 2 else ">ihq")
     with_start, with_errors = version >= 5, version >= 8
+    with_time, with_throttle = version >= 2, version >= 1
 
     def write(response: ProduceResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
         groups = _grouped(response.partitions)
@@ -180,7 +206,9 @@ def _write_produced(version: int) -> Writer:
         for topic, entries in groups:
             pieces += (_FRAMED[topic], _INT.pack(len(entries)))
             for done, part in enumerate(entries, 1):
-                values = (part.partition.partition, part.error_code, part.base_offset, part.log_append_time_ms)
+                values: tuple[int, ...] = part.partition.partition, part.error_code, part.base_offset
+                if with_time:
+                    values += (part.log_append_time_ms,)
                 pieces.append(fields.pack(*values, part.log_start_offset) if with_start else fields.pack(*values))
                 if with_errors:
                     pieces.append(_INT.pack(len(part.record_errors)))
@@ -189,7 +217,8 @@ def _write_produced(version: int) -> Writer:
                     pieces.append(_nullable(part.error_message))
                 if not done % SLICE:
                     yield
-        pieces.append(_INT.pack(response.throttle_time_ms))
+        if with_throttle:
+            pieces.append(_INT.pack(response.throttle_time_ms))
         return pieces
 
     return write
@@ -209,11 +238,15 @@ def _fetch_row(version: int) -> struct.Struct:
 
 def _read_fetch(version: int) -> Reader:
     sessions, racks, epochs, starts = version >= 7, version >= 11, version >= 9, version >= 5
-    head = struct.Struct(">iiiibiii" if sessions else ">iiiibi")
+    isolated, limited = version >= FORMAT_2_SINCE, version >= LIMITED_SINCE
+    head = struct.Struct(">iiiibiii" if sessions else ">iiiibi" if isolated else ">iiiii" if limited else ">iiii")
     fields = _fetch_row(version)
 
     def read(data: Data, position: int) -> Steps[tuple[tuple[()], FetchRequest, int]]:
-        replica, max_wait, min_bytes, max_bytes, isolation, *rest = head.unpack_from(data, position)
+        values = head.unpack_from(data, position)
+        if not isolated:
+            values = (*values[:3], values[3] if limited else NO_LIMIT, READ_UNCOMMITTED, values[-1])
+        replica, max_wait, min_bytes, max_bytes, isolation, *rest = values
         position += head.size
         session_id, session_epoch = rest[:2] if sessions else (0, -1)
         parts: list[FetchPartition] = []
@@ -263,12 +296,13 @@ def _read_fetch(version: int) -> Reader:
 
 def _write_fetch(version: int) -> Writer:
     sessions, racks, epochs, starts = version >= 7, version >= 11, version >= 9, version >= 5
-    head, fields = struct.Struct(">iiiib"), _fetch_row(version)
+    count = 5 if version >= FORMAT_2_SINCE else 4 if version >= LIMITED_SINCE else 3
+    head, fields = struct.Struct(">iiiib"[: count + 1]), _fetch_row(version)
 
     def write(request: FetchRequest, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
         values = (request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes)
         groups = _grouped(request.partitions)
-        pieces: list[Data] = [head.pack(*values, request.isolation_level)]
+        pieces: list[Data] = [head.pack(*(*values, request.isolation_level)[:count])]
         if sessions:
             pieces.append(_PAIR.pack(request.session_id, request.session_epoch))
         pieces.append(_INT.pack(len(groups)))
@@ -302,6 +336,8 @@ def _write_fetched(version: int) -> Writer:
     sessions, readers, starts = version >= 7, version >= 11, version >= 5
     fields = struct.Struct(">ihqqq" if starts else ">ihqq")
     head = struct.Struct(">ihii" if sessions else ">ii")
+    if version < FORMAT_2_SINCE:
+        return partial(_write_old_fetched, version)
 
     def write(response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
         groups = _grouped(response.partitions)
@@ -329,10 +365,46 @@ def _write_fetched(version: int) -> Writer:
     return write
 
 
+def _write_old_fetched(version: int, response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
+    """Write a response with messages of format 0 or 1 in place of record batches; this yields after each batch."""
+    groups = _grouped(response.partitions)
+    throttle = (response.throttle_time_ms,) if version >= 1 else ()
+    pieces: list[Piece] = [struct.pack(f">{len(throttle) + 1}i", *throttle, len(groups))]
+    for topic, entries in groups:
+        pieces += (_FRAMED[topic], _INT.pack(len(entries)))
+        for part in entries:
+            messages: list[bytes] = []
+            for of_batch in downgraded(part.body.data, magic=int(version >= 2)):
+                messages.append(of_batch)
+                yield
+            values = part.partition.partition, part.error_code, part.high_watermark, sum(map(len, messages))
+            pieces += (_OLD_FETCHED.pack(*values), *messages)
+    return pieces
+
+
+def _read_old_fetched(version: int, data: Data, position: int) -> Steps[tuple[tuple[()], FetchResponse, int]]:
+    throttle, position = (*_INT.unpack_from(data, position), position + 4) if version >= 1 else (0, position)
+    (topics,) = _INT.unpack_from(data, position)
+    position += 4
+    parts: list[FetchedPartition] = []
+    for _ in range(_count(topics)):
+        topic, partitions, position = _topic(data, position)
+        for _ in range(partitions):
+            index, code, watermark, _ = _OLD_FETCHED.unpack_from(data, position)
+            messages, position = _view(data, position + _OLD_FETCHED.size - 4)
+            body = body_of(messages) if messages else EMPTY
+            parts.append(FetchedPartition(TopicPartition(topic, index), code, watermark, body=body))
+            if not len(parts) % SLICE:
+                yield
+    return (), FetchResponse(tuple(parts), throttle_time_ms=throttle), position
+
+
 def _read_fetched(version: int) -> Reader:
     sessions, readers, starts = version >= 7, version >= 11, version >= 5
     fields = struct.Struct(">ihqqqi" if starts else ">ihqqi")
     head = struct.Struct(">ihii" if sessions else ">ii")
+    if version < FORMAT_2_SINCE:
+        return partial(_read_old_fetched, version)
 
     def read(data: Data, position: int) -> Steps[tuple[tuple[()], FetchResponse, int]]:
         throttle, *rest = head.unpack_from(data, position)

@@ -76,6 +76,7 @@ EFFECTS: dict[str, tuple[dict[str, object], Callable[[Broker, Path], bool]]] = {
         {},
         lambda broker, _: code(broker, batch(b"a", timestamp=1000)) == INVALID_TIMESTAMP,
     ),
+    "log.message.downconversion.enable": ({}, lambda broker, _: fetch(broker, 0, version=2).error_code == 35),
     "min.insync.replicas": ({}, lambda broker, _: code(broker, batch(b"a"), acks=-1) == NOT_ENOUGH_REPLICAS),
 }
 """Setting -> the broker's server.properties, and a function that returns whether the setting takes effect."""
@@ -89,6 +90,7 @@ VALUES = {
     "log.retention.ms": "1",
     "log.retention.bytes": "1",
     "log.cleanup.policy": "compact",
+    "log.message.downconversion.enable": "false",
     "log.message.timestamp.type": "LogAppendTime",
     "log.message.timestamp.difference.max.ms": "10",
     "min.insync.replicas": "2",

@@ -88,3 +88,15 @@ def test_a_fetch_waits_for_no_more_bytes_than_it_may_return(filled: Both) -> Non
     for max_bytes in (0, 100, 1 << 20):
         apaches, ours = map(partitions, filled.answers(FetchRequest(11, -1, 60_000, 1 << 20, parts, max_bytes)))
         assert ours == apaches
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_old_versions_return_the_same_messages(filled: Both, version: int) -> None:
+    """Apache's broker sends an incomplete message behind the converted ones, up to the size of the batches."""
+    for number in range(len(LENGTHS)):
+        for offset in (0, 1, 2, 9):
+            part = FetchPartition(TopicPartition("t", number), offset, 1 << 20)
+            apaches, ours = (partitions(each)[0] for each in filled.answers(FetchRequest(version, -1, 0, 1, (part,))))
+            messages = ours[-1]
+            assert ours[:-1] == apaches[:-1] and apaches[-1].startswith(messages), (number, offset)
+            assert apaches[-1][len(messages) :][:8] in (b"", b"\xff" * 8), "no further message"

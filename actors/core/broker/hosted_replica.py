@@ -331,6 +331,8 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
         error_code = errors.UNKNOWN_LEADER_EPOCH  # as Kafka 3.9.1 responds to an unassigned replica
     if error_code == errors.NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
         error_code = errors.UNSUPPORTED_COMPRESSION_TYPE
+    if error_code == errors.NONE and message.version < fetch.FORMAT_2_SINCE and not settings.downconversion:
+        error_code = errors.UNSUPPORTED_VERSION
     return error_code
 
 

@@ -52,6 +52,10 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
         min_compaction_lag_ms=number("min.compaction.lag.ms", node.log_cleaner_min_compaction_lag_ms),
         max_compaction_lag_ms=number("max.compaction.lag.ms", node.log_cleaner_max_compaction_lag_ms),
         delete_retention_ms=number("delete.retention.ms", node.log_cleaner_delete_retention_ms),
+        downconversion=configured.get(
+            "message.downconversion.enable", str(node.log_message_downconversion_enable)
+        ).lower()
+        == "true",
     )
 
 

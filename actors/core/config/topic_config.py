@@ -54,7 +54,6 @@ _OTHERS = (
     Setting("log.flush.interval.ms", TIME, FOREVER, topic="flush.ms"),
     Setting("log.local.retention.bytes", long(-2), "-2", topic="local.retention.bytes"),
     Setting("log.local.retention.ms", long(-2), "-2", topic="local.retention.ms"),
-    Setting("log.message.downconversion.enable", BOOLEAN, "true", topic="message.downconversion.enable"),
     Setting("log.message.format.version", _FORMAT_VERSION, "3.0-IV1", topic="message.format.version"),
     Setting("log.message.timestamp.after.max.ms", TIME, FOREVER, topic="message.timestamp.after.max.ms"),
     Setting("log.message.timestamp.before.max.ms", TIME, FOREVER, topic="message.timestamp.before.max.ms"),
