@@ -52,6 +52,10 @@ class LogSettings(Message):
     max_compaction_lag_ms: int = 2**63 - 1
     delete_retention_ms: int = 24 * 60 * 60 * 1000
     downconversion: bool = True
+    flush_messages: int = 2**63 - 1
+    flush_ms: int = 2**63 - 1
+    segment_jitter_ms: int = 0
+    file_delete_delay_ms: int = 60_000
 
 
 class Hosting(NamedTuple):

@@ -45,8 +45,14 @@ REMOVALS_AT_ONCE = 100
 LOGS_AT_ONCE = 1000
 """Maximum number of logs checked for retention before other actors get their turn."""
 
-HIGH_WATERMARKS, RECOVERY_POINTS, RETENTION = "high watermarks", "recovery points", "retention"
+HIGH_WATERMARKS, RECOVERY_POINTS, RETENTION, FLUSH = "high watermarks", "recovery points", "retention", "flush"
 """The periodic tasks."""
+
+TASKS = {HIGH_WATERMARKS: "checkpoint_high_watermarks", RECOVERY_POINTS: "checkpoint", FLUSH: "flush_old"}
+"""Task -> the method of the adapter for logs that does it."""
+
+NEVER = 2**63 - 1
+"""Interval of a task that is not done: the default of `log.flush.scheduler.interval.ms`."""
 
 
 class ReplicaManagerActor(FlowActor):
@@ -160,6 +166,8 @@ class ReplicaManagerActor(FlowActor):
             self._maintains = True
             delay = self.replicas.topics.settings.log_initial_task_delay_ms
             for task, interval in self._intervals().items():
+                if interval == NEVER:
+                    continue
                 first = interval if task == HIGH_WATERMARKS else min(interval, delay)
                 self.wakeupAfter(timedelta(milliseconds=first), MaintainLogs(task))
 
@@ -169,20 +177,20 @@ class ReplicaManagerActor(FlowActor):
             HIGH_WATERMARKS: settings.replica_high_watermark_checkpoint_interval_ms,
             RECOVERY_POINTS: settings.log_flush_offset_checkpoint_interval_ms,
             RETENTION: settings.log_retention_check_interval_ms,
+            FLUSH: settings.log_flush_scheduler_interval_ms,
         }
 
     def _maintain(self, task: str) -> Flow[None]:
-        """Run one periodic task: write checkpoints, or delete segments that are too old.
+        """Run one periodic task: write checkpoints, flush logs, or delete segments that are too old.
 
         Args:
-            task: `HIGH_WATERMARKS`, `RECOVERY_POINTS` or `RETENTION`.
+            task: `HIGH_WATERMARKS`, `RECOVERY_POINTS`, `RETENTION` or `FLUSH`.
         """
         failures: tuple[tuple[str, str], ...] = ()
         if task == RETENTION:
             yield from self._expire_logs()
         else:
-            checkpoint = "checkpoint_high_watermarks" if task == HIGH_WATERMARKS else "checkpoint"
-            failures = self.call_adapter("logs", checkpoint, ())
+            failures = self.call_adapter("logs", TASKS[task], ())
         for directory, storage_error in failures:
             yield from self.replicas.fail(directory, storage_error)
         if failures:

@@ -70,11 +70,11 @@ KNOWN = frozenset(
     group.share.max.session.timeout.ms group.share.max.size group.share.min.heartbeat.interval.ms
     group.share.min.record.lock.duration.ms group.share.min.session.timeout.ms group.share.partition.max.record.locks
     group.share.record.lock.duration.ms group.share.session.timeout.ms initial.broker.registration.timeout.ms
-    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms log.flush.interval.messages
-    log.flush.interval.ms log.flush.scheduler.interval.ms log.flush.start.offset.checkpoint.interval.ms
+    kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms
+    log.flush.start.offset.checkpoint.interval.ms
     log.local.retention.bytes log.local.retention.ms log.message.format.version
-    log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate log.roll.jitter.hours
-    log.roll.jitter.ms max.connection.creation.rate max.request.partition.size.limit metadata.log.dir
+    log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate
+    max.connection.creation.rate max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes
     metadata.log.segment.min.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms

@@ -12,7 +12,7 @@ Rule 3: the clean shutdown marker of a log directory is removed before any log i
         the shutdown, the marker is written if every log in the directory is known to be closed cleanly. A log that was
         opened in this run must be closed cleanly in this run. Logs that were not opened count as closed cleanly only
         if the removed marker existed.
-Rule 4: files of dropped segments are removed at the next check for old segments.
+Rule 4: files of dropped segments are removed at a check for old segments, after `file.delete.delay.ms`.
 Rule 5: a flusher makes complete segments durable. It may use a thread, so that checkpoints do not wait for the
         disk. Without a thread, checkpoints waited 60 to 130 ms in a measurement. The disk takes a second for a large
         segment. The recovery point moves at the first checkpoint after the flush.
@@ -638,6 +638,17 @@ class LogManager:
         """Flush complete segments, and write recovery points and log start offsets (rule 5)."""
         return self._in_each(self._checkpoint)
 
+    def flush_old(self) -> Failures:
+        """Flush the logs whose last flush was `flush.ms` ago (rule 5)."""
+        return self._in_each(self._flush_old)
+
+    def _flush_old(self, directory: DirectoryCheckpoints) -> None:
+        now_ms = self._wall_ms()
+        for path, log in self._logs.items():
+            if isinstance(log, Log) and self._place(path)[0] is directory:
+                log.flush_old(self._flusher, now_ms)
+                self._changed[path] = None
+
     def checkpoint_deletions(self) -> Failures:
         """Remove the lines of deleted logs from the checkpoint files (rule 7)."""
         return self._in_each(DirectoryCheckpoints.write_forgotten)
@@ -668,7 +679,7 @@ class LogManager:
         if isinstance(self._logs[path], tuple):
             return 0, 0
         log = self._changing(path)
-        log.remove_deleted()
+        log.remove_deleted(self._wall_ms())
         if path in self._cleanings:
             return log.start, 0
         gone = log.expire(high_watermark, self._wall_ms(), self._producer_expiration_ms)

@@ -11,6 +11,7 @@ import pytest
 from actors.core.config import broker_config
 from actors.core.config.log_settings import log_settings
 from actors.core.refusal import Refused
+from actors.storage.log import Log
 from messages.broker import BrokerConfigured
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE, NONE, NOT_ENOUGH_REPLICAS
@@ -54,6 +55,14 @@ def rolls_often(broker: Broker, place: Path) -> bool:
     return segments(place) > before + 4
 
 
+def flushes(broker: Broker, place: Path) -> bool:
+    """Return whether an append is flushed at once."""
+    assert code(broker, batch(b"a", timestamp=10_000)) == NONE
+    log = broker.logs._logs[f"{place}/t-0"]
+    assert isinstance(log, Log)
+    return log.recovery_point == log.end
+
+
 def dropped(broker: Broker, place: Path) -> bool:
     """Return whether retention deletes records."""
     before = fetch(broker, 3).log_start_offset
@@ -77,6 +86,7 @@ EFFECTS: dict[str, tuple[dict[str, object], Callable[[Broker, Path], bool]]] = {
         lambda broker, _: code(broker, batch(b"a", timestamp=1000)) == INVALID_TIMESTAMP,
     ),
     "log.message.downconversion.enable": ({}, lambda broker, _: fetch(broker, 0, version=2).error_code == 35),
+    "log.flush.interval.messages": ({}, flushes),
     "min.insync.replicas": ({}, lambda broker, _: code(broker, batch(b"a"), acks=-1) == NOT_ENOUGH_REPLICAS),
 }
 """Setting -> the broker's server.properties, and a function that returns whether the setting takes effect."""
@@ -93,12 +103,14 @@ VALUES = {
     "log.message.downconversion.enable": "false",
     "log.message.timestamp.type": "LogAppendTime",
     "log.message.timestamp.difference.max.ms": "10",
+    "log.flush.interval.messages": "1",
     "min.insync.replicas": "2",
 }
 
 
 def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts() -> None:
     elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; with the controller
+    elsewhere |= {"log.roll.jitter.ms", "log.flush.interval.ms"}  # test_log
     elsewhere |= {name for name in broker_config.TOPIC_DEFAULTS if name.startswith("log.cleaner.")}  # test_log_cleaner
     assert broker_config.TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
     assert broker_config.TOPIC_DEFAULTS.keys() | set(broker_config.THREADS) < broker_config.DYNAMIC.keys()

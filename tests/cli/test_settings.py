@@ -182,7 +182,7 @@ def test_all_errors_are_reported_at_once() -> None:
 
 
 def test_what_is_not_acted_on_is_one_line_and_every_unknown_name_one_of_its_own() -> None:
-    idle = {"num.io.threads": "8", "log.flush.interval.ms": "1", "listener.name.internal.max.connections": "7"}
+    idle = {"num.io.threads": "8", "log.preallocate": "true", "listener.name.internal.max.connections": "7"}
     found = settings_of({**MINIMAL, **idle, "zookeper.connect": "h", "my.own.setting": "1"})
     assert found.ignored == tuple(idle)
     assert found.warnings == (

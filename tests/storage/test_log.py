@@ -24,6 +24,7 @@ from actors.storage.log import (
     OutOfOrderSequence,
     UnsupportedFormat,
 )
+from actors.storage.log.flushing import SynchronousFlusher
 from actors.storage.log.producers import EXPIRATION_MS
 from messages.wire.record_batch import whole_batches
 from tests.cluster.java_tools import run_tool
@@ -47,9 +48,9 @@ def opened(folder: str, clean: bool = True, config: LogConfig = SMALL, **checkpo
     return log
 
 
-def append(log: Log, *values: bytes, leader_epoch: int = 0, **fields: int) -> Appended:
+def append(log: Log, *values: bytes, leader_epoch: int = 0, now: int = NOW, **fields: int) -> Appended:
     data = batch(*values, **fields)
-    [became] = log.append_as_leader([memoryview(data)], leader_epoch, NOW)
+    [became] = log.append_as_leader([memoryview(data)], leader_epoch, now)
     if isinstance(became, Exception):
         raise became
     return became
@@ -405,7 +406,9 @@ def test_segments_are_removed_by_size_and_by_log_start(folder: str) -> None:
     assert log.expire(log.end, 0) == 2
     assert (log.start, log.segments[0]) == (segments[3] + 1, segments[3])
     assert any(entry.name.endswith(".deleted") for entry in Path(folder).iterdir())
-    log.remove_deleted()
+    for now_ms, left in ((0, True), (59_999, True), (60_000, False)):
+        log.remove_deleted(now_ms)
+        assert any(entry.name.endswith(".deleted") for entry in Path(folder).iterdir()) == left
     assert not any(entry.name.endswith(".deleted") for entry in Path(folder).iterdir())
 
 
@@ -631,6 +634,55 @@ def test_row_92_a_segment_ends_by_size_by_time_and_with_a_full_index(folder: str
         assert offsets(log)[following] == following, "a new one begins where the log ended"
         entries = Path(f"{folder}/{base:020d}.timeindex").read_bytes()
         assert struct.unpack(">qi", entries[-12:]) == (1000 + (following - 1) * 10, following - 1 - base)
+
+
+def test_a_segment_without_timestamps_ends_by_its_own_age(folder: str) -> None:
+    log = opened(folder, config=LogConfig(segment_ms=100))
+    for now_ms in (5_000, 5_100, 5_101, 5_201, 5_202):
+        append(log, b"x", timestamp=-1, now=now_ms)
+    assert log.segments == (0, 2, 4)
+
+
+def test_the_jitter_shortens_the_age_differently_for_each_segment(tmp_path: Path) -> None:
+    """With `segment.jitter.ms`, segments of partitions that are written together do not end together."""
+    ages = set()
+    for number in range(8):
+        (tmp_path / f"t-{number}").mkdir()
+        log = opened(f"{tmp_path}/t-{number}", config=LogConfig(segment_ms=100, segment_jitter_ms=60))
+        for time in range(102):
+            append(log, b"x", timestamp=1000 + time)
+        assert 41 <= log.segments[1] <= 101
+        ages.add(log.segments[1])
+    assert len(ages) > 3
+
+
+def test_records_without_timestamps_expire_by_the_time_of_the_file(folder: str) -> None:
+    log = opened(folder, config=LogConfig(segment_bytes=100, retention_ms=1000))
+    for _ in range(3):
+        append(log, b"x" * 40, timestamp=-1)
+    for base, seconds in zip(log.segments, (10, 12, 14), strict=True):
+        os.utime(f"{folder}/{base:020d}.log", (seconds, seconds))
+    assert log.expire(log.end, 11_000) == 0
+    assert log.expire(log.end, 11_001) == 1
+    assert log.expire(log.end, 20_000) == 2
+
+
+def test_appends_are_flushed_by_number_and_by_time(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    log = opened(folder, config=LogConfig(flush_messages=3, flush_ms=50))
+    for end, point in ((1, 0), (2, 0), (3, 3), (4, 3)):
+        append(log, b"x")
+        assert (log.end, log.recovery_point) == (end, point)
+    assert len(flushed) == 1
+    for now_ms, point in ((49, 3), (50, 4), (51, 4)):
+        log.flush_old(SynchronousFlusher(), now_ms)
+        assert log.recovery_point == point
+    append(log, b"x")
+    for now_ms, point in ((99, 4), (100, 5)):
+        log.flush_old(SynchronousFlusher(), now_ms)
+        assert log.recovery_point == point
+    assert len(flushed) == 3
 
 
 def test_row_94_epochs_are_removed_with_their_segments(folder: str) -> None:

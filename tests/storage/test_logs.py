@@ -150,6 +150,7 @@ def test_an_unopened_log_is_as_sound_as_before(port: LogManager, tmp_path: Path,
 def test_files_of_old_segments_are_removed_at_the_next_look(port: LogManager, tmp_path: Path) -> None:
     path = f"{tmp_path}/t-0"
     filled(port, path)
+    port.configure(path, attrs.astuple(attrs.evolve(LogConfig(*SMALL), file_delete_delay_ms=0)))
     assert port.expire(path, 3) == (3, 3)
     assert list((tmp_path / "t-0").glob("*.deleted"))
     assert port.expire(path, 3) == (3, 0)

@@ -56,6 +56,12 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
             "message.downconversion.enable", str(node.log_message_downconversion_enable)
         ).lower()
         == "true",
+        flush_messages=number("flush.messages", node.log_flush_interval_messages),
+        flush_ms=number("flush.ms", _first(node.log_flush_interval_ms, node.log_flush_scheduler_interval_ms)),
+        segment_jitter_ms=number(
+            "segment.jitter.ms", _first(node.log_roll_jitter_ms, node.log_roll_jitter_hours * HOUR_MS)
+        ),
+        file_delete_delay_ms=number("file.delete.delay.ms", node.log_segment_delete_delay_ms),
     )
 
 
@@ -75,6 +81,10 @@ def log_config(settings: LogSettings) -> tuple[int, ...]:
         settings.min_compaction_lag_ms,
         settings.max_compaction_lag_ms,
         settings.delete_retention_ms,
+        settings.flush_messages,
+        settings.flush_ms,
+        settings.segment_jitter_ms,
+        settings.file_delete_delay_ms,
     )
 
 

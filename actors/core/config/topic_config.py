@@ -50,7 +50,6 @@ _OTHERS = (
     Setting("compression.gzip.level", _GZIP_LEVEL, "-1", topic="compression.gzip.level"),
     Setting("compression.lz4.level", integer(1, 17), "9", topic="compression.lz4.level"),
     Setting("compression.zstd.level", integer(-131072, 22), "3", topic="compression.zstd.level"),
-    Setting("log.flush.interval.messages", long(1), FOREVER, topic="flush.messages"),
     Setting("log.flush.interval.ms", TIME, FOREVER, topic="flush.ms"),
     Setting("log.local.retention.bytes", long(-2), "-2", topic="local.retention.bytes"),
     Setting("log.local.retention.ms", long(-2), "-2", topic="local.retention.ms"),
@@ -92,6 +91,11 @@ def check_config(entry: ConfigEntry) -> None:
     if config is None:
         raise InvalidConfig(f"Unknown topic config name: {entry.name}")
     shown = entry.value.strip()
+    if entry.name == "remote.storage.enable" and shown.lower() == "true":
+        raise InvalidConfig(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
     problem = config.type.problem(shown)
     if problem is not None:
         if config.type.name == "DOUBLE" and not problem.startswith("Not a"):

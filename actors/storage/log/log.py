@@ -7,9 +7,10 @@ Rule 2: a leader's append assigns offsets and the leader epoch. A follower appen
         is appended completely or not at all. Client batches that arrive together are written together if none has a
         producer id. Batches with a producer id must be checked one by one.
 Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or if an index of the
-        active segment is full.
+        active segment is full. The age is that of the records; without timestamps, it is that of the segment.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
-        Their files are renamed at once and removed later. `cleaner` replaces segments of a compacted log.
+        Their files are renamed at once and removed at the first check after `file.delete.delay.ms`. `cleaner` replaces
+        segments of a compacted log.
 Rule 5: after a clean shutdown the log is loaded without checks, and no segment is changed. Otherwise every segment that
         has an offset at or after the recovery point is recovered, and everything after a damaged batch is dropped.
         Damaged records before the recovery point or the high watermark were stored safely, so their loss is an error,
@@ -23,6 +24,8 @@ Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 from __future__ import annotations
 
 import logging
+import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -85,6 +88,10 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = 2**63 - 1
     delete_retention_ms: int = 24 * 60 * 60 * 1000
+    flush_messages: int = 2**63 - 1
+    flush_ms: int = 2**63 - 1
+    segment_jitter_ms: int = 0
+    file_delete_delay_ms: int = 60_000
 
 
 class Appended(NamedTuple):
@@ -125,7 +132,7 @@ class Log:
     """
 
     __slots__ = (
-        *("_dropped", "_flushing", "_handles", "_segments", "config", "damaged", "end"),
+        *("_deleted", "_dropped", "_flushed_ms", "_flushing", "_handles", "_segments", "config", "damaged", "end"),
         *("epochs", "folder", "has_aborted", "producers", "recovery_point", "start"),
     )
 
@@ -144,7 +151,11 @@ class Log:
         self._handles = handles
         self._segments: list[Segment] = []
         self._dropped: list[str] = []
-        """Files of dropped segments, to be removed."""
+        """Files of segments that were dropped since the last call of `remove_deleted`."""
+        self._deleted: deque[tuple[int, str]] = deque()
+        """(time in ms, path) of files to be removed."""
+        self._flushed_ms = 0
+        """Time of the last flush by `flush.ms`."""
         self._flushing: tuple[Flush, int] | None = None
         """The flush in progress, and the recovery point after it."""
 
@@ -259,6 +270,17 @@ class Log:
             self._flushing = flusher.submit(make_durable, paths), self.active.base_offset
             self._finish_flush()
         return self._flushing is None
+
+    def flush_old(self, flusher: Flusher, now_ms: int) -> None:
+        """Flush everything if the last such flush was `flush.ms` ago, as `flush_complete` does."""
+        self._finish_flush()
+        is_dirty = self._flushing is None and self.recovery_point < self.end
+        if is_dirty and now_ms - self._flushed_ms >= self.config.flush_ms:
+            self._flushed_ms = now_ms
+            doubtful = [part for part in self._segments if part.size and self._end_of(part) > self.recovery_point]
+            paths = [path for segment in doubtful for path in segment.durable_files]
+            self._flushing = flusher.submit(make_durable, paths), self.end
+            self._finish_flush()
 
     def _finish_flush(self) -> None:
         if self._flushing is not None and self._flushing[0].done():
@@ -430,7 +452,7 @@ class Log:
                 done.append(Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True))
                 continue
             if self._must_roll(header.placed(self.end, leader_epoch), now_ms):
-                self.roll(self.end)
+                self.roll(self.end, now_ms)
             done += self._append_clients((batch,), (header,), leader_epoch, time)
         return done
 
@@ -449,7 +471,8 @@ class Log:
         return (
             0 < active.size <= config.segment_bytes - size
             and active.has_capacity(len(headers))
-            and (active.first_timestamp == NO_TIMESTAMP or newest - active.first_timestamp <= config.segment_ms)
+            and active.first_timestamp != NO_TIMESTAMP
+            and newest - active.first_timestamp <= self._roll_ms(active)
             and self.end + offsets - active.base_offset <= MAX_RELATIVE
         )
 
@@ -494,7 +517,7 @@ class Log:
                     # The file still has later epochs, and recovery after a crash would not remove them.
                     self.epochs.save()
             if self._must_roll(header, now_ms):
-                self.roll(header.base_offset)
+                self.roll(header.base_offset, now_ms)
             self._write((data[position : position + header.size],), (header,))
 
     def _write(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
@@ -509,23 +532,39 @@ class Log:
                     self._note_producer(active, BatchPosition(active.size - header.size, header))
                 else:
                     self.producers.add(header)
+        if self.end - self.recovery_point >= self.config.flush_messages:
+            self.flush()
 
     def _must_roll(self, header: BatchHeader, now_ms: int) -> bool:
         """Return whether a new segment must begin (rule 3)."""
         active, config = self.active, self.config
         if not active.size:
+            active.seen_ms = now_ms
             return header.last_offset - active.base_offset > MAX_RELATIVE
         if active.size + header.size > config.segment_bytes or not active.has_capacity(1):
             return True
-        newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
-        old = active.first_timestamp != NO_TIMESTAMP and newest - active.first_timestamp > config.segment_ms
-        return old or header.last_offset - active.base_offset > MAX_RELATIVE
+        if active.first_timestamp != NO_TIMESTAMP:
+            newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
+            age = newest - active.first_timestamp
+        else:
+            active.seen_ms = now_ms if active.seen_ms == NO_TIMESTAMP else active.seen_ms
+            age = now_ms - active.seen_ms
+        return age > self._roll_ms(active) or header.last_offset - active.base_offset > MAX_RELATIVE
 
-    def roll(self, base_offset: int) -> None:
+    def _roll_ms(self, segment: Segment) -> int:
+        """Return the maximum age of a segment; its name determines the jitter, so runs of a simulation are equal."""
+        config = self.config
+        if not config.segment_jitter_ms:
+            return config.segment_ms
+        name = f"{self.folder.rpartition('/')[2]}/{segment.base_offset}".encode()
+        return max(0, config.segment_ms - zlib.crc32(name) % config.segment_jitter_ms)
+
+    def roll(self, base_offset: int, now_ms: int = NO_TIMESTAMP) -> None:
         """Begin a new segment. The next flush makes the finished segment durable."""
         self.active.remove_unreadable()
         self.active.close_for_writing()
         self._segments.append(self._segment(base_offset))
+        self.active.seen_ms = now_ms
         self.active.create()
         self._snapshot()
 
@@ -694,6 +733,7 @@ class Log:
         """Return whether `expire` or `remove_deleted` would have work if all records were committed."""
         return bool(
             self._dropped
+            or (self._deleted and self._deleted[0][0] <= now_ms)
             or self.producers.may_expire(now_ms, producer_expiration_ms)
             or (self._segments and self._expired(self._segments[0], self.end, now_ms))
         )
@@ -723,9 +763,12 @@ class Log:
             return False
         if end <= self.start and segment is not self.active:
             return True
-        timed = config.retention_ms >= 0 and segment.max_timestamp >= 0
-        if timed and now_ms - segment.max_timestamp > config.retention_ms:
-            return True
+        if config.retention_ms >= 0:
+            newest = segment.max_timestamp
+            if newest < 0:
+                newest = int(Path(segment.path).stat().st_mtime * 1000)
+            if now_ms - newest > config.retention_ms:
+                return True
         return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
 
     def _drop(self, segments: Sequence[Segment], keep: bool = False) -> None:
@@ -746,7 +789,10 @@ class Log:
                     Path(path).replace(path + DELETED)
                     self._dropped.append(path + DELETED)
 
-    def remove_deleted(self) -> None:
-        """Remove the files of dropped segments. `load` removes those that a stopped process has left."""
-        while self._dropped:
-            Path(self._dropped.pop()).unlink(missing_ok=True)
+    def remove_deleted(self, now_ms: int) -> None:
+        """Remove the files of dropped segments whose delay has passed. `load` removes those of a stopped process."""
+        due = now_ms + self.config.file_delete_delay_ms
+        self._deleted += [(due, path) for path in self._dropped]
+        self._dropped.clear()
+        while self._deleted and self._deleted[0][0] <= now_ms:
+            Path(self._deleted.popleft()[1]).unlink(missing_ok=True)

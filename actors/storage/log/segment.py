@@ -82,6 +82,8 @@ class Segment:
         """Number of bytes in the file after the last readable batch (rule 1)."""
         self.first_timestamp = NO_TIMESTAMP
         """Timestamp of the first batch, from which the segment's age is measured."""
+        self.seen_ms = NO_TIMESTAMP
+        """Time of the first append to this object, if the segment has no timestamps."""
         self.max_timestamp = NO_TIMESTAMP
         self.max_timestamp_offset = -1
         self.offsets = OffsetIndex(f"{folder}/{base_offset:020d}.index{suffix}", handles)
