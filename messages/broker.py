@@ -12,12 +12,13 @@ from typing import ClassVar, NamedTuple
 
 from thespian.actors import ActorAddress
 
+from messages import errors
 from messages.apis.declaration import METADATA_CACHE
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.apis.metadata import MetadataBroker
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Done, Question
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import Endpoint, TopicId, TopicPartition
 from messages.network import Forwarded
 from messages.node import NodeSettings
 from messages.partition import LogSettings
@@ -298,6 +299,27 @@ class MergeMetadata(Question["MetadataMerged"]):
     asks: ClassVar[str] = METADATA_CACHE
     request: UpdateMetadataRequest
     begins: bool
+
+
+@message
+class TopicIds(Message):
+    """The ids of all topics that have one, which the metadata cache sends when they change."""
+
+    topics: tuple[TopicId, ...]
+
+
+@message
+class AddLeaders(Message):
+    """A request to the metadata cache to add leaders to a response to Produce or Fetch, and to send it to the client.
+
+    The leaders are those of partitions with a code in LEADER_CODES.
+    """
+
+    forwarded: Forwarded
+    response: AnyMessage
+
+
+LEADER_CODES = (errors.NOT_LEADER_OR_FOLLOWER, errors.FENCED_LEADER_EPOCH)
 
 
 @message

@@ -32,6 +32,13 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class CurrentLeader(NamedTuple):
+    """The leader of a partition and its leader epoch, as a hint for clients that asked another broker (KIP-951)."""
+
+    leader: int
+    leader_epoch: int
+
+
 class TopicId(NamedTuple):
     """A topic with its id."""
 

@@ -28,6 +28,7 @@ from messages.apis.describe_cluster import DescribeClusterRequest
 from messages.apis.metadata import API, BY_ID_SINCE, NOT_REQUESTED, MetadataResponse, MetadataTopic
 from messages.ask import Done
 from messages.broker import (
+    AddLeaders,
     AliveBrokers,
     AwaitMetadata,
     AwaitTopics,
@@ -46,7 +47,9 @@ from messages.broker import (
     MissingTopicsCreated,
     OldTopics,
     StageMetadata,
+    TopicIds,
 )
+from messages.cluster import TopicId
 from messages.flow.conversation import Flow, Pause
 from messages.network import ClientPart, CloseClient, Forwarded
 from messages.node import StartMetadataCache
@@ -74,6 +77,7 @@ class MetadataCacheActor(FlowActor, Answerer):
         super().__init__()
         self._cache = metadata_cache.MetadataCache()
         self._cluster_id = ""
+        self._node_id = -1
         self._validates = False
         self._inter_broker_listener = ""
         self._partition_requests: ActorAddress | None = None
@@ -92,6 +96,7 @@ class MetadataCacheActor(FlowActor, Answerer):
     def receiveMsg_StartMetadataCache(self, message: StartMetadataCache, sender: ActorAddress) -> None:
         """Set the cluster id, the settings and the other actors."""
         self._cluster_id = message.cluster_id
+        self._node_id = message.settings.node_id
         self._validates = message.settings.validate_state
         self._inter_broker_listener = message.settings.inter_broker_listener_name
         self._partition_requests = message.partition_requests
@@ -113,7 +118,11 @@ class MetadataCacheActor(FlowActor, Answerer):
                 self._cache.stage(part.entries, begins)
                 return Done()
             case MergeMetadata(request, begins):
+                ids = self._cache.view.topic_ids
                 deleted = self._cache.merge(request, begins)
+                if self._cache.view.topic_ids != ids and self._partition_requests is not None:
+                    topics = tuple([TopicId(*each) for each in self._cache.view.topic_ids.items()])
+                    self.send(self._partition_requests, TopicIds(topics))
                 if self._validates:
                     check(view_disagreements(self._cache.view))
                 alive = self._publish_live_brokers()
@@ -161,6 +170,11 @@ class MetadataCacheActor(FlowActor, Answerer):
         topics = self._cache.view.topics
         known = tuple(partition in topics.get(topic, ()) for topic, partition in message.partitions)
         self.send(sender, PartitionsExist(message.request, message.partitions, known))
+
+    def receiveMsg_AddLeaders(self, message: AddLeaders, sender: ActorAddress) -> None:
+        """Send a response to Produce or Fetch with the leaders of partitions that this broker does not lead."""
+        forwarded, view = message.forwarded, self._cache.view
+        self.send(*forwarded.reply(view.with_leaders(message.response, forwarded.request, self._node_id)))
 
     def receiveMsg_AwaitTopics(self, message: AwaitTopics, sender: ActorAddress) -> None:
         """Delay the response to a client of the controller until the client's topics are as expected (rule 3)."""

@@ -24,14 +24,16 @@ Kafka: `KafkaApis` for Produce and Fetch; a fetch that waits is a `DelayedFetch`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.fetch_sessions import FetchSessions
-from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
+from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession, with_ids
+from actors.core.broker.hosted_replica import refused_queries
 from actors.core.broker.leader import transactional_verdict
 from actors.core.broker.pending_requests import PendingRequest, PendingRequests, partition_markers
 from actors.core.broker.replication_quota import LEADER, metric
@@ -41,12 +43,12 @@ from actors.runtime import Dispatcher
 from messages import errors, network
 from messages.apis.delete_records import DeleteRecordsRequest
 from messages.apis.describe_producers import DescribedProducers, DescribeProducersRequest
-from messages.apis.fetch import FetchedPartition, FetchRequest
+from messages.apis.fetch import FETCH_LEADERS_SINCE, FetchedPartition, FetchRequest
 from messages.apis.list_offsets import ListOffsetsRequest
 from messages.apis.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from messages.apis.produce import ProducedPartition, ProduceRequest
+from messages.apis.produce import PRODUCE_LEADERS_SINCE, ProducedPartition, ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.broker import AliveBrokers
+from messages.broker import LEADER_CODES, AddLeaders, AliveBrokers, TopicIds
 from messages.client_quotas import FetchThrottled
 from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
@@ -78,7 +80,7 @@ from messages.partition import (
     ThrottleReplication,
     TrimLog,
 )
-from messages.vocabulary import Message, maker
+from messages.vocabulary import AnyMessage, Message, maker
 
 ADMIN_CLIENT = "__admin_client"
 
@@ -144,6 +146,11 @@ class PartitionRequestsActor(Dispatcher):
     def receiveMsg_AliveBrokers(self, message: AliveBrokers, sender: ActorAddress) -> None:
         """Store the live brokers from the metadata cache; only a live broker may join an ISR."""
         self._fetches.brokers_alive(message.ids, message.racks if self._rack_aware else ())
+
+    def receiveMsg_TopicIds(self, message: TopicIds, sender: ActorAddress) -> None:
+        """Store the topic ids from the metadata cache; fetches by id need them."""
+        self._fetches.topic_ids_changed(message.topics, self.now)
+        self._carry_out()
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -251,6 +258,7 @@ class PartitionRequestsActor(Dispatcher):
             lambda number, index: FindOffset(
                 number, index, request.partitions[index], request.replica_id, request.version, request.isolation_level
             ),
+            refused_queries(request),
         )
 
     def _epoch_ends(self, forwarded: Forwarded, request: OffsetForLeaderEpochRequest) -> None:
@@ -266,18 +274,28 @@ class PartitionRequestsActor(Dispatcher):
             lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout),
         )
 
-    def _ask(self, forwarded: Forwarded, question: Callable[[int, int], Message]) -> None:
-        """Send a message to the actor of every partition in the request (rules 1, 2)."""
+    def _ask(
+        self,
+        forwarded: Forwarded,
+        question: Callable[[int, int], Message],
+        refused: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        """Send a message to the actor of every partition in the request (rules 1, 2), except the `refused`.
+
+        `refused` has error codes by index.
+        """
         partitions = [each.partition for each in forwarded.request.request.partitions]
         number, pending = self._pending.begin(forwarded, len(partitions))
         unhosted = []
         for index, partition in enumerate(partitions):
             actor = self._hosted.get(partition)
-            if actor is not None:
+            if index in refused:
+                pending.note(index, pending.refusal(partition, refused[index]))
+            elif actor is not None:
                 self.send(actor, question(number, index))
             else:
                 unhosted.append((index, partition))
-        if unhosted or not partitions:
+        if unhosted or not pending.outstanding:
             self._refuse(number, pending, unhosted)
 
     def _refuse(self, number: int, pending: PendingRequest, unhosted: Sequence[tuple[int, TopicPartition]]) -> None:
@@ -384,7 +402,17 @@ class PartitionRequestsActor(Dispatcher):
         if isinstance(response, network.CloseClient):
             self.send(pending.forwarded.client, response)
             return None
+        request = pending.forwarded.request.request
+        if request.__class__ is ProduceRequest and request.version >= PRODUCE_LEADERS_SINCE and response is not None:
+            return None if self._adds_leaders(pending.forwarded, response.response) else response
         return response
+
+    def _adds_leaders(self, forwarded: Forwarded, response: AnyMessage) -> bool:
+        """Let the metadata cache send the response if clients get the leader of a partition in it (KIP-951)."""
+        if not any(each.error_code in LEADER_CODES for each in response.partitions):
+            return False
+        self.send(self._metadata_cache, AddLeaders(forwarded, response))
+        return True
 
     def _schedule_metrics(self) -> None:
         """Publish counts after a second, if there are any (rule 7)."""
@@ -472,12 +500,16 @@ class PartitionRequestsActor(Dispatcher):
             unknown: dict[int, list[TopicPartition]] = {}
             for step in to_do:
                 match step:
-                    case Respond(number, response, rest):
+                    case Respond(number, response, rest, ids):
                         forwarded = self._fetching.pop(number)
                         self._figures.fetched(forwarded.request.request, response.partitions)
                         if rest:
                             self._listener = forwarded.client
-                        self.send(*forwarded.reply(response, rest))
+                        if ids is not None:
+                            response = with_ids(response, ids)
+                        version = forwarded.request.request.version
+                        if version < FETCH_LEADERS_SINCE or not self._adds_leaders(forwarded, response):
+                            self.send(*forwarded.reply(response, rest))
                         self._schedule_metrics()
                     case WakeSession(session_id):
                         wake.append(session_id)

@@ -66,10 +66,7 @@ STATES, GROUPS, DELETION, EVENTS, ANSWERED, TRAPS, ACTED, PROBES = (
 """The kinds of points."""
 
 _GUARDED = "A check before the table refuses the request; tests/core/coordinator/test_group.py holds the cell."
-_BY_ID = (
-    "Simulated clients know no topic ids; tests/core/broker/test_metadata_cache.py and tests/controller"
-    "/test_topic_ids.py hold it."
-)
+_BY_ID = "Simulated clients know no topic ids; tests/core/broker and tests/controller/test_topic_ids.py hold it."
 _OLDER = "Simulated clients use older versions; tests/coordinator/test_transaction_verification.py holds it."
 _ONE_LISTENER = "All simulated nodes have the same single listener; tests/core/broker holds it."
 _AT_ONCE = (
@@ -99,7 +96,9 @@ UNREACHABLE: Mapping[str, str] = {
     "/test_transaction_verification.py holds it.",
     "Metadata LISTENER_NOT_FOUND": _ONE_LISTENER,
     **dict.fromkeys(("Metadata UNKNOWN_TOPIC_ID", "Metadata INVALID_REQUEST", "DeleteTopics UNKNOWN_TOPIC_ID"), _BY_ID),
-    "TxnOffsetCommit TRANSACTION_ABORTABLE": _OLDER,
+    **dict.fromkeys(("TxnOffsetCommit TRANSACTION_ABORTABLE", "Produce TRANSACTION_ABORTABLE"), _OLDER),
+    **dict.fromkeys(("Fetch UNKNOWN_TOPIC_ID", "Fetch FETCH_SESSION_TOPIC_ID_ERROR"), _BY_ID),
+    "ListOffsets INVALID_REQUEST": "No simulated client names a partition twice; tests/broker holds it.",
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",

@@ -75,7 +75,7 @@ from actors.storage.log_directories import (
     parse_name,
 )
 from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING, WORKING
-from messages.records import EMPTY, LOG_APPEND_TIME_BIT, Body, body
+from messages.records import EMPTY, LARGEST_TIMESTAMP, LOG_APPEND_TIME_BIT, Body, body
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
@@ -460,6 +460,8 @@ class LogManager:
     def find_time(self, path: str, timestamp: int, limit: int, search: int = 0) -> tuple[int, int, int, int]:
         """Find the first record of `timestamp` (ms) or later, below the offset `limit`.
 
+        LARGEST_TIMESTAMP finds the first record with the largest timestamp, as in Kafka even before the log's start.
+
         If much data must be decompressed, the search takes several calls. The first item of the result is then the
         number of the search, which the next call passes as `search`.
 
@@ -485,6 +487,10 @@ class LogManager:
 
     def _searching(self, log: Log, timestamp: int, limit: int) -> Generator[None, None, tuple[int, int, int]]:
         start = log.start
+        if timestamp == LARGEST_TIMESTAMP:
+            start, timestamp = 0, log.max_timestamp
+            if timestamp < 0:
+                return -1, -1, -1
         while (found := log.batch_for_time(timestamp, start)) is not None:
             header, data = found
             place = None

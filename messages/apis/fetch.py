@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
-from messages.cluster import NO_EPOCH, TopicPartition
+from messages.apis.metadata import MetadataBroker
+from messages.cluster import NO_EPOCH, CurrentLeader, TopicPartition
 from messages.records import EMPTY, NO_OFFSET, Body
 from messages.vocabulary import Message, maker, message
 
@@ -20,20 +23,26 @@ FORMAT_2_SINCE = 4
 
 @message
 class FetchPartition(Message):
-    """The fetch offset of one partition; `log_start_offset` is the log start offset of the follower."""
+    """The fetch offset of one partition; `log_start_offset` is the log start offset of the follower.
+
+    `last_fetched_epoch` is the leader epoch of the reader's last record; if it is set, the leader checks whether the
+    logs diverge.
+    """
 
     partition: TopicPartition
     fetch_offset: int
     partition_max_bytes: int
     current_leader_epoch: int = NO_EPOCH
     log_start_offset: int = NO_OFFSET
+    last_fetched_epoch: int = NO_EPOCH
 
 
 @message
 class FetchRequest(Message):
     """The request of a client or follower to read batches (API key 1); `replica_id` is -1 for clients.
 
-    The response is sent when all partitions together have `min_bytes`, or after `max_wait_ms`.
+    The response is sent when all partitions together have `min_bytes`, or after `max_wait_ms`. From version 13 on,
+    topics have ids: the topic of each partition, also of the response, is the id's text.
     """
 
     version: int
@@ -49,14 +58,23 @@ class FetchRequest(Message):
     rack_id: str = ""
 
 
+IDS_SINCE = 13
+"""The first version with topic ids in place of names."""
+FETCH_LEADERS_SINCE = 16
+"""The first version with the current leader of a partition that is not led here, or at another epoch (KIP-951)."""
+
+
 def next_epoch(epoch: int) -> int:
     """Return the epoch of a fetch session's next request: `epoch` + 1, or 1 if `epoch` is the largest (KIP-227)."""
     return 1 if epoch == LAST_EPOCH else epoch + 1
 
 
 def is_idle_poll(request: Message) -> bool:
-    """Return whether a request is an incremental fetch of an existing session without any change of its partitions."""
-    if not isinstance(request, FetchRequest):
+    """Return whether a request is an incremental fetch of an existing session without any change of its partitions.
+
+    Requests with topic ids are left out: a session keeps to names or to ids.
+    """
+    if not isinstance(request, FetchRequest) or request.version >= IDS_SINCE:
         return False
     return bool(request.session_id and request.session_epoch > 0 and not request.partitions and not request.forgotten)
 
@@ -69,11 +87,19 @@ class AbortedTransaction(Message):
     first_offset: int
 
 
+class DivergingEpoch(NamedTuple):
+    """An epoch of a leader's log, and its end offset."""
+
+    epoch: int
+    end_offset: int
+
+
 @message
 class FetchedPartition(Message):
     """The records and offsets of one partition in a fetch response.
 
-    With an error it has no records, and the offsets are -1.
+    With an error it has no records, and the offsets are -1. `diverging_epoch` is set where the reader's log diverges:
+    the leader's largest epoch that is not above the reader's, and the end of this epoch.
     """
 
     partition: TopicPartition
@@ -84,6 +110,8 @@ class FetchedPartition(Message):
     aborted_transactions: tuple[AbortedTransaction, ...] | None = None
     preferred_read_replica: int = NO_REPLICA
     body: Body = EMPTY
+    diverging_epoch: DivergingEpoch | None = None
+    current_leader: CurrentLeader | None = None
 
 
 fetched_partition = maker(FetchedPartition)
@@ -92,22 +120,26 @@ fetched_partition = maker(FetchedPartition)
 
 @message
 class FetchResponse(Message):
-    """The response to Fetch; `session_id` 0 means that there is no fetch session."""
+    """The response to Fetch; `session_id` 0 means that there is no fetch session.
+
+    `node_endpoints` has the endpoints of the leaders in `current_leader` of the partitions.
+    """
 
     partitions: tuple[FetchedPartition, ...]
     error_code: int = 0
     session_id: int = 0
     throttle_time_ms: int = 0
+    node_endpoints: tuple[MetadataBroker, ...] = ()
 
 
 API = Api(
     key=1,
-    versions=(0, 11),
+    versions=(0, 17),
     request=FetchRequest,
     response=FetchResponse,
     answerer=PARTITIONS,
     codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH"
-    " UNSUPPORTED_COMPRESSION_TYPE",
+    " UNSUPPORTED_COMPRESSION_TYPE UNKNOWN_TOPIC_ID FETCH_SESSION_TOPIC_ID_ERROR",
     sample=lambda about: FetchRequest(
         11, CONSUMER, 0, 0, (FetchPartition(about.partition, 0, 1 << 16, about.leader_epoch),), max_bytes=1 << 16
     ),

@@ -5,17 +5,19 @@ from __future__ import annotations
 from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
 from messages.apis.fetch import CONSUMER, READ_UNCOMMITTED
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.records import NO_OFFSET
+from messages.records import LARGEST_TIMESTAMP, NO_OFFSET
 from messages.vocabulary import Message, message
 
-LATEST = -1
-EARLIEST = -2
-"""Special values of the time in a ListOffsets request."""
+LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -4, -5
+"""Special values of the time in a ListOffsets request, with LARGEST_TIMESTAMP."""
+
+SINCE = {LATEST: 0, EARLIEST: 0, LARGEST_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""Special value -> the first version that has it."""
 
 
 @message
 class OffsetQuery(Message):
-    """A client's query for an offset of a partition: by time (ms), LATEST or EARLIEST."""
+    """A client's query for an offset of a partition: by time (ms), or by a special value."""
 
     partition: TopicPartition
     timestamp: int
@@ -56,13 +58,14 @@ class ListOffsetsResponse(Message):
 
 API = Api(
     key=2,
-    versions=(1, 5),
+    versions=(1, 9),
     request=ListOffsetsRequest,
     response=ListOffsetsResponse,
     answerer=PARTITIONS,
-    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE",
+    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE UNSUPPORTED_VERSION INVALID_REQUEST",
     sample=lambda about: ListOffsetsRequest(5, CONSUMER, (OffsetQuery(about.partition, LATEST, about.leader_epoch),)),
-    odd="timestamp=-2 timestamp=0;version=4 version=2 partition=absent current_leader_epoch-1 current_leader_epoch+1",
+    odd="timestamp=-2 timestamp=-3 timestamp=-3;version=7"
+    " timestamp=0;version=4 version=2 partition=absent current_leader_epoch-1 current_leader_epoch+1",
     refuse=each_partition(ListOffsetsResponse, ListedOffset),
     bindings={ListOffsetsRequest: BY_TOPIC, ListOffsetsResponse: BY_TOPIC},
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages.apis.declaration import LEADERSHIP, PARTITIONS, TIMEOUT_MS, Api, Binding, each_partition
-from messages.cluster import TopicPartition
+from messages.apis.metadata import MetadataBroker
+from messages.cluster import CurrentLeader, TopicPartition
 from messages.records import NO_OFFSET, Records
 from messages.vocabulary import Message, maker, message
 
@@ -15,6 +16,10 @@ ACKS_NONE = 0
 
 ABORTABLE_SINCE = 11
 """The first version whose clients know TRANSACTION_ABORTABLE (120); older versions get INVALID_TXN_STATE (48)."""
+
+
+PRODUCE_LEADERS_SINCE = 10
+"""The first version with the current leader of a partition that is not led here (KIP-951)."""
 
 
 @message
@@ -59,14 +64,16 @@ class ProducedPartition(Message):
     log_start_offset: int = NO_OFFSET
     record_errors: tuple[RecordError, ...] = ()
     error_message: str | None = None
+    current_leader: CurrentLeader | None = None
 
 
 @message
 class ProduceResponse(Message):
-    """The response to Produce."""
+    """The response to Produce; `node_endpoints` has the endpoints of leaders in `current_leader` of the partitions."""
 
     partitions: tuple[ProducedPartition, ...]
     throttle_time_ms: int = 0
+    node_endpoints: tuple[MetadataBroker, ...] = ()
 
 
 TRANSACTIONAL_SINCE = 3
@@ -84,14 +91,14 @@ _TRANSACTIONAL = "attributes=16;producer_id=5;producer_epoch=0;base_sequence=0"
 
 API = Api(
     key=0,
-    versions=(0, 8),
+    versions=(0, 11),
     request=ProduceRequest,
     response=ProduceResponse,
     answerer=PARTITIONS,
     codes=f"NONE {LEADERSHIP} CORRUPT_MESSAGE REQUEST_TIMED_OUT MESSAGE_TOO_LARGE INVALID_TOPIC RECORD_LIST_TOO_LARGE"
     " NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS INVALID_TIMESTAMP"
     " OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD"
-    " TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING",
+    " TRANSACTIONAL_ID_AUTHORIZATION_FAILED INVALID_TXN_STATE INVALID_PRODUCER_ID_MAPPING TRANSACTION_ABORTABLE",
     sample=lambda about: ProduceRequest(
         8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(about.partition, about.records),)
     ),

@@ -19,7 +19,6 @@ Rule 6: the rows of existing parts are cached (`rows`). If the cache contains th
 
 from __future__ import annotations
 
-import base64
 import struct
 import types
 import typing
@@ -31,7 +30,7 @@ from typing import Any, NamedTuple, NoReturn, TypeVar
 import attrs
 
 from messages.apis.declaration import Binding
-from messages.cluster import NO_ID, TopicId, TopicPartition
+from messages.cluster import TopicId, TopicPartition
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
@@ -60,8 +59,6 @@ _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "
 _FIXED["uuid"] = "16s"
 _TOPIC_NAMES = ("topic_name", "topic", "name", "topic_id")
 _PARTITION_NAMES = ("partition_index", "partition", "index")
-_ZERO_ID = bytes(16)
-_ID_CHARACTERS = 22
 
 
 Bindings = Mapping[type, Binding]
@@ -350,7 +347,7 @@ class _Reader(_Code):
     def fixed(self, field: Field, scope: _Scope) -> str:
         """Return a variable for a field of fixed size, and add the field to the scope."""
         name = self.fresh(field.name)
-        scope.values[field.name] = f"{self.refer(_text_of_id)}({name})" if field.type == "uuid" else name
+        scope.values[field.name] = f"{self.refer(primitives.text_of_id)}({name})" if field.type == "uuid" else name
         return name
 
     def unpack(self, run: list[tuple[str, str]]) -> None:
@@ -595,19 +592,6 @@ def _refuse_more(most: int) -> NoReturn:
 
 def _refuse_rest() -> NoReturn:
     raise ValueError("the encoded entries end in the middle of an entry")
-
-
-def _text_of_id(data: bytes) -> str:
-    """Return an id as topic znodes contain it; NO_ID for the zero id."""
-    return NO_ID if data == _ZERO_ID else base64.urlsafe_b64encode(data)[:_ID_CHARACTERS].decode()
-
-
-def _id_of_text(text: str) -> bytes:
-    """Return the bytes of an id, zero for NO_ID. Raises ValueError if the text is no id."""
-    found = base64.urlsafe_b64decode(f"{text}==") if text else _ZERO_ID
-    if len(found) != len(_ZERO_ID):
-        raise ValueError(f"{text!r} is not a topic id")
-    return found
 
 
 def _read_texts(data: bytes, position: int, compact: bool) -> tuple[tuple[str, ...] | None, int]:
@@ -863,7 +847,11 @@ class _Writer(_Code):
             nullable = f", {field.nullable}" if "nullable" in typing.get_type_hints(make) else ""
             return f"{self.refer(make)}({value}{nullable})"
         if attribute is not None:
-            return f"{self.refer(_id_of_text)}({value}.{attribute})" if field.type == "uuid" else f"{value}.{attribute}"
+            return (
+                f"{self.refer(primitives.id_of_text)}({value}.{attribute})"
+                if field.type == "uuid"
+                else f"{value}.{attribute}"
+            )
         if kind.type is TopicPartition or kind.partition is not None:
             if field.type == "string" and field.name in _TOPIC_NAMES:
                 return "topic"
@@ -871,7 +859,7 @@ class _Writer(_Code):
                 return "number"
         if not kind.hints and kind.type is not TopicPartition:
             return value
-        return repr(_ZERO_ID if field.type == "uuid" else field.default)
+        return repr(primitives.ZERO_ID if field.type == "uuid" else field.default)
 
     def count(self, items: str, expression: str = "") -> str:
         return f"{self.refer(primitives.length)}({expression or f'len({items})'}, {self.flexible})"

@@ -12,8 +12,11 @@ Rule 3: names of topics and lists of brokers recur: each is created once and sha
 
 from __future__ import annotations
 
+import base64
 import struct
 from typing import Any
+
+from messages.cluster import NO_ID
 
 MAX_TEXT = 0x7FFF
 """Maximum bytes of a string, also if its length field could be larger."""
@@ -21,6 +24,9 @@ MAX_TEXT = 0x7FFF
 MOST_KEPT = 1 << 15
 LONGEST_KEPT = 256
 """Maximum number of values in a `BoundedCache`, and maximum length of a cached value in bytes."""
+
+ZERO_ID = bytes(16)
+_ID_CHARACTERS = 22
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -89,6 +95,35 @@ def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | N
     return (None, position) if length < 0 else (memoryview(data)[position : position + length], position + length)
 
 
+def text_of_id(data: bytes) -> str:
+    """Return an id as topic znodes contain it; NO_ID for the zero id. Raises ValueError for less than 16 bytes."""
+    if len(data) != len(ZERO_ID):
+        raise ValueError("the frame ends inside a field")
+    return NO_ID if data == ZERO_ID else base64.urlsafe_b64encode(data)[:_ID_CHARACTERS].decode()
+
+
+def id_of_text(text: str) -> bytes:
+    """Return the bytes of an id, zero for NO_ID. Raises ValueError if the text is no id."""
+    found = base64.urlsafe_b64decode(f"{text}==") if text else ZERO_ID
+    if len(found) != len(ZERO_ID):
+        raise ValueError(f"{text!r} is not a topic id")
+    return found
+
+
+def read_tags(data: bytes, position: int) -> tuple[dict[int, bytes], int]:
+    """Return the tagged fields at `position` by their tags, and their end."""
+    count, position = read_varint(data, position)
+    found = {}
+    for _ in range(count):
+        tag, position = read_varint(data, position)
+        size, position = read_varint(data, position)
+        if position + size > len(data):
+            raise ValueError("the frame ends inside a field")
+        found[tag] = bytes(data[position : position + size])
+        position += size
+    return found, position
+
+
 def skip_tags(data: bytes, position: int) -> int:
     """Return the end of the tagged fields at `position`, which are ignored."""
     count, position = read_varint(data, position)
@@ -127,6 +162,11 @@ def framed_text(value: str, compact: bool) -> bytes:
     if len(data) > MAX_TEXT:
         raise ValueError(f"a string has {len(data)} bytes; the maximum is {MAX_TEXT}")
     return (varint(len(data) + 1) if compact else _INT16.pack(len(data))) + data
+
+
+def framed_tags(fields: tuple[tuple[int, bytes], ...]) -> bytes:
+    """Return encoded tagged fields; the argument has the tag and the bytes of each."""
+    return varint(len(fields)) + b"".join([varint(tag) + varint(len(data)) + data for tag, data in fields])
 
 
 def framed_bytes(value: bytes, compact: bool) -> bytes:
@@ -179,7 +219,11 @@ TEXTS = BoundedCache(bytes.decode)
 """Strings by their bytes."""
 IDS = BoundedCache(_ids)
 """Tuples of int32 by their bytes."""
+TOPIC_IDS = BoundedCache(text_of_id)
+"""Texts of topic ids by their bytes."""
 FRAMED_TEXTS = {compact: BoundedCache(framed_text, compact) for compact in (False, True)}
+FRAMED_TOPIC_IDS = BoundedCache(id_of_text)
+"""Bytes of topic ids by their texts."""
 FRAMED_IDS = {compact: BoundedCache(framed_ids, compact) for compact in (False, True)}
 """Encoded strings and tuples of int32, as `framed_text` and `framed_ids` return them."""
 

@@ -17,7 +17,15 @@ from actors.storage.log_manager import recover
 from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest
-from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
+from messages.apis.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetQuery,
+)
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducedPartition, ProducePartition, ProduceRequest, RecordError
 from messages.broker import LogFileFailed, TopicsConfigured
@@ -25,7 +33,7 @@ from messages.cluster import ConfigEntry, TopicPartition
 from messages.flow.conversation import all_at_once
 from messages.network import CloseClient
 from messages.partition import LogRead, ReadLog
-from messages.records import Region
+from messages.records import LARGEST_TIMESTAMP, Region
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import checking_produce
 from messages.wire.compression import compressed
@@ -213,6 +221,44 @@ def test_row_45_leader_epochs_are_compared_first(broker: Broker) -> None:
         assert ended == (EpochEnd(T0, code, 5, 1) if code == errors.NONE else EpochEnd(T0, code))
         [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, LATEST, epoch),))).partitions
         assert listed.error_code == code
+
+
+def test_a_fetch_finds_where_the_logs_diverge(broker: Broker) -> None:
+    for epoch in (1, 3):
+        lead(broker, 1, epoch=epoch)
+        produce(broker, batch(b"a", b"b"))  # offsets 0 and 1 in epoch 1, 2 and 3 in epoch 3
+
+    def compared(offset: int, last: int) -> tuple[int, Any, list[int]]:
+        part = FetchPartition(T0, offset, 1 << 20, last_fetched_epoch=last)
+        [result] = broker.ask(fetch_request(part, version=12, replica=1, max_wait_ms=60_000)).partitions
+        return result.error_code, result.diverging_epoch, offsets_of(result)
+
+    for agreed in ((2, 1), (2, 3), (2, -1)):
+        assert compared(*agreed) == (errors.NONE, None, [2])
+    for (offset, last), diverging in (((3, 1), (1, 2)), ((2, 2), (1, 2)), ((9, 3), (3, 4)), ((1, 0), (0, 0))):
+        assert compared(offset, last) == (errors.NONE, diverging, []), "answered at once"
+    assert compared(4, 4)[0] == errors.OFFSET_OUT_OF_RANGE
+
+
+def test_special_times_of_list_offsets(broker: Broker) -> None:
+    lead(broker)
+
+    def listed(version: int, *times: int) -> list[tuple[int, int, int]]:
+        queries = tuple([OffsetQuery(T0, time) for time in times])
+        found = broker.ask(ListOffsetsRequest(version, -1, queries)).partitions
+        return [(each.error_code, each.timestamp, each.offset) for each in found]
+
+    assert listed(7, LARGEST_TIMESTAMP) == [(errors.NONE, -1, -1)], "the log is empty"
+    for timestamp in (1_000, 5_000, 2_000, 5_001):
+        produce(broker, batch(b"a", b"b", timestamp=timestamp))
+    assert listed(7, LARGEST_TIMESTAMP) == [(errors.NONE, 5_002, 7)]
+    produce(broker, batch(b"c", b"d", b"e", timestamp=5_000))
+    assert listed(9, LARGEST_TIMESTAMP) == [(errors.NONE, 5_002, 7)], "the first of equals"
+    assert listed(8, EARLIEST_LOCAL) == [(errors.NONE, -1, 0)]
+    assert listed(9, LATEST_TIERED) == [(errors.NONE, -1, -1)]
+    for version, time in ((6, LARGEST_TIMESTAMP), (7, EARLIEST_LOCAL), (8, LATEST_TIERED), (9, -6)):
+        assert listed(version, time) == [(errors.UNSUPPORTED_VERSION, -1, -1)]
+    assert listed(9, 0, 0) == [(errors.INVALID_REQUEST, -1, -1)] * 2
 
 
 def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: Broker) -> None:

@@ -18,7 +18,14 @@ from kio.schema.errors import ErrorCode
 
 from messages.apis import API_BY_KEY, APIS, BINDINGS
 from messages.apis.declaration import Binding
-from messages.apis.fetch import FORMAT_2_SINCE, FetchedPartition, FetchRequest, FetchResponse
+from messages.apis.fetch import (
+    CONSUMER,
+    FORMAT_2_SINCE,
+    IDS_SINCE,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
 from messages.apis.metadata import MetadataRequest
 from messages.apis.produce import ProducePartition
@@ -26,6 +33,7 @@ from messages.apis.stop_replica import StopReplicaRequest
 from messages.apis.update_metadata import SECURITY_PROTOCOLS, UpdateMetadataBroker
 from messages.cluster import NO_ID, Endpoint, TopicPartition
 from messages.records import EMPTY, Body, Records
+from messages.wire.data_plane import REPLICA_STATE_SINCE
 from messages.wire.layout import Field, Schema
 from messages.wire.record_batch import body_of, read_records
 from tests.storage.batches import batch
@@ -131,10 +139,27 @@ def _encodable(version: int, message: Any) -> Any:
             return attrs.evolve(message, endpoints=(*message.endpoints, Endpoint("A", "host", 9092)))
         case LeaveGroupRequest() if version < 3:
             return attrs.evolve(message, members=(*message.members, LeavingMember("m"))[:1])
+        case FetchRequest() if version >= IDS_SINCE:
+            kept = message if version < REPLICA_STATE_SINCE else attrs.evolve(message, replica_id=CONSUMER)
+            forgotten = tuple(_by_id(each) for each in message.forgotten)
+            return attrs.evolve(kept, partitions=_with_ids(message.partitions), forgotten=forgotten)
+        case FetchResponse() if version >= IDS_SINCE:
+            return attrs.evolve(message, partitions=_with_ids(message.partitions))
         case MetadataRequest() if version < 10:
             topics = message.topics or None if version == 0 else message.topics
             return attrs.evolve(message, topics=topics, named_or_ids=())
     return message
+
+
+def _by_id(place: TopicPartition) -> TopicPartition:
+    """Return a partition whose topic is the text of an id."""
+    return TopicPartition(
+        "AAAAAAAAAAAAAAAAAAAAAQ" if len(place.topic) % 2 else "-_8AAAAAAAAAAAAAAAAAAA", place.partition
+    )
+
+
+def _with_ids(partitions: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(attrs.evolve(each, partition=_by_id(each.partition)) for each in partitions)
 
 
 def _of_api(key: int, of: str) -> Callable[[int], st.SearchStrategy[Any]]:
@@ -224,7 +249,8 @@ def _item(value: Any, field: Field) -> Any:
 def _groups(values: tuple[Any, ...], outer: Field, inner: Field) -> list[dict[str, Any]]:
     """Return the values in an array of topics; without names of topics, all of them are in one group."""
     defaults = {field.name: field.default for field in outer.fields if field.present}
-    topic = next((name for name in TOPICS if name in defaults), "")
+    by_id = ("topic_id",) if any(field.name == "topic" for field in outer.fields) else ()
+    topic = next((name for name in (*TOPICS, *by_id) if name in defaults), "")
     groups: dict[str, list[Any]] = {}
     for value in values:
         place = _place(value)
@@ -264,7 +290,7 @@ def _read(kind: Any, values: Any, fields: tuple[Field, ...], version: int, aroun
     if kind is TopicPartition and not isinstance(values, dict):
         values = {"partition": values}
     if kind is TopicPartition:
-        topic = next((each[name] for each in (values, around) for name in TOPICS if name in each), "")
+        topic = next((each[name] for each in (values, around) for name in (*TOPICS, "topic_id") if name in each), "")
         return TopicPartition(topic, next(values[name] for name in PARTITIONS if name in values))
     if kind is str and isinstance(values, dict):
         return values["name"]

@@ -16,7 +16,9 @@ Rule 4: a response within a session contains the partitions with records, with a
         alone does not add a partition: a reader that waits for this change receives the records that the change makes
         readable.
 Rule 5: a session has the isolation level of its last request. When this level changes, each partition is read again.
-Rule 6: partitions are read in the order in which they were added. A partition whose records are in a response within
+Rule 6: a session has either topic names or topic ids (Fetch 13 and later), and a request of the other kind gets error
+        106. In a session with ids, a partition has its topic's name, or UNKNOWN and the id while the id is unknown.
+Rule 7: partitions are read in the order in which they were added. A partition whose records are in a response within
         the session becomes the last one, so that a partition with many records does not hold up the others.
 
 Kafka: `FetchManager`, `FetchSessionCache`, `FetchSession`.
@@ -29,6 +31,7 @@ import attrs
 from messages import errors
 from messages.apis.fetch import (
     CONSUMER,
+    IDS_SINCE,
     NO_REPLICA,
     READ_UNCOMMITTED,
     FetchedPartition,
@@ -48,8 +51,20 @@ SAFE_SECONDS = 120.0
 NEVER = -1.0
 """A time before all times of the node's clock."""
 
+UNKNOWN = "\0"
+"""The first character of the topic of a partition whose topic id is unknown; topics' names cannot contain it."""
+
 UNTOLD = -1
 """A high watermark or log start offset that was not yet sent to the reader."""
+
+
+def is_final(fetched: FetchedPartition) -> bool:
+    """Return whether a reader must get a result at once, although it has no records."""
+    return (
+        fetched.error_code != errors.NONE
+        or fetched.preferred_read_replica != NO_REPLICA
+        or fetched.diverging_epoch is not None
+    )
 
 
 @attrs.define
@@ -58,7 +73,7 @@ class CachedPartition:
 
     part: FetchPartition
     turn: int
-    """Partitions with a lower turn are read first (rule 6)."""
+    """Partitions with a lower turn are read first (rule 7)."""
     high_watermark: int = UNTOLD
     log_start_offset: int = UNTOLD
     idle_until: float = NEVER
@@ -68,7 +83,7 @@ class CachedPartition:
         """Return whether a response must contain this partition (rule 4); store its offsets as sent."""
         last_sent = self.high_watermark, self.log_start_offset
         self.high_watermark, self.log_start_offset = fetched.high_watermark, fetched.log_start_offset
-        if fetched.body.size or fetched.error_code != errors.NONE or fetched.preferred_read_replica != NO_REPLICA:
+        if fetched.body.size or is_final(fetched):
             return True
         return last_sent != (self.high_watermark, self.log_start_offset)
 
@@ -117,6 +132,8 @@ class Session:
     """Partitions with changed offsets, but without new records."""
     fetch: DelayedFetch | None = None
     """The request in flight."""
+    ids: dict[str, str] | None = None
+    """Topic of the session's partitions -> the id in the requests; None if the requests have names (rule 6)."""
 
     @property
     def is_follower(self) -> bool:
@@ -129,11 +146,11 @@ class Session:
         return self.is_follower, len(self.partitions), self.id
 
     def queue(self) -> dict[TopicPartition, None]:
-        """Return the partitions to read, in order (rule 6)."""
+        """Return the partitions to read, in order (rule 7)."""
         return dict.fromkeys(sorted(self.unread, key=lambda partition: self.partitions[partition].turn))
 
     def move_to_end(self, place: CachedPartition) -> None:
-        """Read this partition after all others (rule 6)."""
+        """Read this partition after all others (rule 7)."""
         place.turn, self.turns = self.turns, self.turns + 1
 
     def update(self, request: FetchRequest) -> None:
@@ -189,6 +206,7 @@ class FetchSessions:
                 isolation_level=request.isolation_level,
                 used_at=now,
                 unread=dict.fromkeys(places),
+                ids=None if request.version < IDS_SINCE else {},
             )
             if request.session_epoch == INITIAL_EPOCH and places and self._evict(session, now):
                 session.id = self._next_id
@@ -200,6 +218,8 @@ class FetchSessions:
             return errors.FETCH_SESSION_ID_NOT_FOUND
         if found.epoch != request.session_epoch:
             return errors.INVALID_FETCH_SESSION_EPOCH
+        if (found.ids is None) != (request.version < IDS_SINCE):
+            return errors.FETCH_SESSION_TOPIC_ID_ERROR
         found.update(request)
         del self._sessions[found.id]
         if found.partitions:
@@ -212,6 +232,10 @@ class FetchSessions:
     def get(self, session_id: int) -> Session | None:
         """Return the session with this id, if it exists."""
         return self._sessions.get(session_id)
+
+    def with_ids(self) -> list[Session]:
+        """Return the sessions that have topic ids."""
+        return [session for session in self._sessions.values() if session.ids is not None]
 
     def holds(self, session: Session) -> bool:
         """Return whether this session still exists."""

@@ -34,7 +34,7 @@ Kafka: a fetch that waits is a `DelayedFetch` in the purgatory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 
 import attrs
@@ -43,9 +43,10 @@ from actors.core.broker import fetch_sessions
 from actors.core.broker.leader import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
 from messages import errors
-from messages.apis.fetch import CONSUMER, NO_REPLICA, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
-from messages.cluster import TopicPartition
+from messages.apis.fetch import CONSUMER, IDS_SINCE, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
+from messages.cluster import NO_EPOCH, TopicId, TopicPartition
 from messages.partition import LogState, ReadLog
+from messages.vocabulary import changed
 
 
 @attrs.frozen
@@ -64,6 +65,8 @@ class Respond:
     response: FetchResponse
     rest: int = 0
     """The epoch of the next poll of a session that is idle from now on (rule 7); otherwise 0."""
+    ids: Mapping[str, str] | None = None
+    """Topic -> the id that the response has in its place, if the request has ids (`with_ids`)."""
 
 
 @attrs.frozen
@@ -97,6 +100,8 @@ class Fetches:
         self._deadlines: list[tuple[float, int]] = []
         self._to_do: list[ToDo] = []
         self._alive: frozenset[int] = frozenset()
+        self._topics: dict[str, str] = {}
+        """Topic id -> topic."""
         self._by_rack: dict[str, tuple[int, ...]] = {}
         """The live brokers of each rack; empty unless consumers are sent to replicas in their rack (rule 6)."""
 
@@ -128,11 +133,16 @@ class Fetches:
 
     def begin(self, number: int, request: FetchRequest, now: float) -> None:
         """Begin a fetch request."""
+        ids = None
+        if request.version >= IDS_SINCE:
+            request, ids = self._with_names(request)
         session = self.sessions.find(request, number, now)
         self._leave_ended(now)
         if isinstance(session, int):
             self._to_do.append(Respond(number, FetchResponse((), session)))
             return
+        if session.ids is not None and ids is not None:
+            session.ids.update(ids)
         if session.fetch is not None:
             self._answer(session, session.fetch, now)
         self._leave(session, request.forgotten)
@@ -150,6 +160,46 @@ class Fetches:
         )
         self._under_way[number], session.fetch = session, fetch
         self._read_next(session, fetch, now)
+
+    def topic_ids_changed(self, topics: Iterable[TopicId], now: float) -> None:
+        """Set the ids of all topics that have one, and apply them to the sessions with ids."""
+        self._topics = {topic_id: topic for topic, topic_id in topics}
+        for session in self.sessions.with_ids():
+            if session.fetch is not None:
+                self._answer(session, session.fetch, now)
+            self._rename(session)
+
+    def _rename(self, session: fetch_sessions.Session) -> None:
+        """Give each partition of a session the name that its topic id has now, and read it if the name has changed."""
+        new = {}
+        for partition, place in list(session.partitions.items()):
+            topic_id = _id_of(session, partition)
+            renamed = partition._replace(topic=self._name_of(topic_id))
+            if renamed != partition:
+                new[renamed] = topic_id, place
+                self._leave(session, (partition,))
+                for known in (session.partitions, session.unread, session.moved):
+                    known.pop(partition, None)
+        for renamed, (topic_id, place) in new.items():
+            part = changed(place.part, partition=renamed)
+            session.partitions[renamed] = fetch_sessions.CachedPartition(part, place.turn)
+            session.unread[renamed] = None
+            session.ids = {**(session.ids or {}), renamed.topic: topic_id}
+            self._readers.setdefault(renamed, {})[session.key] = session
+
+    def _with_names(self, request: FetchRequest) -> tuple[FetchRequest, dict[str, str]]:
+        """Return a request with the names of its topics in place of their ids, and the ids of these topics."""
+        names = {each.partition.topic: self._name_of(each.partition.topic) for each in request.partitions}
+        parts = [
+            changed(each, partition=each.partition._replace(topic=names[each.partition.topic]))
+            for each in request.partitions
+        ]
+        forgotten = [each._replace(topic=self._name_of(each.topic)) for each in request.forgotten]
+        known = {name: topic_id for topic_id, name in names.items() if not name.startswith(fetch_sessions.UNKNOWN)}
+        return changed(request, partitions=tuple(parts), forgotten=tuple(forgotten)), known
+
+    def _name_of(self, topic_id: str) -> str:
+        return self._topics.get(topic_id) or fetch_sessions.UNKNOWN + topic_id
 
     def read(
         self,
@@ -239,6 +289,8 @@ class Fetches:
             self._leave_ended(now)
             return
         for partition in partitions:
+            if session.ids is not None:
+                partition = partition._replace(topic=self._name_of(partition.topic))
             place = session.partitions.get(partition)
             if place is not None:
                 place.high_watermark = fetch_sessions.UNTOLD
@@ -283,6 +335,8 @@ class Fetches:
             return False
         if epoch_verdict(part.current_leader_epoch, last_sent.leader_epoch) != errors.NONE:
             return False
+        if part.last_fetched_epoch not in (NO_EPOCH, last_sent.leader_epoch):
+            return False  # the logs may diverge
         return last_sent.start <= part.fetch_offset <= last_sent.end and part.fetch_offset >= _limit(session, last_sent)
 
     def _read_next(self, session: fetch_sessions.Session, fetch: fetch_sessions.DelayedFetch, now: float) -> None:
@@ -425,13 +479,13 @@ class Fetches:
         if not self.sessions.holds(session):
             self._leave(session, session.partitions)
         elif within:
-            session.resting = not (results or session.unread or session.moved)
+            session.resting = not (results or session.unread or session.moved or session.ids is not None)
         if session.is_follower and self.quota.replicas:
             size = sum(result.body.size for result in results if result.partition in self.quota.replicas)
             if size:
                 self.quota.count(size, now)
         response = FetchResponse(tuple(results), errors.NONE, session.id)
-        self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0))
+        self._to_do.append(Respond(fetch.number, response, session.epoch if session.resting else 0, session.ids))
 
     def _offsets_of(self, partition: TopicPartition, request: FetchRequest) -> FetchedPartition | None:
         """Return the offsets of a partition that has no data to read."""
@@ -440,6 +494,24 @@ class Fetches:
             return None
         state, aborted = known[1], () if request.isolation_level == READ_COMMITTED else None
         return FetchedPartition(partition, errors.NONE, state.high_watermark, state.stable, state.start, aborted)
+
+
+def _id_of(session: fetch_sessions.Session, partition: TopicPartition) -> str:
+    """Return the id by which a session's reader names the topic of a partition."""
+    topic = partition.topic
+    return topic[1:] if topic.startswith(fetch_sessions.UNKNOWN) else (session.ids or {})[topic]
+
+
+def with_ids(response: FetchResponse, ids: Mapping[str, str]) -> FetchResponse:
+    """Return a response with the ids of its topics in place of their names; an unknown id has its own error code."""
+    partitions = []
+    for each in response.partitions:
+        topic, number = each.partition
+        if topic.startswith(fetch_sessions.UNKNOWN):
+            partitions.append(FetchedPartition(TopicPartition(topic[1:], number), errors.UNKNOWN_TOPIC_ID))
+        else:
+            partitions.append(changed(each, partition=TopicPartition(ids[topic], number)))
+    return changed(response, partitions=tuple(partitions))
 
 
 def _limit(session: fetch_sessions.Session, state: LogState) -> int:
@@ -462,7 +534,4 @@ def _is_satisfied(session: fetch_sessions.Session, fetch: fetch_sessions.Delayed
     """Return whether the fetch can be answered before its deadline (rule 1)."""
     if fetch.found >= fetch.min_bytes or not session.partitions:
         return True
-    return any(
-        result.error_code != errors.NONE or result.preferred_read_replica != NO_REPLICA
-        for result in fetch.results.values()
-    )
+    return any(fetch_sessions.is_final(result) for result in fetch.results.values())

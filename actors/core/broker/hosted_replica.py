@@ -17,6 +17,7 @@ Kafka: the fields of `Partition`, `readRecords`, `fetchOffsetForTimestamp`; requ
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple, cast
@@ -32,10 +33,18 @@ from messages import errors, partition
 from messages.apis import fetch
 from messages.apis.delete_records import DeletedRecords
 from messages.apis.describe_producers import DescribedProducer, DescribedProducers
-from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset
+from messages.apis.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    SINCE,
+    ListedOffset,
+    ListOffsetsRequest,
+)
 from messages.apis.offset_for_leader_epoch import EpochEnd
 from messages.broker import LogFailed, PartitionHealth
-from messages.cluster import TopicPartition
+from messages.cluster import NO_EPOCH, TopicPartition
 from messages.partition import (
     ContinueSearch,
     EpochEndFound,
@@ -365,17 +374,34 @@ def without_records(
     return fetch.fetched_partition(part.partition, errors.NONE, *offsets, aborted, preferred_read_replica=nearer)
 
 
+def refused_queries(request: ListOffsetsRequest) -> dict[int, int]:
+    """Return the error codes of queries that are refused without a look at their partition, by index.
+
+    A partition must not be named twice, and a special value must be one of the request's version.
+    """
+    times = Counter([query.partition for query in request.partitions])
+    found = {}
+    for index, query in enumerate(request.partitions):
+        if times[query.partition] > 1:
+            found[index] = errors.INVALID_REQUEST
+        elif query.timestamp < 0 and request.version < SINCE.get(query.timestamp, request.version + 1):
+            found[index] = errors.UNSUPPORTED_VERSION
+    return found
+
+
 def listed_offset(
     message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog
 ) -> ListedOffset | None:
-    """Return the first or last offset, or an error code (rule 5); None for a search by time."""
+    """Return the offset of a special value, or an error code (rule 5); None for a search of the log."""
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, role.leader_epoch)
     if error_code == errors.NONE and leader is None:
         error_code = errors.NOT_LEADER_OR_FOLLOWER
     if error_code != errors.NONE or leader is None:
         return ListedOffset(query.partition, error_code)
-    if query.timestamp == EARLIEST:
+    if query.timestamp == LATEST_TIERED:
+        return ListedOffset(query.partition, errors.NONE)
+    if query.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return ListedOffset(query.partition, errors.NONE, -1, log.start, role.leader_epoch)
     if query.timestamp == LATEST:
         limit = read_limit(log, message.replica_id, message.isolation_level == fetch.READ_COMMITTED)
@@ -430,12 +456,16 @@ def read(
     error_code = partition.refusal(fetch_verdict(message, role, leader, partition.settings))
     if error_code == errors.NONE:
         limit = read_limit(log, replica_id, message.isolation_level == fetch.READ_COMMITTED)
-        result = without_records(message, role, leader, log, limit)
-        if result is None:
-            try:
+        try:
+            result = None
+            if message.part.last_fetched_epoch != NO_EPOCH:
+                result = yield from _compared(partition, message)
+            if result is None:
+                result = without_records(message, role, leader, log, limit)
+            if result is None:
                 result = with_records(message, log, *(yield read_call(message, role, log, limit)))
-            except partition_effects.StorageError as error:
-                result = fetch.FetchedPartition(message.part.partition, (yield from partition.log_failed(error)))
+        except partition_effects.StorageError as error:
+            result = fetch.FetchedPartition(message.part.partition, (yield from partition.log_failed(error)))
     else:
         result = fetch.FetchedPartition(message.part.partition, error_code)
     if replica_id == role.broker_id:
@@ -443,12 +473,33 @@ def read(
         return
     in_sync, adding = True, False
     if leader is not None and replica_id != fetch.CONSUMER:
-        if result.error_code == errors.NONE:
+        if result.error_code == errors.NONE and result.diverging_epoch is None:
             yield from _fetched(partition, message, leader, now)
         in_sync, adding = leader.is_settled(replica_id), replica_id in role.adding_replicas
     state = partition.log_state()
     partition.reader = sender, state, state
     yield partition_effects.send((sender, log_read(message.request, result, state, in_sync, adding)))
+
+
+def _compared(partition: HostedReplica, message: ReadLog) -> partition_effects.Effects[fetch.FetchedPartition | None]:
+    """Compare the reader's last epoch with this log; return None if the reader has the records of this log (KIP-595).
+
+    Kafka: `Partition.readRecords`.
+    """
+    part, log = message.part, partition.log
+    if partition.leader is not None:
+        if part.last_fetched_epoch == partition.role.leader_epoch and log.start <= part.fetch_offset <= log.end:
+            return None  # the usual case: the epoch ends with the log
+        yield from log.begin_epoch(partition.role.leader_epoch)
+    epoch, end = yield from log.epoch_end(part.last_fetched_epoch)
+    if epoch < 0 or part.fetch_offset < log.start:
+        return fetch.FetchedPartition(part.partition, errors.OFFSET_OUT_OF_RANGE)
+    if epoch >= part.last_fetched_epoch and end >= part.fetch_offset:
+        return None
+    aborted = () if message.isolation_level == fetch.READ_COMMITTED else None
+    offsets = log.high_watermark, log.last_stable_offset, log.start
+    diverging = fetch.DivergingEpoch(epoch, end)
+    return fetch.FetchedPartition(part.partition, errors.NONE, *offsets, aborted, diverging_epoch=diverging)
 
 
 def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: float) -> partition_effects.Effects[None]:

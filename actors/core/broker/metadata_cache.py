@@ -25,6 +25,7 @@ from messages import errors
 from messages.apis.delete_topics import DeletedTopic
 from messages.apis.describe_cluster import BROKERS, CONTROLLERS, DescribeClusterRequest, DescribeClusterResponse
 from messages.apis.elect_leaders import ElectedPartition, ElectedTopic, ElectLeadersResponse
+from messages.apis.fetch import IDS_SINCE, FetchResponse
 from messages.apis.metadata import (
     NOT_REQUESTED,
     MetadataBroker,
@@ -34,11 +35,20 @@ from messages.apis.metadata import (
     MetadataTopic,
 )
 from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
-from messages.broker import ExpectedTopicState
-from messages.cluster import LEADER_DURING_DELETE, NO_CONTROLLER, NO_ID, NO_LEADER, Endpoint, TopicPartition
+from messages.broker import LEADER_CODES, ExpectedTopicState
+from messages.cluster import (
+    LEADER_DURING_DELETE,
+    NO_CONTROLLER,
+    NO_ID,
+    NO_LEADER,
+    CurrentLeader,
+    Endpoint,
+    TopicPartition,
+)
 from messages.flow.conversation import SLICE
+from messages.network import ClientRequest
 from messages.transactions import PartitionLeader
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, changed
 
 TOPIC_OPERATIONS = sum(1 << each for each in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << each for each in (5, 7, 8, 9, 10, 11, 12))
@@ -165,6 +175,32 @@ class ClusterView:
         if state is None:
             return PartitionLeader(False, NO_LEADER, None)
         return PartitionLeader(True, state.leader, endpoints.get(state.leader))
+
+    def with_leaders(self, response: AnyMessage, request: ClientRequest, node_id: int) -> AnyMessage:
+        """Return a response to Produce or Fetch with the leader of each partition that has a code in LEADER_CODES.
+
+        If this cache still says that this broker leads a partition that it does not lead, it names no leader: a wrong
+        endpoint is worse than none. Each leader's endpoint on the client's listener is added once.
+        """
+        endpoints, leaders, partitions = self.endpoints(request.listener), dict[int, None](), []
+        by_id = isinstance(response, FetchResponse) and request.request.version >= IDS_SINCE
+        topics = {topic_id: topic for topic, topic_id in self.topic_ids.items()} if by_id else {}
+        for each in response.partitions:
+            topic, number = each.partition
+            state = self.topics.get(topics.get(topic, topic), {}).get(number)
+            is_other = each.error_code == errors.NOT_LEADER_OR_FOLLOWER
+            if (
+                state is None
+                or state.leader < 0
+                or each.error_code not in LEADER_CODES
+                or (is_other and state.leader == node_id)
+            ):
+                partitions.append(each)
+            else:
+                leaders[state.leader] = None
+                partitions.append(changed(each, current_leader=CurrentLeader(state.leader, state.leader_epoch)))
+        nodes = [self._metadata_broker(id, endpoints[id]) for id in leaders if id in endpoints]
+        return changed(response, partitions=tuple(partitions), node_endpoints=tuple(nodes))
 
     def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
         """Return a broker as it appears in Metadata responses."""

@@ -642,6 +642,11 @@ class Log:
                 break
         return self._segments[first:]
 
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp (ms) in the log; -1 if it is empty."""
+        return max([segment.max_timestamp for segment in self._segments], default=-1)
+
     def batch_for_time(self, timestamp: int, from_offset: int) -> tuple[BatchHeader, bytes] | None:
         """Return the header and the bytes of the first batch whose largest timestamp (ms) is `timestamp` or later.
 

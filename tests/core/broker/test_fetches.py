@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.core.broker.fetch_sessions import SAFE_SECONDS, FetchSessions
-from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession
+from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSession, with_ids
+from messages import errors
 from messages.apis.fetch import READ_COMMITTED, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.cluster import TopicPartition
+from messages.cluster import TopicId, TopicPartition
 from messages.errors import FETCH_SESSION_ID_NOT_FOUND
 from messages.partition import LogState
 from messages.records import Body
@@ -80,6 +81,60 @@ def test_a_follower_that_may_come_into_the_isr_does_not_rest() -> None:
     assert second.rest == 0, "each of its polls is news"
     [third] = world.poll(first.response.session_id, 2)
     assert third.rest == 3
+
+
+IDS = ["AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"]
+
+
+class Reader:
+    """A consumer whose fetches have the topic ids in IDS; hosted topics have records, others are unknown."""
+
+    def __init__(self) -> None:
+        self.world, self.number = World(), 100
+
+    def fetch(self, id: int, epoch: int, *ids: str, version: int = 13) -> tuple[int, int, list[tuple[str, int]]]:
+        """Return the error code, the session id, and the topic and code of each partition in the response."""
+        self.number += 1
+        parts = tuple([FetchPartition(TopicPartition(each, 0), 0, 1 << 20) for each in ids])
+        self.world.fetches.begin(self.number, FetchRequest(version, -1, 0, 0, parts, 1 << 20, 0, id, epoch), 0.0)
+        found: list[Respond] = []
+        while steps := self.world.fetches.take():
+            for step in steps:
+                match step:
+                    case ReadPartition(partition, question) if partition.topic in ("t", "u"):
+                        result = FetchedPartition(partition, 0, 5, 5, 0)
+                        self.world.fetches.read(question.request, result, state(5, 5), 0.0)
+                    case ReadPartition(partition, question):
+                        unknown = FetchedPartition(partition, errors.UNKNOWN_TOPIC_OR_PARTITION)
+                        self.world.fetches.read(question.request, unknown, None, 0.0)
+                    case Respond():
+                        found.append(step)
+        [done] = found
+        response = done.response if done.ids is None else with_ids(done.response, done.ids)
+        codes = [(each.partition.topic, each.error_code) for each in response.partitions]
+        return response.error_code, response.session_id, codes
+
+
+def test_partitions_with_unknown_ids_stay_in_the_session_until_they_are_known() -> None:
+    reader, unknown = Reader(), errors.UNKNOWN_TOPIC_ID
+    reader.world.fetches.topic_ids_changed((TopicId("t", IDS[0]),), 0.0)
+    code, id, codes = reader.fetch(0, 0, *IDS, "")
+    assert (code, codes) == (0, [(IDS[0], 0), (IDS[1], unknown), ("", unknown)])
+    assert reader.fetch(id, 1) == (0, id, [(IDS[1], unknown), ("", unknown)])
+    reader.world.fetches.topic_ids_changed((TopicId("t", IDS[0]), TopicId("u", IDS[1])), 0.0)
+    assert reader.fetch(id, 2) == (0, id, [(IDS[1], 0), ("", unknown)])
+    reader.world.fetches.topic_ids_changed((TopicId("u", IDS[0]),), 0.0)
+    code, _, codes = reader.fetch(id, 3)
+    assert dict(codes) == {IDS[0]: 0, IDS[1]: unknown, "": unknown}, "ids may move to other topics"
+
+
+def test_a_session_keeps_to_names_or_to_ids() -> None:
+    reader, mixed = Reader(), errors.FETCH_SESSION_TOPIC_ID_ERROR
+    for first, other, topic in ((13, 12, IDS[0]), (12, 13, "t")):
+        _, id, _ = reader.fetch(0, 0, topic, version=first)
+        assert reader.fetch(id, 1, version=other) == (mixed, 0, [])
+        assert reader.fetch(id, 7, version=other)[0] == errors.INVALID_FETCH_SESSION_EPOCH
+        assert reader.fetch(id, 1, version=first)[:2] == (0, id), "the session has not changed"
 
 
 @pytest.mark.parametrize(("end", "high_watermark"), [(6, 5), (5, 4)])

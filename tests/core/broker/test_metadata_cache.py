@@ -11,10 +11,12 @@ from actors.core.broker.metadata_cache import MetadataCache
 from actors.core.broker.validation import view_disagreements
 from messages import errors
 from messages.apis.describe_cluster import DescribeClusterRequest
+from messages.apis.fetch import FetchedPartition, FetchRequest, FetchResponse
 from messages.apis.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataTopic
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LEADER_DURING_DELETE, TopicId, TopicPartition
 from messages.flow.conversation import SLICE
+from messages.network import ClientRequest
 from tests.broker.harness import CLUSTER_ID, alive, known
 
 BOTH = (alive(0, 1000), alive(9, 1009, rack="r9"))
@@ -143,6 +145,25 @@ def test_topics_are_requested_by_id() -> None:
     nameless = MetadataRequest(12, (), named_or_ids=(MetadataRequestTopic(), MetadataRequestTopic(name="u")))
     assert list(of.view.names(nameless)) == ["u"]
     assert [each.error_code for each in of.view.unresolved(nameless)] == [errors.INVALID_REQUEST]
+
+
+def test_refused_clients_get_the_leader_and_its_endpoint() -> None:
+    of = cache()
+    states = known("t", leader=9, epoch=4), known("u", leader=9), known("v", leader=0, epoch=5)
+    of.merge(UpdateMetadataRequest(7, 100, 1, -1, states, BOTH, (TopicId("t", ID),)))
+    client = ClientRequest(1, 1, "c", "PLAINTEXT", FetchRequest(16, -1, 0, 0, ()))
+
+    def hints(*partitions: FetchedPartition) -> tuple[list, list]:
+        response = of.view.with_leaders(FetchResponse(partitions), client, 0)
+        return [each.current_leader for each in response.partitions], [each.id for each in response.node_endpoints]
+
+    t, u, v = [TopicPartition(name, 0) for name in (ID, "u", "v")]
+    assert hints(FetchedPartition(t, 6), FetchedPartition(t, 74), FetchedPartition(u, 3)) == (
+        [(9, 4), (9, 4), None],
+        [9],
+    )
+    assert hints(FetchedPartition(v, 6), FetchedPartition(v, 74)) == ([None, (0, 5)], [0]), "the cache is older"
+    assert hints(FetchedPartition(TopicPartition("x", 0), 6), FetchedPartition(t, 75)) == ([None, None], [])
 
 
 @pytest.mark.parametrize(
