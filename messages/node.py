@@ -140,6 +140,15 @@ class StartProducerIds(Message):
 
 
 @message
+class StartAuthorizer(Message):
+    """The first message to AuthorizerActor, with the addresses of the bridge and the listener."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    listener: ActorAddress
+
+
+@message
 class StartDynamicConfig(Message):
     """The first message to DynamicConfigActor, with the addresses of the bridge and of the subscribers to configs.
 
@@ -251,6 +260,7 @@ class StartRequestHandler(Message):
     coordinator_finder: ActorAddress | None = None
     transaction_coordinator: ActorAddress | None = None
     metrics: ActorAddress | None = None
+    authorizer: ActorAddress | None = None
 
 
 @message

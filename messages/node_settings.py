@@ -26,6 +26,8 @@ OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
+AUTHORIZERS = ("", "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+
 T = TypeVar("T")
 
 
@@ -197,6 +199,23 @@ def _selector(text: str) -> str:
 
 
 DOUBLE = number("DOUBLE")
+
+
+def _authorizer(text: str) -> str:
+    if text not in AUTHORIZERS:
+        raise ValueError(f"Class {text} could not be found")
+    return text
+
+
+def _principals(text: str) -> tuple[str, ...]:
+    found = tuple(item.strip() for item in text.split(";") if item.strip())
+    if not all(":" in item for item in found):
+        raise ValueError("expected a string in format principalType:principalName")
+    return found
+
+
+AUTHORIZER = SettingType("CLASS", f"nothing or {AUTHORIZERS[1]}", _authorizer)
+PRINCIPALS = SettingType("STRING", "TYPE:NAME, several separated by semicolons", _principals)
 TEXT = SettingType("STRING", "text without control characters", _text)
 BOOLEAN = SettingType("BOOLEAN", "true or false", _boolean)
 PORT = integer(0, 65535)
@@ -288,6 +307,9 @@ class NodeSettings(Message):
     connections_max_idle_ms: int = setting(long(-1), 600000)
     connections_max_reauth_ms: int = setting(long(), 0)
     connection_failed_authentication_delay_ms: int = setting(integer(0), 100)
+    authorizer_class_name: str = setting(AUTHORIZER, "")
+    super_users: tuple[str, ...] = setting(PRINCIPALS, ())
+    allow_everyone_if_no_acl_found: bool = setting(BOOLEAN, False)
     sasl_enabled_mechanisms: str = setting(TEXT, "GSSAPI")
     sasl_mechanism_inter_broker_protocol: str = setting(TEXT, "GSSAPI")
     sasl_server_max_receive_size: int = setting(integer(), 524288)

@@ -31,7 +31,7 @@ PUBLIC = "actors.public"
 
 KINDS: dict[str, str] = {
     "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
-                   functools hashlib heapq hmac html itertools json keyword math operator re shlex string
+                   functools hashlib heapq hmac html ipaddress itertools json keyword math operator re shlex string
                    struct textwrap types typing weakref zlib _md5""",
     "log": "logging",
     "durations": "datetime.timedelta",
@@ -93,7 +93,9 @@ LAYERS: dict[str, Layer] = {
     "actors.public.trace": Layer("messages.trace messages.trace.files actors.trace", touches="files"),
     "actors.controller": Layer(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
     "actors.broker": Layer(
-        f"{_ACTORS} actors.core.broker actors.storage", others="attrs thespian", touches="durations"
+        f"{_ACTORS} actors.core.broker actors.core.security actors.storage",
+        others="attrs thespian",
+        touches="durations",
     ),
     "actors.coordinator": Layer(f"{_ACTORS} actors.core.coordinator actors.core.transaction", others="attrs thespian"),
     "actors.gateway": Layer(
@@ -218,7 +220,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
-        """auto_topic_creation channel client_quotas cluster config_requests controller delete_records events group
+        """acls auto_topic_creation channel client_quotas cluster config_requests controller delete_records events group
         log_cleaner metadata_cache metrics network node partition parts replica_manager snapshots state store
         topic_deletion transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",

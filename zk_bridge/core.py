@@ -49,6 +49,7 @@ from messages.store import (
     WatchEvent,
 )
 from zk_bridge import (
+    acls,
     brokers,
     cluster,
     configs,
@@ -77,6 +78,7 @@ CONVERSATIONS: dict[type, Starter] = {
     **leader_elections.ANSWERS,
     **reassignments.ANSWERS,
     **notifications.ANSWERS,
+    **acls.ANSWERS,
 }
 """Class of a request -> the generator function that handles it."""
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_type_hints
 from messages.ask import AskFailed, Done
 from messages.events import EVENTS
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED, Watches
-from messages.zookeeper import StartWatching, StopWatching
+from messages.zookeeper import AclChangeNotification, ExtendedAclChangeNotification, StartWatching, StopWatching
 from zk_bridge.conversations import Conversation, DropWatches, Read, Starter
 
 NODE = "node"
@@ -80,8 +80,8 @@ def rows(events: Iterable[Any]) -> tuple[WatchRow, ...]:
     return tuple(table.values())
 
 
-WATCHES = rows(EVENTS)
-"""All watches of the controller, row by row of controller.md 1.2."""
+WATCHES = rows((*EVENTS, AclChangeNotification, ExtendedAclChangeNotification))
+"""All watches: those of the controller, row by row of controller.md 1.2, and those of the authorizer."""
 
 
 class _Watch:

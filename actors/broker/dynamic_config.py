@@ -31,7 +31,6 @@ from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_a
 from messages.events import ConfigChangeNotification, SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.node import Advertise, NodeSettings, StartDynamicConfig
-from messages.node_settings import authenticates_users
 from messages.partition import ThrottleReplication
 from messages.vocabulary import Message
 from messages.zookeeper import (
@@ -41,7 +40,6 @@ from messages.zookeeper import (
     GetClientQuotas,
     GetConfigChanges,
     GetTopicConfigs,
-    GetUserConfigs,
 )
 
 log = logging.getLogger("kafka.server.DynamicConfigManager")
@@ -109,13 +107,11 @@ class DynamicConfigActor(FlowActor):
             yield from self._read_brokers()
         entities = dict.fromkeys(filter(None, (entity_at(change.entity_path) for change in changes)))
         if not self._began or entities:
+            # The gateway to ZooKeeper keeps the credentials of the users that are read (`actors.gateway.vault`).
             yield from self._read_client_quotas(tuple(entities) if self._began else None)
         self._began = True
         if not changes:
             return
-        users = tuple(entity.user for entity in entities if entity.user is not None and entity.client_id is None)
-        if users and authenticates_users(self._settings):  # the gateway to ZooKeeper keeps the credentials it reads
-            yield from ask(GetUserConfigs(users))
         topics = {
             change.entity_path.removeprefix(TOPIC): None for change in changes if change.entity_path.startswith(TOPIC)
         }

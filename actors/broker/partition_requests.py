@@ -123,7 +123,8 @@ class PartitionRequestsActor(Dispatcher):
         self._rack_aware = settings.replica_selector_class != ""
         self._marker_timeout = settings.request_timeout_ms / 1000
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # usually above the ids from before a restart
-        slots = settings.max_incremental_fetch_session_cache_slots
+        # With an authorizer each fetch is judged, so it must name its partitions: there are no sessions.
+        slots = 0 if settings.authorizer_class_name else settings.max_incremental_fetch_session_cache_slots
         self._fetches = Fetches(FetchSessions(slots, first_id), settings.fetch_max_bytes)
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:

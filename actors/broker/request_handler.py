@@ -80,6 +80,7 @@ class RequestHandlerActor(Dispatcher):
             declaration.GROUPS: message.group_coordinator,
             declaration.COORDINATOR_FINDER: message.coordinator_finder,
             declaration.TRANSACTIONS: message.transaction_coordinator,
+            declaration.AUTHORIZER: message.authorizer,
         }
         self._held = None if message.replica_manager is None else {}
         if self._held is not None:

@@ -23,6 +23,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
+from actors.core.security.access import Authorizer, Edit, RefusedAccess
 from actors.core.security.listener_security import ListenerSecurity
 from actors.gateway import request_faults
 from actors.gateway.authentication import SaslAuthentication
@@ -32,14 +33,15 @@ from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.throttling import Charge, Throttle
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
-from messages.apis import API_BY_REQUEST, APIS
+from messages.acls import znode_name
+from messages.apis import API_BY_KEY, API_BY_REQUEST, APIS
 from messages.apis.fetch import FetchRequest, FetchResponse
 from messages.apis.produce import ProduceRequest
 from messages.client_quotas import FetchThrottled
 from messages.network import ANONYMOUS, ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
 from messages.wire.batch_records import checking_produce
 
@@ -104,6 +106,10 @@ class Gateway(Protocol):
     log: RateLimitedLogger
     paused: bool
     """Whether reading from all connections is paused."""
+    authorizer: Authorizer | None
+    """Judges requests; None if every client may do everything."""
+    audit: RateLimitedLogger
+    """The log of refused requests."""
     faults: request_faults.RequestFaults | None
     """The faults that may be injected into requests; None if fault injection is disabled."""
     throttle: Throttle | None
@@ -146,13 +152,15 @@ class Gateway(Protocol):
 class _PendingResponse:
     """A pending request, or a response that waits until earlier responses are written."""
 
-    __slots__ = "charge", "fault", "header", "pieces", "size", "taken"
+    __slots__ = "charge", "edit", "fault", "header", "pieces", "size", "taken"
 
     def __init__(self, header: RequestHeader, size: int) -> None:
         self.header = header
         self.size = size
         self.taken = False
         """Whether the actors have sent the response."""
+        self.edit: Edit | None = None
+        """Changes the response, because the client may not see or do everything."""
         self.fault: request_faults.RequestFault | None = None
         """The fault that was injected into the request."""
         self.charge: Charge | None = None
@@ -193,7 +201,7 @@ class Connection:
         orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
         self._trusted = len(names) == 1 or listener in orders
         """Whether controllers and brokers may use this listener."""
-        self._exempt = _OF_THE_CLUSTER_TOO if self._trusted else _OF_RECORDS
+        self._exempt = _OF_THE_CLUSTER_TOO if self._trusted or gateway.authorizer is not None else _OF_RECORDS
         """API keys without a size limit: those of the cluster, and those of which the trace records only the headers of
         the records."""
         self._gateway = gateway
@@ -440,7 +448,17 @@ class Connection:
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # if False, the next request waits until this one is answered
-        if not self._trusted and API_BY_REQUEST[type(request)].control:
+        authorizer = self._gateway.authorizer
+        if authorizer is not None:
+            judged = authorizer.judge(request, self.principal, self.address, self._trusted)
+            if judged.refused is not None:
+                self._log_refusal(header, judged.refused)
+            if judged.request is None:
+                self._refuse_request(header, request, parts, judged.refusal)
+                return
+            request, under_way.edit = judged.request, judged.edit
+            read = header, parts, request
+        elif not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
                 "Rejecting %s from %s: listener %s does not permit it",
                 type(request).__name__,
@@ -464,6 +482,26 @@ class Connection:
                 self._meet(fault, read)
                 return
         self._forward(read)
+
+    def _refuse_request(
+        self, header: RequestHeader, request: Message, parts: Sequence[Part], refusal: AnyMessage
+    ) -> None:
+        """Send the response to a request that the authorizer refuses."""
+        if isinstance(request, ProduceRequest) and request.acks == 0:
+            self.refuse("a refused Produce request with acks=0")
+            return
+        if parts:
+            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED)
+        self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
+
+    def _log_refusal(self, header: RequestHeader, refused: RefusedAccess) -> None:
+        """Write Kafka's line about a refused operation."""
+        self._gateway.audit.info(
+            "Principal = %.200s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%.250s"
+            " for request = %s",
+            *(self.principal, znode_name(refused.operation), self.address, znode_name(refused.resource), refused.name),
+            API_BY_KEY[header.api_key].name,
+        )
 
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""
@@ -545,6 +583,9 @@ class Connection:
                     if fault is not None and fault.kind == request_faults.THROTTLE and message is not None:
                         message = request_faults.throttled(message, fault.value)
                         self._mute(fault.value / 1000)
+                    if answered.edit is not None and message is not None:
+                        message, edited = answered.edit(message, parts)
+                        parts = list(edited)
                     if answered.charge is not None:
                         self._respond_charged(answered, message, parts)
                     elif message is None:

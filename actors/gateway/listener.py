@@ -37,6 +37,7 @@ from typing import ClassVar
 
 from thespian.actors import ActorAddress
 
+from actors.core.security.access import Authorizer
 from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.connection import Connection
 from actors.gateway.idle_polls import IdleFetchSessions
@@ -48,6 +49,7 @@ from actors.gateway.throttling import Throttle
 from actors.runtime import LocalBase
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import network
+from messages.acls import AclsChanged
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
 from messages.client_quotas import ClientQuotasConfigured, FetchThrottled
@@ -57,6 +59,8 @@ from messages.vocabulary import Message
 from messages.wire import RequestHeader
 
 _log = logging.getLogger("kafka_actors.listener")
+
+_audit = logging.getLogger("kafka.authorizer.logger")
 
 BACKLOG = 128
 ACCEPTED_AT_ONCE = 16
@@ -93,6 +97,7 @@ class ListenerGateway:
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
         self.log = RateLimitedLogger(_log, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
+        self.audit = RateLimitedLogger(_audit, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
         self._count = ConnectionCount(settings, FileLimit.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()
@@ -105,6 +110,8 @@ class ListenerGateway:
         """Number of waiting messages from which on the actors are busy."""
         self._giving_turns = self._gives_turn = False
         self._serving = False
+        self.authorizer = Authorizer(settings) if settings.authorizer_class_name else None
+        """Judges requests; None if every client may do everything."""
         self.faults: RequestFaults | None = None
         """The faults that may be injected into requests; None if fault injection is disabled."""
         self.throttle: Throttle | None = None
@@ -210,6 +217,9 @@ class ListenerGateway:
             case ClientQuotasConfigured(quotas):
                 self._throttle.configure(quotas)
                 self.throttle = self._throttle if self._throttle.quotas else None
+            case AclsChanged():
+                assert self.authorizer is not None
+                self.authorizer.change(message)
             case ServeClients(handler, records, logs):
                 self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()

@@ -344,6 +344,8 @@ class MemoryListener:
     region_from: ClassVar[int | None] = None
 
     def __init__(self, base: LocalBase, settings: NodeSettings, network: MemoryNetwork) -> None:
+        if settings.authorizer_class_name:
+            raise ValueError("The in-memory network has no authorizer: authorizer.class.name must be empty.")
         self._base = base
         self._network = network
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)

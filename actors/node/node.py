@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
+from actors.broker.authorizer import AuthorizerActor
 from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.config_requests import ConfigsActor
 from actors.broker.dynamic_config import DynamicConfigActor
@@ -41,6 +42,7 @@ from actors.core.refusal import Refused
 from actors.node.node_states import BROKER_STATES, PREVIOUS, TABLES, NodeAction, NodeState
 from actors.runtime import FlowActor
 from messages import zookeeper
+from messages.acls import AclsChanged
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
@@ -60,6 +62,7 @@ from messages.node import (
     ReplicaManagerStarted,
     ServeClients,
     ShuttingDown,
+    StartAuthorizer,
     StartAutoTopicCreation,
     StartBridge,
     StartConfigs,
@@ -117,6 +120,7 @@ The fields of a start message name what the actor needs.
 _ACTORS: dict[str, tuple[type, Any]] = {
     **_BROKER,
     "controller": (ControllerActor, StartController),
+    "authorizer": (AuthorizerActor, StartAuthorizer),
     "request_handler": (RequestHandlerActor, StartRequestHandler),
 }
 
@@ -296,6 +300,9 @@ class NodeActor(FlowActor):
             return
         if "controller" in start.settings.roles:
             self._create("controller")
+        if start.settings.authorizer_class_name:
+            yield from self._load_acls()
+            self._create("authorizer")
         self._create("request_handler")
         if authenticates_users(start.settings):  # the gateway to ZooKeeper keeps the credentials it reads
             yield from ask(zookeeper.GetUserConfigs())
@@ -306,6 +313,12 @@ class NodeActor(FlowActor):
         self._enter(NodeState.RUNNING)
         self.send(start.process, NodeReady(epoch, self._actors["cluster_id"]))
         yield from self._check_controller_listener()
+
+    def _load_acls(self) -> Flow[None]:
+        """Read all ACLs before the node serves clients; the listener makes the decisions."""
+        yield from ask(zookeeper.EnsureAclPaths())
+        acls = yield from ask(zookeeper.GetAcls())
+        self.send(self._start.listener, AclsChanged(acls.resources, all=True))
 
     def _rejoin(self) -> Flow[None]:
         """Register again after an expiry, and only then join the election."""

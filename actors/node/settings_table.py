@@ -48,7 +48,7 @@ KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 KNOWN = frozenset(
     """
     alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+    alter.log.dirs.replication.quota.window.size.seconds
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
     compression.zstd.level
@@ -124,7 +124,7 @@ KNOWN = frozenset(
     zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
     zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
     zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type quota.consumer.default quota.producer.default
-    super.users allow.everyone.if.no.acl.found zookeeper.sync.time.ms
+    zookeeper.sync.time.ms
     """.split()
 )
 """Settings of Kafka 3.9, of 2.6 or of its authorizer. A node ignores those that `NodeSettings` does not declare."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import TRANSACTION, TRANSACTIONS, Api
+from messages.acls import Operation
+from messages.apis.declaration import TRANSACTION, TRANSACTIONS, Api, on_group, on_transactional_id
 from messages.vocabulary import Message, message
 
 
@@ -34,6 +35,10 @@ API = Api(
     request=AddOffsetsToTxnRequest,
     response=AddOffsetsToTxnResponse,
     answerer=TRANSACTIONS,
+    access=(
+        on_transactional_id(Operation.WRITE),
+        on_group(Operation.READ),
+    ),
     codes=f"NONE {TRANSACTION}",
     sample=lambda about: AddOffsetsToTxnRequest(2, "unknown-id", 5, 0, "own"),
     odd="transactional_id= as=producer as=producer;version=1",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from messages.apis.declaration import BY_TOPIC, TRANSACTION, TRANSACTIONS, Api, Binding
+from messages import errors
+from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
+from messages.apis.declaration import BY_TOPIC, TRANSACTION, TRANSACTIONS, Access, Api, Binding, on_topics
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
@@ -82,6 +84,19 @@ API = Api(
     request=AddPartitionsToTxnRequest,
     response=AddPartitionsToTxnResponse,
     answerer=TRANSACTIONS,
+    access=(
+        Access(
+            Operation.CLUSTER_ACTION,
+            ResourceType.CLUSTER,
+            lambda request: KAFKA_CLUSTER if request.transactions else None,
+        ),
+        Access(
+            Operation.WRITE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda request: None if request.transactions else request.transactional_id,
+        ),
+        on_topics(Operation.WRITE, rest=errors.OPERATION_NOT_ATTEMPTED),
+    ),
     codes=f"NONE {TRANSACTION} UNKNOWN_TOPIC_OR_PARTITION TOPIC_AUTHORIZATION_FAILED OPERATION_NOT_ATTEMPTED"
     " TRANSACTION_ABORTABLE",
     sample=lambda about: AddPartitionsToTxnRequest(2, "unknown-id", 5, 0, (about.partition,)),

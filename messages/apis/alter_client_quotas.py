@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import CONFIGS, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONFIGS, Api, on_cluster
 from messages.apis.describe_client_quotas import CLIENT_ID, QuotaName
 from messages.client_quotas import PRODUCE
 from messages.vocabulary import Message, message
@@ -57,6 +58,7 @@ API = Api(
     request=AlterClientQuotasRequest,
     response=AlterClientQuotasResponse,
     answerer=CONFIGS,
+    access=(on_cluster(Operation.ALTER_CONFIGS),),
     codes="NONE INVALID_REQUEST",
     sample=lambda about: AlterClientQuotasRequest(
         1, (QuotaAlteration((QuotaName(CLIENT_ID, about.group),), (QuotaChange(PRODUCE, 1e9),)),), True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import CONFIGS, Api, Binding, each_resource
+from messages.acls import Operation
+from messages.apis.declaration import CONFIGS, Api, Binding, each_resource, on_configs
 from messages.apis.describe_configs import TOPIC
 from messages.sensitive_configs import masked_value
 from messages.vocabulary import Message, message
@@ -62,6 +63,7 @@ API = Api(
     request=AlterConfigsRequest,
     response=AlterConfigsResponse,
     answerer=CONFIGS,
+    access=(*on_configs(Operation.ALTER_CONFIGS, "responses"),),
     codes="NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST INVALID_CONFIG",
     sample=lambda about: AlterConfigsRequest(
         1, (ChangedResource(TOPIC, about.partition.topic, (ConfigChange("retention.ms", "900000000"),)),), True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, on_cluster
 from messages.vocabulary import Message, message
 
 
@@ -65,6 +66,7 @@ API = Api(
     request=AlterPartitionReassignmentsRequest,
     response=AlterPartitionReassignmentsResponse,
     answerer=CONTROLLER,
+    access=(on_cluster(Operation.ALTER),),
     codes="NONE NOT_CONTROLLER INVALID_REPLICA_ASSIGNMENT NO_REASSIGNMENT_IN_PROGRESS UNKNOWN_TOPIC_OR_PARTITION",
     sample=lambda about: AlterPartitionReassignmentsRequest(
         0,

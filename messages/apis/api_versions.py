@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import REQUEST_HANDLER, Api
+from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api
 from messages.vocabulary import Message, message
 
 
@@ -42,6 +42,7 @@ API = Api(
     request=ApiVersionsRequest,
     response=ApiVersionsResponse,
     answerer=REQUEST_HANDLER,
+    access=OPEN,
     codes="NONE UNSUPPORTED_VERSION INVALID_REQUEST",
     sample=lambda about: ApiVersionsRequest(3, "simulation", "1.0"),
     odd="version=99 client_software_name=-;client_software_version=-",

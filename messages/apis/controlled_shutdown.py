@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, Api, on_cluster
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition
 from messages.vocabulary import Message, message
 
@@ -31,6 +32,7 @@ API = Api(
     request=ControlledShutdownRequest,
     response=ControlledShutdownResponse,
     answerer=CONTROLLER,
+    access=(on_cluster(Operation.CLUSTER_ACTION),),
     codes="NONE BROKER_NOT_AVAILABLE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
     sample=lambda about: ControlledShutdownRequest(3, 90, about.broker_epoch),
     odd="broker_id=@node;broker_epoch-1",

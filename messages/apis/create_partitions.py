@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic, on_topics
 from messages.vocabulary import Message, message
 
 
@@ -60,6 +61,7 @@ API = Api(
     request=CreatePartitionsRequest,
     response=CreatePartitionsResponse,
     answerer=CONTROLLER,
+    access=(on_topics(Operation.ALTER, "topics"),),
     codes="NONE NOT_CONTROLLER INVALID_REPLICATION_FACTOR INVALID_PARTITIONS INVALID_REPLICA_ASSIGNMENT"
     " UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC INVALID_REQUEST REASSIGNMENT_IN_PROGRESS REQUEST_TIMED_OUT",
     sample=lambda about: CreatePartitionsRequest(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic, on_topics
 from messages.sensitive_configs import masked_value
 from messages.vocabulary import Message, message
 
@@ -85,6 +86,7 @@ API = Api(
     request=CreateTopicsRequest,
     response=CreateTopicsResponse,
     answerer=CONTROLLER,
+    access=(on_topics(Operation.CREATE, "topics", or_cluster=Operation.CREATE),),
     codes="NONE NOT_CONTROLLER INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
     " TOPIC_ALREADY_EXISTS INVALID_REQUEST INVALID_TOPIC INVALID_CONFIG REQUEST_TIMED_OUT",
     sample=lambda about: CreateTopicsRequest(

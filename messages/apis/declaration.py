@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import attrs
 
 from messages import errors
+from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
 from messages.cluster import TopicPartition
 from messages.records import EMPTY, Records
 from messages.vocabulary import AnyMessage, Message, message
@@ -22,8 +23,9 @@ CONFIGS = "configs"
 GROUPS = "group_coordinator"
 COORDINATOR_FINDER = "coordinator_finder"
 TRANSACTIONS = "transaction_coordinator"
+AUTHORIZER = "authorizer"
 """Names of the actors that handle requests. Each broker has all of them, except that only the active controller handles
-requests to CONTROLLER.
+requests to CONTROLLER, and that only a node with an authorizer has an AUTHORIZER.
 """
 
 TIMEOUT_MS = 3000
@@ -124,6 +126,127 @@ class Target:
     records: Records = _NO_RECORDS
 
 
+class Access(NamedTuple):
+    """An operation on resources that a client needs for a request (`actors.core.security.access`).
+
+    Attributes:
+        operation: The operation.
+        resource: The type of the resources.
+        name: Function of the request, or of an entry in it, that returns the name of its resource; several names if all
+            are needed; UNNAMED if the name is unknown, which only a super user may use; None if nothing is needed.
+        entries: The field of the request with the entries that are judged one by one; "" if the request is judged.
+        into: The field of the response with the results of the entries.
+        when: Function of the request: whether anything is needed; None means always.
+        keeps: Whether the request is handled even if no entry is left.
+        or_cluster: An operation on the cluster that suffices; 0 if there is none.
+        or_any_topic: Whether Write on any topic suffices.
+        code: The error code of what is refused; by default that of the resource's type.
+        rest: The error code of the other entries if one is refused; 0 if they are handled.
+    """
+
+    operation: Operation
+    resource: ResourceType
+    name: Callable[[AnyMessage], str | tuple[str, ...] | None]
+    entries: str = ""
+    into: str = ""
+    when: Callable[[AnyMessage], bool] | None = None
+    keeps: bool = False
+    or_cluster: int = 0
+    or_any_topic: bool = False
+    code: int = 0
+    rest: int = 0
+
+
+Allows: TypeAlias = Callable[[int, int, str], bool]
+"""Function (operation, resource type, name) -> whether the client may do that."""
+
+UNNAMED = ""
+"""The name of a resource of which only the id is known."""
+
+REFUSED = {
+    ResourceType.TOPIC: errors.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: errors.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: errors.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""The error code of a refused operation, by the type of its resource."""
+
+
+class Shown(NamedTuple):
+    """What a client needs to see the entries of a response; the others are left out, or get an error.
+
+    Attributes:
+        operation: The operation.
+        resource: The type of the resources.
+        name: Function of an entry that returns the name of its resource.
+        entries: The field of the response; the names of nested fields are separated by a dot.
+        hidden: Function (entry, error code) that returns what a client gets that has asked for this entry.
+        asked: Function of the request: whether the client has named its entries. If not, they are left out.
+        or_cluster: An operation on the cluster that suffices; 0 if there is none.
+    """
+
+    operation: Operation
+    resource: ResourceType
+    name: Callable[[Any], str]
+    entries: str
+    hidden: Callable[[Any, int], Any] | None = None
+    asked: Callable[[AnyMessage], bool] = lambda request: False
+    or_cluster: int = 0
+
+
+def on_cluster(operation: Operation, **more: Any) -> Access:
+    """Return the need of an operation on the cluster."""
+    return Access(operation, ResourceType.CLUSTER, lambda request: KAFKA_CLUSTER, **more)
+
+
+def on_group(operation: Operation) -> Access:
+    """Return the need of an operation on the request's group."""
+    return Access(operation, ResourceType.GROUP, lambda request: request.group_id)
+
+
+def on_transactional_id(operation: Operation) -> Access:
+    """Return the need of an operation on the request's transactional id, if it has one."""
+    return Access(operation, ResourceType.TRANSACTIONAL_ID, lambda request: request.transactional_id)
+
+
+def _topic_of(entry: Any) -> str:
+    """Return the topic's name in an entry: a partition, an entry for a partition or a topic, or a name."""
+    if isinstance(entry, str):
+        return entry
+    if isinstance(partition := getattr(entry, "partition", None), TopicPartition):
+        return partition.topic
+    return str(entry.topic if hasattr(entry, "topic") else entry.name or UNNAMED)
+
+
+def on_topics(operation: Operation, entries: str = "partitions", into: str = "", **more: Any) -> Access:
+    """Return the need of an operation on the topic of each entry; results are in the field of the same name."""
+    return Access(operation, ResourceType.TOPIC, _topic_of, entries, into or entries, **more)
+
+
+def on_configs(of_topic: Operation, entries: str) -> tuple[Access, ...]:
+    """Return the need of an operation on each resource of a request about configs; `entries` is the response's field.
+
+    The resources are topics, brokers and their loggers.
+    """
+
+    def name_of(resource: Any, is_topic: bool) -> str | None:
+        if (resource.resource_type == TOPIC_CONFIG) != is_topic:
+            return None
+        return str(resource.resource_name) if is_topic else KAFKA_CLUSTER
+
+    return (
+        Access(of_topic, ResourceType.TOPIC, lambda each: name_of(each, True), "resources", entries),
+        Access(of_topic, ResourceType.CLUSTER, lambda each: name_of(each, False), "resources", entries),
+    )
+
+
+TOPIC_CONFIG = 2
+"""The resource type of a topic in a request about configs."""
+
+OPEN: tuple[Access, ...] = ()
+"""The needs of an API that every client may use."""
+
+
 @attrs.frozen(eq=False)
 class Api:
     """A Kafka API that a node serves.
@@ -148,6 +271,10 @@ class Api:
         carries_records: Whether the request or response consists mostly of record batches. If so, the trace keeps only
             the headers of the batches.
         awaits_metadata: Whether a request to a broker that has just started waits for its first UpdateMetadata.
+        access: What a client needs if the node has an authorizer, in the order of the checks; None if it may not use
+            the API at all.
+        shown: What a client needs to see the entries of the response.
+        narrow: Function (request, allows) -> the request without what the client may not cause.
     """
 
     key: int
@@ -165,6 +292,9 @@ class Api:
     feature: str | None = None
     carries_records: bool = False
     awaits_metadata: bool = False
+    access: tuple[Access, ...] | None = None
+    shown: tuple[Shown, ...] = ()
+    narrow: Callable[[AnyMessage, Allows], AnyMessage] | None = None
     name: str = attrs.field(init=False)
     min_version: int = attrs.field(init=False)
     max_version: int = attrs.field(init=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import COORDINATOR, GROUPS, Api, Binding
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import COORDINATOR, GROUPS, Access, Api, Binding
 from messages.vocabulary import Message, message
 
 
@@ -36,6 +37,7 @@ API = Api(
     request=DeleteGroupsRequest,
     response=DeleteGroupsResponse,
     answerer=GROUPS,
+    access=(Access(Operation.DELETE, ResourceType.GROUP, str, "groups", "results"),),
     codes=f"NONE {COORDINATOR} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP",
     sample=lambda about: DeleteGroupsRequest(2, ("unknown", "own")),
     odd="groups=own|unknown|passing as=deleter",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, TIMEOUT_MS, Api, each_partition
+from messages.acls import Operation
+from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, TIMEOUT_MS, Api, each_partition, on_topics
 from messages.cluster import TopicPartition
 from messages.records import NO_OFFSET
 from messages.vocabulary import Message, message
@@ -48,6 +49,7 @@ API = Api(
     request=DeleteRecordsRequest,
     response=DeleteRecordsResponse,
     answerer=PARTITIONS,
+    access=(on_topics(Operation.DELETE),),
     codes=f"NONE {LEADERSHIP} OFFSET_OUT_OF_RANGE POLICY_VIOLATION REQUEST_TIMED_OUT",
     sample=lambda about: DeleteRecordsRequest(2, (TrimmedPartition(about.partition, 0),), TIMEOUT_MS),
     odd="partition=absent offset=1099511627776",

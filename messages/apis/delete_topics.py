@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, NAMED_OR_ID, TIMEOUT_MS, Api, Binding
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, NAMED_OR_ID, TIMEOUT_MS, Api, Binding, on_topics
 from messages.cluster import NO_ID
 from messages.vocabulary import Message, message
 
@@ -66,6 +67,12 @@ API = Api(
     request=DeleteTopicsRequest,
     response=DeleteTopicsResponse,
     answerer=CONTROLLER,
+    access=(
+        on_topics(Operation.DESCRIBE, "topics", "topics"),
+        on_topics(Operation.DESCRIBE, "named_or_ids", "topics"),
+        on_topics(Operation.DELETE, "topics", "topics"),
+        on_topics(Operation.DELETE, "named_or_ids", "topics"),
+    ),
     codes="NONE NOT_CONTROLLER UNKNOWN_TOPIC_OR_PARTITION TOPIC_DELETION_DISABLED INVALID_REQUEST REQUEST_TIMED_OUT"
     " UNKNOWN_TOPIC_ID",
     sample=lambda about: DeleteTopicsRequest(4, ("absent",), TIMEOUT_MS),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import CONFIGS, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONFIGS, Api, on_cluster
 from messages.vocabulary import Message, message
 
 USER, CLIENT_ID = "user", "client-id"
@@ -73,6 +74,7 @@ API = Api(
     request=DescribeClientQuotasRequest,
     response=DescribeClientQuotasResponse,
     answerer=CONFIGS,
+    access=(on_cluster(Operation.DESCRIBE_CONFIGS),),
     codes="NONE INVALID_REQUEST UNSUPPORTED_VERSION",
     sample=lambda about: DescribeClientQuotasRequest(1, (QuotaFilter(CLIENT_ID, ANY),)),
     odd="entity_type= entity_type=host version=0",

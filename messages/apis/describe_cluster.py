@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import METADATA_CACHE, Api
+from messages.apis.declaration import METADATA_CACHE, OPEN, Api
 from messages.apis.metadata import NOT_REQUESTED, MetadataBroker
 from messages.vocabulary import Message, message
 
@@ -38,6 +38,7 @@ API = Api(
     request=DescribeClusterRequest,
     response=DescribeClusterResponse,
     answerer=METADATA_CACHE,
+    access=OPEN,
     codes="NONE MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ENDPOINT_TYPE",
     sample=lambda about: DescribeClusterRequest(1),
     odd="version=0;include_cluster_authorized_operations=yes endpoint_type=2 endpoint_type=9",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import CONFIGS, Api, Binding, each_resource
+from messages.acls import Operation
+from messages.apis.declaration import CONFIGS, Api, Binding, each_resource, on_configs
 from messages.vocabulary import Message, message
 
 TOPIC = 2
@@ -87,6 +88,7 @@ API = Api(
     request=DescribeConfigsRequest,
     response=DescribeConfigsResponse,
     answerer=CONFIGS,
+    access=(*on_configs(Operation.DESCRIBE_CONFIGS, "results"),),
     codes="NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST INVALID_TOPIC",
     sample=lambda about: DescribeConfigsRequest(
         3, (DescribeConfigsResource(TOPIC, about.partition.topic),), include_synonyms=True

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import COORDINATOR, GROUPS, Api
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import COORDINATOR, GROUPS, Access, Api
 from messages.vocabulary import Message, message
 
 NOT_ASKED = -(2**31)
@@ -60,6 +61,7 @@ API = Api(
     request=DescribeGroupsRequest,
     response=DescribeGroupsResponse,
     answerer=GROUPS,
+    access=(Access(Operation.DESCRIBE, ResourceType.GROUP, str, "groups", "groups"),),
     codes=f"NONE {COORDINATOR}",
     sample=lambda about: DescribeGroupsRequest(4, (about.group, "own", "unknown")),
     refuse=lambda request, code: DescribeGroupsResponse(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import REPLICA_MANAGER, Api
+from messages.acls import Operation
+from messages.apis.declaration import REPLICA_MANAGER, Api, on_cluster
 from messages.vocabulary import Message, message
 
 NO_LAG = -1
@@ -79,6 +80,7 @@ API = Api(
     request=DescribeLogDirsRequest,
     response=DescribeLogDirsResponse,
     answerer=REPLICA_MANAGER,
+    access=(on_cluster(Operation.DESCRIBE),),
     codes="NONE KAFKA_STORAGE_ERROR",
     sample=lambda about: DescribeLogDirsRequest(
         2, (DescribableLogDirTopic(about.partition.topic, (about.partition.partition,)),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, Api, Binding
+from messages.acls import Operation
+from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, Api, Binding, on_topics
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
@@ -51,6 +52,7 @@ API = Api(
     request=DescribeProducersRequest,
     response=DescribeProducersResponse,
     answerer=PARTITIONS,
+    access=(on_topics(Operation.READ),),
     codes=f"NONE {LEADERSHIP} INVALID_TOPIC",
     sample=lambda about: DescribeProducersRequest(
         0, (about.partition, TopicPartition("absent", 0), TopicPartition("bad/name", 0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, COORDINATOR, TRANSACTIONS, Api
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import BY_TOPIC, COORDINATOR, TRANSACTIONS, Access, Api
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
@@ -43,6 +44,7 @@ API = Api(
     request=DescribeTransactionsRequest,
     response=DescribeTransactionsResponse,
     answerer=TRANSACTIONS,
+    access=(Access(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, str, "transactional_ids", "transaction_states"),),
     codes=f"NONE INVALID_REQUEST {COORDINATOR} TRANSACTIONAL_ID_NOT_FOUND",
     sample=lambda about: DescribeTransactionsRequest(0, ("id0", "id1", "worker", "stray", "unknown-id", "")),
     refuse=lambda request, code: DescribeTransactionsResponse(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, on_cluster
 from messages.vocabulary import Message, message
 
 PREFERRED, UNCLEAN = 0, 1
@@ -73,6 +74,7 @@ API = Api(
     request=ElectLeadersRequest,
     response=ElectLeadersResponse,
     answerer=CONTROLLER,
+    access=(on_cluster(Operation.ALTER),),
     codes="NONE NOT_CONTROLLER PREFERRED_LEADER_NOT_AVAILABLE ELIGIBLE_LEADERS_NOT_AVAILABLE ELECTION_NOT_NEEDED"
     " UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC UNKNOWN_SERVER_ERROR REQUEST_TIMED_OUT",
     sample=lambda about: ElectLeadersRequest(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import TRANSACTION, TRANSACTIONS, Api
+from messages.acls import Operation
+from messages.apis.declaration import TRANSACTION, TRANSACTIONS, Api, on_transactional_id
 from messages.vocabulary import Message, message
 
 
@@ -31,6 +32,7 @@ API = Api(
     request=EndTxnRequest,
     response=EndTxnResponse,
     answerer=TRANSACTIONS,
+    access=(on_transactional_id(Operation.WRITE),),
     codes=f"NONE {TRANSACTION} INVALID_TXN_STATE",
     sample=lambda about: EndTxnRequest(2, "unknown-id", 5, 0, True),
     odd="transactional_id= as=producer as=producer;version=1",

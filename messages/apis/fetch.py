@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
+from messages import errors
+from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
+from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, UNNAMED, Access, Api, each_partition, on_topics
 from messages.apis.metadata import MetadataBroker
 from messages.cluster import NO_EPOCH, CurrentLeader, TopicPartition
 from messages.records import EMPTY, NO_OFFSET, Body
@@ -138,6 +140,23 @@ API = Api(
     request=FetchRequest,
     response=FetchResponse,
     answerer=PARTITIONS,
+    access=(
+        Access(
+            Operation.CLUSTER_ACTION,
+            ResourceType.CLUSTER,
+            lambda request: None if request.replica_id == CONSUMER else KAFKA_CLUSTER,
+            code=errors.TOPIC_AUTHORIZATION_FAILED,
+        ),
+        on_topics(Operation.READ, when=lambda request: request.replica_id == CONSUMER and request.version < IDS_SINCE),
+        Access(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda partition: UNNAMED,
+            "partitions",
+            "partitions",
+            when=lambda request: request.replica_id == CONSUMER and request.version >= IDS_SINCE,
+        ),
+    ),
     codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_OUT_OF_RANGE FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH"
     " UNSUPPORTED_COMPRESSION_TYPE UNKNOWN_TOPIC_ID FETCH_SESSION_TOPIC_ID_ERROR",
     sample=lambda about: FetchRequest(

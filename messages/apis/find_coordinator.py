@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import COORDINATOR_FINDER, Api
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import COORDINATOR_FINDER, Access, Api
 from messages.vocabulary import Message, message
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
@@ -64,12 +65,20 @@ def _refuse(request: FindCoordinatorRequest, code: int) -> FindCoordinatorRespon
     return FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
 
 
+def _keys(request: FindCoordinatorRequest, key_type: int) -> tuple[str, ...] | None:
+    return (request.coordinator_keys or (request.key,)) if request.key_type == key_type else None
+
+
 API = Api(
     key=10,
     versions=(0, 6),
     request=FindCoordinatorRequest,
     response=FindCoordinatorResponse,
     answerer=COORDINATOR_FINDER,
+    access=(
+        Access(Operation.DESCRIBE, ResourceType.GROUP, lambda request: _keys(request, GROUP_KEY)),
+        Access(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, lambda request: _keys(request, TRANSACTION_KEY)),
+    ),
     codes="NONE COORDINATOR_NOT_AVAILABLE INVALID_REQUEST",
     sample=lambda about: FindCoordinatorRequest(2, "own"),
     odd="key=transaction;key_type=1 key_type=7"

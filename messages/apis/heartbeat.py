@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import GROUPS, MEMBER, Api
+from messages.acls import Operation
+from messages.apis.declaration import GROUPS, MEMBER, Api, on_group
 from messages.vocabulary import Message, message
 
 
@@ -31,6 +32,7 @@ API = Api(
     request=HeartbeatRequest,
     response=HeartbeatResponse,
     answerer=GROUPS,
+    access=(on_group(Operation.READ),),
     codes=f"NONE INVALID_GROUP_ID NOT_COORDINATOR {MEMBER} COORDINATOR_NOT_AVAILABLE ILLEGAL_GENERATION"
     " REBALANCE_IN_PROGRESS",
     sample=lambda about: HeartbeatRequest(3, about.group, 1, "stranger"),

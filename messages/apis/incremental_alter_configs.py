@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from messages.acls import Operation
 from messages.apis.alter_configs import AlterConfigsResponse, AlteredResource, ChangedResource, ConfigChange
-from messages.apis.declaration import CONFIGS, Api, each_resource
+from messages.apis.declaration import CONFIGS, Api, each_resource, on_configs
 from messages.apis.describe_configs import TOPIC
 from messages.vocabulary import Message, message
 
@@ -23,6 +24,7 @@ API = Api(
     request=IncrementalAlterConfigsRequest,
     response=AlterConfigsResponse,
     answerer=CONFIGS,
+    access=(*on_configs(Operation.ALTER_CONFIGS, "responses"),),
     codes="NONE UNKNOWN_TOPIC_OR_PARTITION INVALID_REQUEST INVALID_CONFIG",
     sample=lambda about: IncrementalAlterConfigsRequest(
         1, (ChangedResource(TOPIC, about.partition.topic, (ConfigChange("retention.ms", "900000000"),)),), True

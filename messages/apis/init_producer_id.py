@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import COORDINATOR, TRANSACTIONS, Api
+from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
+from messages.apis.declaration import COORDINATOR, TRANSACTIONS, Access, Api, on_transactional_id
 from messages.vocabulary import Message, message
 
 
@@ -33,6 +34,15 @@ API = Api(
     request=InitProducerIdRequest,
     response=InitProducerIdResponse,
     answerer=TRANSACTIONS,
+    access=(
+        on_transactional_id(Operation.WRITE),
+        Access(
+            Operation.IDEMPOTENT_WRITE,
+            ResourceType.CLUSTER,
+            lambda request: KAFKA_CLUSTER if request.transactional_id is None else None,
+            or_any_topic=True,
+        ),
+    ),
     codes=f"NONE INVALID_REQUEST {COORDINATOR} COORDINATOR_NOT_AVAILABLE INVALID_TRANSACTION_TIMEOUT"
     " INVALID_PRODUCER_EPOCH CONCURRENT_TRANSACTIONS PRODUCER_FENCED UNKNOWN_SERVER_ERROR",
     sample=lambda about: InitProducerIdRequest(3, "stray", 60_000),

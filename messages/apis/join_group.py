@@ -5,7 +5,8 @@ Subscriptions are bytes that only the members decode.
 
 from __future__ import annotations
 
-from messages.apis.declaration import COORDINATOR, GROUPS, MEMBER, Api
+from messages.acls import Operation
+from messages.apis.declaration import COORDINATOR, GROUPS, MEMBER, Api, on_group
 from messages.vocabulary import Message, message
 
 NO_GENERATION = -1
@@ -80,6 +81,7 @@ API = Api(
     request=JoinGroupRequest,
     response=JoinGroupResponse,
     answerer=GROUPS,
+    access=(on_group(Operation.READ),),
     codes=f"NONE INVALID_GROUP_ID {COORDINATOR} {MEMBER} COORDINATOR_NOT_AVAILABLE INVALID_SESSION_TIMEOUT"
     " MEMBER_ID_REQUIRED INCONSISTENT_GROUP_PROTOCOL GROUP_MAX_SIZE_REACHED REBALANCE_IN_PROGRESS",
     sample=lambda about: JoinGroupRequest(

@@ -6,7 +6,8 @@ the zero id). When it is written, all partitions are in one group, which has the
 
 from __future__ import annotations
 
-from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError
+from messages.acls import Operation
+from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError, on_cluster
 from messages.cluster import TopicPartition
 from messages.encoded import Encoded
 from messages.vocabulary import Message, message
@@ -70,6 +71,7 @@ API = Api(
     request=LeaderAndIsrRequest,
     response=LeaderAndIsrResponse,
     answerer=REPLICA_MANAGER,
+    access=(on_cluster(Operation.CLUSTER_ACTION),),
     codes="NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC KAFKA_STORAGE_ERROR",
     sample=lambda about: LeaderAndIsrRequest(
         4,

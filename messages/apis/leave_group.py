@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import COORDINATOR, GROUPS, MEMBER, Api, Binding
+from messages.acls import Operation
+from messages.apis.declaration import COORDINATOR, GROUPS, MEMBER, Api, Binding, on_group
 from messages.vocabulary import Message, message
 
 
@@ -60,6 +61,7 @@ API = Api(
     request=LeaveGroupRequest,
     response=LeaveGroupResponse,
     answerer=GROUPS,
+    access=(on_group(Operation.READ),),
     codes=f"NONE INVALID_GROUP_ID {COORDINATOR} {MEMBER} COORDINATOR_NOT_AVAILABLE",
     sample=lambda about: LeaveGroupRequest(3, about.group, (LeavingMember("stranger"),)),
     odd="group_id= as=member as=instance",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import GROUPS, Api
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import GROUPS, OPEN, Api, Shown
 from messages.vocabulary import Message, message
 
 
@@ -44,6 +45,16 @@ API = Api(
     request=ListGroupsRequest,
     response=ListGroupsResponse,
     answerer=GROUPS,
+    access=OPEN,
+    shown=(
+        Shown(
+            Operation.DESCRIBE,
+            ResourceType.GROUP,
+            lambda group: group.group_id,
+            "groups",
+            or_cluster=Operation.DESCRIBE,
+        ),
+    ),
     codes="NONE COORDINATOR_LOAD_IN_PROGRESS",
     sample=lambda about: ListGroupsRequest(4),
     odd="states_filter=Stable version=5;types_filter=consumer",

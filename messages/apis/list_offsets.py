@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
+from messages.acls import Operation
+from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition, on_topics
 from messages.apis.fetch import CONSUMER, READ_UNCOMMITTED
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.records import LARGEST_TIMESTAMP, NO_OFFSET
@@ -62,6 +63,7 @@ API = Api(
     request=ListOffsetsRequest,
     response=ListOffsetsResponse,
     answerer=PARTITIONS,
+    access=(on_topics(Operation.DESCRIBE),),
     codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE UNSUPPORTED_VERSION INVALID_REQUEST",
     sample=lambda about: ListOffsetsRequest(5, CONSUMER, (OffsetQuery(about.partition, LATEST, about.leader_epoch),)),
     odd="timestamp=-2 timestamp=-3 timestamp=-3;version=7"

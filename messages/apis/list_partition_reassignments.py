@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, on_cluster
 from messages.vocabulary import Message, message
 
 
@@ -61,6 +62,7 @@ API = Api(
     request=ListPartitionReassignmentsRequest,
     response=ListPartitionReassignmentsResponse,
     answerer=CONTROLLER,
+    access=(on_cluster(Operation.DESCRIBE),),
     codes="NONE NOT_CONTROLLER",
     sample=lambda about: ListPartitionReassignmentsRequest(
         0, TIMEOUT_MS, (ListPartitionReassignmentsTopics(about.partition.topic, (about.partition.partition,)),)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import TRANSACTIONS, Api, Binding
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import OPEN, TRANSACTIONS, Api, Binding, Shown
 from messages.vocabulary import Message, message
 
 
@@ -45,6 +46,15 @@ API = Api(
     request=ListTransactionsRequest,
     response=ListTransactionsResponse,
     answerer=TRANSACTIONS,
+    access=OPEN,
+    shown=(
+        Shown(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            lambda transaction: transaction.transactional_id,
+            "transaction_states",
+        ),
+    ),
     codes="NONE COORDINATOR_LOAD_IN_PROGRESS",
     sample=lambda about: ListTransactionsRequest(0),
     bindings={ListTransactionsRequest: Binding(gathered={"producer_id_filters": ("producer_id_filters",)})},

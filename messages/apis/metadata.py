@@ -7,9 +7,10 @@ null list, false flags, one unknown tag and one extra byte. They ignore the tag 
 
 from __future__ import annotations
 
-from messages.apis.declaration import METADATA_CACHE, NAMED_OR_ID, Api, Binding
+from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
+from messages.apis.declaration import METADATA_CACHE, NAMED_OR_ID, Allows, Api, Binding, Shown, on_topics
 from messages.cluster import NO_ID
-from messages.vocabulary import Message, message
+from messages.vocabulary import Message, changed, message
 
 NOT_REQUESTED = -(2**31)
 """The authorized operations that a client did not request."""
@@ -118,12 +119,36 @@ def _named_or_ids_read(topics: tuple[MetadataRequestTopic, ...] | None) -> tuple
     return topics or () if any(each.name is None or each.topic_id for each in topics or ()) else ()
 
 
+def _without_creation(request: MetadataRequest, allows: Allows) -> MetadataRequest:
+    """Return the request, without automatic creation if the client may not create a topic that it names."""
+    names = request.topics or ()
+    if not request.allow_auto_topic_creation or allows(Operation.CREATE, ResourceType.CLUSTER, KAFKA_CLUSTER):
+        return request
+    creatable = all(allows(Operation.CREATE, ResourceType.TOPIC, name) for name in names)
+    return request if creatable else changed(request, allow_auto_topic_creation=False)
+
+
 API = Api(
     key=3,
     versions=(0, 12),
     request=MetadataRequest,
     response=MetadataResponse,
     answerer=METADATA_CACHE,
+    access=(
+        on_topics(Operation.DESCRIBE, "topics", keeps=True),
+        on_topics(Operation.DESCRIBE, "named_or_ids", "topics", keeps=True),
+    ),
+    shown=(
+        Shown(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            lambda topic: topic.name,
+            "topics",
+            lambda topic, code: MetadataTopic(code, topic.name, False, ()),
+            lambda request: request.topics is not None,
+        ),
+    ),
+    narrow=_without_creation,
     codes="NONE UNKNOWN_TOPIC_OR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE INVALID_TOPIC"
     " INVALID_REQUEST UNKNOWN_TOPIC_ID INVALID_REPLICATION_FACTOR LISTENER_NOT_FOUND UNKNOWN_SERVER_ERROR",
     sample=lambda about: MetadataRequest(9, (about.partition.topic,), False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from messages.acls import Operation
 from messages.apis.declaration import (
     BY_TOPIC,
     COORDINATOR,
@@ -11,6 +12,8 @@ from messages.apis.declaration import (
     Binding,
     PartitionError,
     each_partition,
+    on_group,
+    on_topics,
 )
 from messages.apis.join_group import NO_GENERATION, NO_MEMBER
 from messages.cluster import NO_EPOCH, TopicPartition
@@ -58,6 +61,10 @@ API = Api(
     request=OffsetCommitRequest,
     response=OffsetCommitResponse,
     answerer=GROUPS,
+    access=(
+        on_group(Operation.READ),
+        on_topics(Operation.READ),
+    ),
     codes=f"NONE {COORDINATOR} COORDINATOR_NOT_AVAILABLE {MEMBER} ILLEGAL_GENERATION REBALANCE_IN_PROGRESS"
     " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT",
     sample=lambda about: OffsetCommitRequest(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Api, PartitionError
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Access, Api, PartitionError, on_group
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
@@ -38,6 +39,14 @@ API = Api(
     request=OffsetDeleteRequest,
     response=OffsetDeleteResponse,
     answerer=GROUPS,
+    access=(
+        on_group(Operation.DELETE),
+        Access(
+            Operation.READ,
+            ResourceType.TOPIC,
+            lambda request: tuple([each.partition.topic for each in request.partitions]),
+        ),
+    ),
     codes=f"NONE INVALID_GROUP_ID {COORDINATOR} GROUP_ID_NOT_FOUND NON_EMPTY_GROUP UNKNOWN_TOPIC_OR_PARTITION"
     " GROUP_SUBSCRIBED_TO_TOPIC",
     sample=lambda about: OffsetDeleteRequest(0, "own", (OffsetDeletePartition(about.partition),)),

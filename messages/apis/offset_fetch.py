@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Api
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Access, Api, Shown
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.vocabulary import Message, message
 
@@ -91,12 +92,30 @@ def _refuse(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
     return OffsetFetchResponse(errors.NONE, tuple([FetchedOffset(each, -1, error_code=code) for each in partitions]))
 
 
+def _groups(request: OffsetFetchRequest) -> tuple[str, ...]:
+    return tuple([each.group_id for each in request.groups]) or (request.group_id,)
+
+
 API = Api(
     key=9,
     versions=(1, 9),
     request=OffsetFetchRequest,
     response=OffsetFetchResponse,
     answerer=GROUPS,
+    access=(Access(Operation.DESCRIBE, ResourceType.GROUP, _groups),),
+    shown=tuple(
+        [
+            Shown(
+                Operation.DESCRIBE,
+                ResourceType.TOPIC,
+                lambda fetched: fetched.partition.topic,
+                entries,
+                lambda fetched, code: FetchedOffset(fetched.partition, -1, error_code=code),
+                lambda request: request.topics is not None or any(each.topics is not None for each in request.groups),
+            )
+            for entries in ("partitions", "groups.partitions")
+        ]
+    ),
     codes=f"NONE {COORDINATOR} UNSTABLE_OFFSET_COMMIT",
     sample=lambda about: OffsetFetchRequest(
         7, "own", (OffsetFetchTopic(about.partition.topic, (about.partition.partition,)),)

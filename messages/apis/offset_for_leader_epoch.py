@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition
+from messages.acls import Operation
+from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition, on_topics
 from messages.apis.fetch import CONSUMER
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.records import NO_OFFSET
@@ -54,6 +55,7 @@ API = Api(
     request=OffsetForLeaderEpochRequest,
     response=OffsetForLeaderEpochResponse,
     answerer=PARTITIONS,
+    access=(on_topics(Operation.DESCRIBE, or_cluster=Operation.CLUSTER_ACTION),),
     codes=f"NONE {LEADERSHIP} {EPOCHS}",
     sample=lambda about: OffsetForLeaderEpochRequest(
         3, CONSUMER, (EpochQuery(about.partition, about.leader_epoch, about.leader_epoch),)

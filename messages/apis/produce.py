@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import LEADERSHIP, PARTITIONS, TIMEOUT_MS, Api, Binding, each_partition
+from messages.acls import Operation
+from messages.apis.declaration import (
+    LEADERSHIP,
+    PARTITIONS,
+    TIMEOUT_MS,
+    Api,
+    Binding,
+    each_partition,
+    on_topics,
+    on_transactional_id,
+)
 from messages.apis.metadata import MetadataBroker
 from messages.cluster import CurrentLeader, TopicPartition
 from messages.records import NO_OFFSET, Records
@@ -95,6 +105,10 @@ API = Api(
     request=ProduceRequest,
     response=ProduceResponse,
     answerer=PARTITIONS,
+    access=(
+        on_transactional_id(Operation.WRITE),
+        on_topics(Operation.WRITE),
+    ),
     codes=f"NONE {LEADERSHIP} CORRUPT_MESSAGE REQUEST_TIMED_OUT MESSAGE_TOO_LARGE INVALID_TOPIC RECORD_LIST_TOO_LARGE"
     " NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS INVALID_TIMESTAMP"
     " OUT_OF_ORDER_SEQUENCE INVALID_PRODUCER_EPOCH UNSUPPORTED_COMPRESSION_TYPE INVALID_RECORD"

@@ -6,7 +6,7 @@ A listener with SASL answers the request itself. Elsewhere, and after the authen
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import REQUEST_HANDLER, Api, Binding
+from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api, Binding
 from messages.security import Secret
 from messages.vocabulary import Message, message
 
@@ -43,6 +43,7 @@ API = Api(
     request=SaslAuthenticateRequest,
     response=SaslAuthenticateResponse,
     answerer=REQUEST_HANDLER,
+    access=OPEN,
     codes="ILLEGAL_SASL_STATE",
     sample=lambda about: SaslAuthenticateRequest(2),
     # Kafka's error message for a request after the authentication, or on a listener without SASL.

@@ -6,7 +6,7 @@ A listener with SASL answers the request itself. Elsewhere, and after the authen
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import REQUEST_HANDLER, Api
+from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api
 from messages.vocabulary import Message, message
 
 
@@ -32,6 +32,7 @@ API = Api(
     request=SaslHandshakeRequest,
     response=SaslHandshakeResponse,
     answerer=REQUEST_HANDLER,
+    access=OPEN,
     codes="ILLEGAL_SASL_STATE",
     sample=lambda about: SaslHandshakeRequest(1, "PLAIN"),
     elsewhere=errors.ILLEGAL_SASL_STATE,

@@ -7,7 +7,8 @@ cannot be encoded, so the controller sends two requests.
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError
+from messages.acls import Operation
+from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError, on_cluster
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.encoded import Encoded
 from messages.vocabulary import Message, message
@@ -66,6 +67,7 @@ API = Api(
     request=StopReplicaRequest,
     response=StopReplicaResponse,
     answerer=REPLICA_MANAGER,
+    access=(on_cluster(Operation.CLUSTER_ACTION),),
     codes="NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH FENCED_LEADER_EPOCH KAFKA_STORAGE_ERROR",
     sample=lambda about: StopReplicaRequest(
         3,

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, MEMBER, Api, PartitionError
+from messages.acls import Operation
+from messages.apis.declaration import (
+    BY_TOPIC,
+    COORDINATOR,
+    GROUPS,
+    MEMBER,
+    Api,
+    PartitionError,
+    on_group,
+    on_topics,
+    on_transactional_id,
+)
 from messages.apis.join_group import NO_GENERATION, NO_MEMBER
 from messages.apis.offset_commit import CommittedPartition
 from messages.vocabulary import Message, message
@@ -55,6 +66,11 @@ API = Api(
     request=TxnOffsetCommitRequest,
     response=TxnOffsetCommitResponse,
     answerer=GROUPS,
+    access=(
+        on_transactional_id(Operation.WRITE),
+        on_group(Operation.READ),
+        on_topics(Operation.READ),
+    ),
     codes=f"NONE INVALID_GROUP_ID {COORDINATOR} COORDINATOR_NOT_AVAILABLE {MEMBER} ILLEGAL_GENERATION"
     " UNKNOWN_TOPIC_OR_PARTITION OFFSET_METADATA_TOO_LARGE INVALID_COMMIT_OFFSET_SIZE REQUEST_TIMED_OUT"
     " INVALID_PRODUCER_EPOCH INVALID_PRODUCER_ID_MAPPING INVALID_TXN_STATE UNKNOWN_SERVER_ERROR"

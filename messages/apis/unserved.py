@@ -9,108 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from messages import errors
-from messages.apis.declaration import REQUEST_HANDLER, Api
+from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api
 from messages.vocabulary import Message, message
-
-LITERAL = 3
-"""The pattern type of an ACL for a resource with exactly this name."""
-
-
-@message
-class DescribeAclsRequest(Message):
-    """A client's request for the ACLs that match this filter (API key 29); a field that is None matches any text."""
-
-    version: int
-    resource_type_filter: int
-    resource_name_filter: str | None
-    principal_filter: str | None
-    host_filter: str | None
-    operation: int
-    permission_type: int
-    pattern_type_filter: int = LITERAL
-
-
-@message
-class DescribeAclsResponse(Message):
-    """The response to DescribeAcls; it never contains ACLs."""
-
-    error_code: int
-    error_message: str | None = None
-    throttle_time_ms: int = 0
-
-
-@message
-class AclCreation(Message):
-    """An ACL that a client wants to create."""
-
-    resource_type: int
-    resource_name: str
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-    resource_pattern_type: int = LITERAL
-
-
-@message
-class CreateAclsRequest(Message):
-    """A client's request to create ACLs (API key 30)."""
-
-    version: int
-    creations: tuple[AclCreation, ...]
-
-
-@message
-class AclCreationResult(Message):
-    """The result of creating one ACL."""
-
-    error_code: int
-    error_message: str | None = None
-
-
-@message
-class CreateAclsResponse(Message):
-    """The response to CreateAcls, with a result for each ACL."""
-
-    results: tuple[AclCreationResult, ...]
-    throttle_time_ms: int = 0
-
-
-@message
-class DeleteAclsFilter(Message):
-    """A filter for the ACLs to delete, with the same fields as DescribeAclsRequest."""
-
-    resource_type_filter: int
-    resource_name_filter: str | None
-    principal_filter: str | None
-    host_filter: str | None
-    operation: int
-    permission_type: int
-    pattern_type_filter: int = LITERAL
-
-
-@message
-class DeleteAclsRequest(Message):
-    """A client's request to delete the ACLs that match these filters (API key 31)."""
-
-    version: int
-    filters: tuple[DeleteAclsFilter, ...]
-
-
-@message
-class DeleteAclsFilterResult(Message):
-    """The result for one filter of a DeleteAcls request; always an error, because ACLs are not supported."""
-
-    error_code: int
-    error_message: str | None = None
-
-
-@message
-class DeleteAclsResponse(Message):
-    """The response to DeleteAcls, with a result for each filter."""
-
-    filter_results: tuple[DeleteAclsFilterResult, ...]
-    throttle_time_ms: int = 0
 
 
 @message
@@ -236,13 +136,7 @@ class ConsumerGroupDescribeResponse(Message):
     throttle_time_ms: int = 0
 
 
-NO_AUTHORIZER = "No Authorizer is configured."
-"""Kafka's error message for changes of ACLs."""
-
-_UNSERVED = partial(Api, versions=(0, 2), answerer=REQUEST_HANDLER)
-_ACLS = partial(
-    _UNSERVED, versions=(0, 3), feature="ACLs", codes="SECURITY_DISABLED", elsewhere=errors.SECURITY_DISABLED
-)
+_UNSERVED = partial(Api, versions=(0, 2), answerer=REQUEST_HANDLER, access=OPEN)
 _TOKENS = partial(
     _UNSERVED,
     feature="delegation tokens",
@@ -257,29 +151,6 @@ _CONSUMER_PROTOCOL = partial(
     elsewhere=errors.UNSUPPORTED_VERSION,
 )
 
-DESCRIBE_ACLS = _ACLS(
-    key=29,
-    request=DescribeAclsRequest,
-    response=DescribeAclsResponse,
-    sample=lambda about: DescribeAclsRequest(2, 1, None, None, None, 1, 1),
-    refuse=lambda request, code: DescribeAclsResponse(code, "No Authorizer is configured on the broker"),
-)
-CREATE_ACLS = _ACLS(
-    key=30,
-    request=CreateAclsRequest,
-    response=CreateAclsResponse,
-    sample=lambda about: CreateAclsRequest(2, (AclCreation(2, about.partition.topic, "User:a", "*", 2, 3),)),
-    refuse=lambda request, code: CreateAclsResponse((AclCreationResult(code, NO_AUTHORIZER),) * len(request.creations)),
-)
-DELETE_ACLS = _ACLS(
-    key=31,
-    request=DeleteAclsRequest,
-    response=DeleteAclsResponse,
-    sample=lambda about: DeleteAclsRequest(2, (DeleteAclsFilter(1, None, None, None, 1, 1),)),
-    refuse=lambda request, code: DeleteAclsResponse(
-        (DeleteAclsFilterResult(code, NO_AUTHORIZER),) * len(request.filters)
-    ),
-)
 CREATE_DELEGATION_TOKEN = _TOKENS(
     key=38,
     versions=(0, 3),

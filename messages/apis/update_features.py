@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import CONTROLLER, Api
+from messages.acls import Operation
+from messages.apis.declaration import CONTROLLER, Api, on_cluster
 from messages.vocabulary import Message, message
 
 
@@ -29,6 +30,7 @@ API = Api(
     request=UpdateFeaturesRequest,
     response=UpdateFeaturesResponse,
     answerer=CONTROLLER,
+    access=(on_cluster(Operation.ALTER),),
     codes="INVALID_REQUEST NOT_CONTROLLER",
     sample=lambda about: UpdateFeaturesRequest(1),
     refuse=lambda request, code: UpdateFeaturesResponse(

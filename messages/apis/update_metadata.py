@@ -7,7 +7,8 @@ listener name.
 
 from __future__ import annotations
 
-from messages.apis.declaration import REPLICA_MANAGER, Api, Binding
+from messages.acls import Operation
+from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, on_cluster
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
 from messages.cluster import Endpoint, TopicId, TopicPartition
@@ -112,6 +113,7 @@ API = Api(
     request=UpdateMetadataRequest,
     response=UpdateMetadataResponse,
     answerer=REPLICA_MANAGER,
+    access=(on_cluster(Operation.CLUSTER_ACTION),),
     codes="NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH",
     sample=lambda about: UpdateMetadataRequest(
         6, about.controller, about.controller_epoch - 1, about.broker_epoch, (), ()

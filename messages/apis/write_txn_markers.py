@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, Api, Binding, PartitionError
+from messages.acls import Operation
+from messages.apis.declaration import BY_TOPIC, LEADERSHIP, PARTITIONS, Api, Binding, PartitionError, on_cluster
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message, message
 
@@ -60,6 +61,7 @@ API = Api(
     request=WriteTxnMarkersRequest,
     response=WriteTxnMarkersResponse,
     answerer=PARTITIONS,
+    access=(on_cluster(Operation.CLUSTER_ACTION, or_cluster=Operation.ALTER),),
     codes=f"NONE {LEADERSHIP} INVALID_PRODUCER_EPOCH TRANSACTION_COORDINATOR_FENCED REQUEST_TIMED_OUT"
     " NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND UNKNOWN_SERVER_ERROR",
     # The simulated readers of x-2 skip markers.

@@ -15,6 +15,7 @@ Kafka: the methods of `KafkaZkClient`.
 
 from __future__ import annotations
 
+from messages.zookeeper.acls import *
 from messages.zookeeper.brokers import *
 from messages.zookeeper.cluster import *
 from messages.zookeeper.configs import *

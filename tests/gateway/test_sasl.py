@@ -144,7 +144,7 @@ def test_a_connection_that_sends_anything_else_first_is_closed_and_no_actor_sees
         ({"sasl.jaas.config": f"{PLAIN};"}, "Unsupported security settings: sasl.jaas.config"),
         ({"listener.name.int.ssl.keystore.location": "k"}, "listener.name.int.ssl.keystore.location"),
         ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.other.sasl.enabled.mechanisms"),
-        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "authorizer.class.name"),
+        ({"authorizer.class.name": "my.Authorizer"}, "authorizer.class.name=my.Authorizer"),
         ({"listener.security.protocol.map": "INT:SSL"}, "only PLAINTEXT and SASL_PLAINTEXT"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messages.apis import ADVERTISED, API_BY_REQUEST, unserved
+from messages.apis import ADVERTISED, API_BY_REQUEST, acls, unserved
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -22,18 +22,18 @@ NO_AUTHORIZER = "No Authorizer is configured."
 CASES: list[tuple[str, Any, Any]] = [
     (
         "ACLs",
-        unserved.DescribeAclsRequest(2, *FILTER),
-        unserved.DescribeAclsResponse(54, "No Authorizer is configured on the broker"),
+        acls.DescribeAclsRequest(2, *FILTER),
+        acls.DescribeAclsResponse(54, "No Authorizer is configured on the broker"),
     ),
     (
         "ACLs",
-        unserved.CreateAclsRequest(2, (unserved.AclCreation(2, "t", "User:a", "*", 3, 3),) * 2),
-        unserved.CreateAclsResponse((unserved.AclCreationResult(54, NO_AUTHORIZER),) * 2),
+        acls.CreateAclsRequest(2, (acls.AclCreation(2, "t", "User:a", "*", 3, 3),) * 2),
+        acls.CreateAclsResponse((acls.AclCreationResult(54, NO_AUTHORIZER),) * 2),
     ),
     (
         "ACLs",
-        unserved.DeleteAclsRequest(2, (unserved.DeleteAclsFilter(*FILTER),)),
-        unserved.DeleteAclsResponse((unserved.DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
+        acls.DeleteAclsRequest(2, (acls.DeleteAclsFilter(*FILTER),)),
+        acls.DeleteAclsResponse((acls.DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
     ),
     ("delegation tokens", unserved.CreateDelegationTokenRequest(2), unserved.CreateDelegationTokenResponse(64)),
     ("delegation tokens", unserved.RenewDelegationTokenRequest(2), unserved.RenewDelegationTokenResponse(64)),

@@ -1,0 +1,180 @@
+"""Judge a client's request: what is refused, what is handled, and what the client may see of the response.
+
+The needs of an API are declared with it (`messages.apis.declaration.Access`, `Shown`).
+
+Rule 1: a request is judged once, when it arrives. If nothing is left of it, it is refused with the error codes of its
+        entries; otherwise the rest is handled, and the refused entries are added to the response.
+Rule 2: requests of controllers and brokers profit from allow.everyone.if.no.acl.found only on a listener for them.
+        Elsewhere they need an ACL or a super user.
+
+Kafka: `AuthHelper`, `KafkaApis`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+from actors.core.security.acls import AclTable
+from messages.acls import KAFKA_CLUSTER, AclsChanged, Operation, ResourceType
+from messages.apis import API_BY_REQUEST
+from messages.apis.declaration import REFUSED, Access, Allows, Api, Shown
+from messages.node_settings import NodeSettings
+from messages.parts import Part
+from messages.vocabulary import AnyMessage, changed
+
+M = TypeVar("M")
+
+Edit = Callable[[AnyMessage, Sequence[Part]], tuple[AnyMessage, Sequence[Part]]]
+"""Function (response, the parts before it) -> what the client gets."""
+
+
+class RefusedAccess(NamedTuple):
+    """What was refused first, for the log."""
+
+    operation: Operation
+    resource: ResourceType
+    name: str
+
+
+class Judged(NamedTuple):
+    """The judgement of a request.
+
+    Attributes:
+        request: The request to handle; None if it is refused.
+        refusal: The response, if the request is refused.
+        edit: Changes the response to the request; None if it is sent unchanged.
+        refused: What was refused; None if all is allowed.
+    """
+
+    request: AnyMessage
+    refusal: AnyMessage = None
+    edit: Edit | None = None
+    refused: RefusedAccess | None = None
+
+
+class Authorizer:
+    """The decisions of one node."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self._settings = settings
+        self._table = AclTable(settings.super_users, settings.allow_everyone_if_no_acl_found)
+
+    def change(self, changes: AclsChanged) -> None:
+        """Use the ACLs in this message from now on."""
+        self._table.change(changes)
+
+    def judge(self, request: AnyMessage, principal: str, host: str, is_for_brokers: bool) -> Judged:
+        """Judge a request; `is_for_brokers` says whether it came on a listener of controllers or brokers."""
+        api, table = API_BY_REQUEST[type(request)], self._table
+        if table.is_super_user(principal):
+            return Judged(request)
+        everyone = None if is_for_brokers or not api.control else False
+
+        def allows(operation: int, resource: int, name: str) -> bool:
+            return table.allows(principal, host, operation, resource, name, everyone)
+
+        def suffices(access: Access) -> bool:
+            return (bool(access.or_cluster) and allows(access.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER)) or (
+                access.or_any_topic and table.allows_any(principal, host, Operation.WRITE, ResourceType.TOPIC)
+            )
+
+        if api.access is None:
+            return Judged(None, api.refusal(request, REFUSED[ResourceType.CLUSTER]), None, _UNDECLARED)
+        refusals: list[tuple[str, AnyMessage]] = []
+        first: RefusedAccess | None = None
+        for access in api.access:
+            if access.when is not None and not access.when(request):
+                continue
+            code = access.code or REFUSED[access.resource]
+            subjects = getattr(request, access.entries) if access.entries else (request,)
+            denied = {
+                index: name
+                for index, subject in enumerate(subjects or ())
+                for name in _names(access, subject)
+                if not allows(access.operation, access.resource, name)
+            }
+            if not denied or suffices(access):
+                continue
+            first = first or RefusedAccess(access.operation, access.resource, next(iter(denied.values())))
+            if not access.entries:
+                return Judged(None, api.refusal(request, code), None, first)
+            bad = [subjects[index] for index in denied]
+            left = [subject for index, subject in enumerate(subjects) if index not in denied]
+            refusals.append((access.into, api.refusal(_only(api, request, access, bad), code)))
+            if access.rest and left:
+                refusals.append((access.into, api.refusal(_only(api, request, access, left), access.rest)))
+                left = []
+            request = changed(request, **{access.entries: tuple(left)})
+            if not (access.keeps or _has_entries(api, request)):
+                return Judged(None, _merged(None, refusals), None, first)
+        if api.narrow is not None:
+            request = api.narrow(request, allows)
+        return Judged(request, None, _edit(api, request, refusals, allows), first)
+
+
+_UNDECLARED = RefusedAccess(Operation.ALL, ResourceType.CLUSTER, KAFKA_CLUSTER)
+
+
+def _names(access: Access, subject: AnyMessage) -> Iterable[str]:
+    name = access.name(subject)
+    return () if name is None else (name,) if isinstance(name, str) else name
+
+
+def _entry_fields(api: Api) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(access.entries for access in api.access or () if access.entries))
+
+
+def _has_entries(api: Api, request: AnyMessage) -> bool:
+    return any(getattr(request, field) for field in _entry_fields(api))
+
+
+def _only(api: Api, request: AnyMessage, access: Access, entries: Iterable[AnyMessage]) -> AnyMessage:
+    """Return the request with only these entries."""
+    return changed(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
+
+
+def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) -> AnyMessage:
+    """Return the response with the entries of the refusals."""
+    for field, refusal in refusals:
+        if response is None:
+            response = refusal
+        else:
+            response = changed(response, **{field: (*getattr(response, field), *getattr(refusal, field))})
+    return response
+
+
+def _edit(api: Api, request: AnyMessage, refusals: list[tuple[str, AnyMessage]], allows: Allows) -> Edit | None:
+    """Return the function that changes the response; None if it stays as it is."""
+    shown = [
+        each
+        for each in api.shown
+        if not (each.or_cluster and allows(each.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER))
+    ]
+    if not shown and not refusals:
+        return None
+
+    def edit(response: AnyMessage, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
+        for each in shown:
+            response = _seen(response, each.entries, each, request, allows)
+            parts = [_seen(part, "entries", each, request, allows) for part in parts]
+        return _merged(response, refusals), parts
+
+    return edit
+
+
+def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
+    holder: M, path: str, shown: Shown, request: AnyMessage, allows: Allows
+) -> M:
+    """Return a response, or a part of it, with what the client may see of its entries."""
+    field, _, inner = path.partition(".")
+    if inner:
+        nested = [_seen(each, inner, shown, request, allows) for each in getattr(holder, field)]
+        return changed(holder, **{field: tuple(nested)})
+    entries = []
+    for entry in getattr(holder, field):
+        if allows(shown.operation, shown.resource, shown.name(entry)):
+            entries.append(entry)
+        elif shown.hidden is not None and shown.asked(request):
+            entries.append(shown.hidden(entry, REFUSED[shown.resource]))
+    return changed(holder, **{field: tuple(entries)})
