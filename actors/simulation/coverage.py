@@ -29,7 +29,7 @@ from actors.core.controller.states import State
 from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
-from actors.simulation.actions import ACTIONS, KINDS
+from actors.simulation.actions import ACTIONS
 from actors.simulation.checker import Checker
 from actors.simulation.invariants import Invariant
 from actors.simulation.recorded_changes import StateChanged
@@ -191,7 +191,9 @@ def universe() -> Mapping[str, str]:
     found.update(dict.fromkeys((_deletion_point(each) for each in questions if each is not Question), DELETION))
     found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
     found.update(dict.fromkeys((_answer(api.name, code) for api in APIS for code in api.codes.split()), ANSWERED))
-    found.update(dict.fromkeys((_acted(kind.name, role) for kind in KINDS if kind.weight for role in ROLES), ACTED))
+    found.update(
+        dict.fromkeys((_acted(kind.name, role) for kind in ACTIONS.values() if kind.weight for role in ROLES), ACTED)
+    )
     found.update((name, TRAPS if TRAP.match(name) else PROBES) for name in probes())
     return found
 

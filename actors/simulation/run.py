@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from heapq import heappop, heappush
@@ -176,7 +176,7 @@ class _Run:
         if schedule.records:
             IdempotentProducers(checker, schedule.seed + 3)
             TransactionalProducers(checker, schedule.seed + 4)
-        self._undo: list[tuple[float, int, partial[None]]] = []
+        self._undo: list[tuple[float, int, Callable[[], None]]] = []
         self._undone = 0
 
     def run(self) -> RunOutcome:
@@ -255,13 +255,9 @@ class _Run:
         kind = ACTIONS[action.name]
         if action.name == "crash":
             self.checker.power_fails(int(action.args[0]))
-        kind.do(self.cluster, *action.args)
-        if kind.undo is not None:
-            if action.seconds == math.inf and kind.stay is not None:
-                kind.stay(self.cluster, *action.args)
-                return
+        undo = kind.begin(self.cluster, action.args, lasting=action.seconds == math.inf)
+        if undo is not None:
             self._undone += 1
-            undo = partial(kind.undo, self.cluster, *action.args)
             ends: float = self.now + (action.seconds or 0.0)
             heappush(self._undo, (ends, self._undone, undo))
 

@@ -18,7 +18,9 @@ import json
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -75,6 +77,15 @@ def wait(cluster: ScenarioCluster, good: Callable[[], bool], what: str) -> None:
     """Let time pass until `good()` is true. Raises Disagreement after PATIENCE seconds."""
     if not cluster.until(good, PATIENCE):
         raise Disagreement(f"{what}: not within {PATIENCE:g} s")
+
+
+def _act(name: str, cluster: Any, *words: str) -> None:
+    """Begin an action of the simulation."""
+    ACTIONS[name].begin(cluster, words)
+
+
+def _resume(cluster: Any, node: str) -> None:
+    cluster.resume(int(node))
 
 
 def _start(cluster: ScenarioCluster, node: str) -> None:
@@ -147,12 +158,12 @@ def _ask_elect(cluster: ScenarioCluster, topic: str, number: str) -> None:
 
 
 STEPS: dict[str, Callable[..., None]] = {
-    **{name: action.do for name, action in ACTIONS.items() if action.part == WORK and action.undo is None},
-    "kill": ACTIONS["kill"].do,
-    "stop": ACTIONS["roll"].do,
+    **{name: partial(_act, name) for name, action in ACTIONS.items() if action.part == WORK and not action.lasts},
+    "kill": partial(_act, "kill"),
+    "stop": partial(_act, "roll"),
     "start": _start,
-    "pause": ACTIONS["pause"].do,
-    "resume": ACTIONS["pause"].undo or _start,
+    "pause": partial(_act, "pause"),
+    "resume": _resume,
     "seat": seat,
     "fall": _fall,
     "see": _see,

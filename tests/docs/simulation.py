@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from actors.simulation.actions import KINDS
+from actors.simulation.actions import ACTIONS
 from actors.simulation.coincidences import COINCIDENCES, SHARE
 from actors.simulation.invariants import INVARIANTS
 from actors.simulation.swarm import CLUSTERS, DISTANCES, DRIFTS, LATENCIES, NODE_SETTINGS, TOPIC_CONFIGS, WEIGHTS
@@ -64,8 +64,8 @@ def document() -> str:
 def _actions() -> Iterator[str]:
     yield "| action | group | weight | duration (s) | may last | effect |"
     yield "| --- | --- | --- | --- | --- | --- |"
-    for kind in KINDS:
-        lasts = "" if kind.undo is None else f"{kind.seconds[0]:g} to {kind.seconds[1]:g}"
+    for kind in ACTIONS.values():
+        lasts = f"{kind.seconds[0]:g} to {kind.seconds[1]:g}" if kind.lasts else ""
         effect = " ".join((kind.do.__doc__ or "").split())
         stays = "" if kind.stay is None else "yes"
         yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {stays} | {effect} |"

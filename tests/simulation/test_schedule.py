@@ -42,7 +42,7 @@ def test_every_kind_of_action_can_be_written_and_read(kind: object) -> None:
     known = PlannedTopics(3, 4, 3, 4, {"t0": [(0, 1, 2)]})
     args = ACTIONS[kind.name].choose(random.Random(0), known)  # type: ignore[attr-defined]
     assert args is not None
-    action = Action(1.5, kind.name, args, 2.25 if kind.undo else None)  # type: ignore[attr-defined]
+    action = Action(1.5, kind.name, args, 2.25 if kind.lasts else None)  # type: ignore[attr-defined]
     assert parse(Schedule(actions=(action,)).text()).actions == (action,)
 
 
