@@ -442,6 +442,7 @@ PRIVATE_NAMES: dict[tuple[str, str], str] = {
     ("messages.trace.codec", "_aaddr"): "Thespian's address has no public name for its value",
     ("messages.trace.text", "_aaddr"): "Thespian's address has no public name for its value",
     ("zk_bridge.kazoo_client", "_pending"): "this module replaces kazoo's connection",
+    ("zk_bridge.kazoo_client", "_session_passwd"): "this module replaces kazoo's connection",
     ("zk_bridge.kazoo_client", "_session_timeout"): "this module replaces kazoo's connection",
     ("actors.runtime.trace.forked_work", "_exit"): "the documented way to end a forked child",
     ("spark.child_process", "_exit"): "the documented way to end a forked child",

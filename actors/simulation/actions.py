@@ -132,7 +132,7 @@ def _is_number(word: str, brokers: int) -> bool:
 
 
 class Word(NamedTuple):
-    """What a word of a schedule is, whether it is valid on so many brokers, and its value; commas separate several."""
+    """What a word of a schedule is, whether it is valid with this number of brokers, and its value."""
 
     what: str
     fits: Callable[[str, int], bool]
