@@ -19,6 +19,7 @@ import attrs
 from messages.cluster import Endpoint
 from messages.protocol_version import release_of
 from messages.records import COMPRESSION_TYPES, PRODUCER
+from messages.releases import NEWEST, RELEASES
 from messages.vocabulary import Message, message
 
 SHORT_MAX, INT_MAX, LONG_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
@@ -256,6 +257,11 @@ class NodeSettings(Message):
     inter_broker_listener_name: str = "PLAINTEXT"
     inter_broker_protocol_version: str = setting(PROTOCOL_VERSION, "2.6")
     control_plane_listener_name: str | None = None
+    api_versions_max: str = setting(
+        one_of(*RELEASES),
+        NEWEST,
+        doc="Kafka release up to whose API versions clients are served; requests between brokers are not affected.",
+    )
     broker_rack: str | None = setting(TEXT, None)
     zookeeper_session_timeout_ms: int = setting(integer(1), 18000)
     zookeeper_connection_timeout_ms: int = 18000

@@ -38,6 +38,7 @@ from messages.network import (
     Forwarded,
 )
 from messages.node import StartRequestHandler
+from messages.releases import NEWEST
 from messages.vocabulary import AnyMessage, changed
 
 log = logging.getLogger("kafka.server.KafkaApis")
@@ -59,6 +60,7 @@ class RequestHandlerActor(Dispatcher):
     def __init__(self) -> None:
         super().__init__()
         self._node_id = -1
+        self._release = NEWEST
         self._refused: set[str] = set()
         """The features that the log has named (rule 2)."""
         self._answerers: dict[str, ActorAddress | None] = {}
@@ -71,6 +73,7 @@ class RequestHandlerActor(Dispatcher):
     def receiveMsg_StartRequestHandler(self, message: StartRequestHandler, sender: ActorAddress) -> None:
         """Set the handlers; a handler that the node's roles exclude is None."""
         self._node_id, self._metrics = message.settings.node_id, message.metrics
+        self._release = message.settings.api_versions_max
         self._answerers = {
             declaration.METADATA_CACHE: message.metadata_cache,
             declaration.REPLICA_MANAGER: message.replica_manager,
@@ -124,7 +127,7 @@ class RequestHandlerActor(Dispatcher):
         if answerer is not None:
             self.send(answerer, Forwarded(sender, message))
         elif type(request) in OWN:
-            self.send(sender, message.reply(OWN[type(request)](request)))
+            self.send(sender, message.reply(OWN[type(request)](request, self._release, message.client_id)))
         elif api.elsewhere != errors.NONE:
             self._note(api, message)
             refusal: AnyMessage = api.refusal(request, api.elsewhere)

@@ -43,9 +43,9 @@ class SaslAuthentication:
 
     __slots__ = "_connection", "_deadline", "_security", "_server"
 
-    def __init__(self, connection: Authenticated, security: ListenerSecurity, max_idle_ms: int) -> None:
+    def __init__(self, connection: Authenticated, security: ListenerSecurity, max_idle_ms: int, release: str) -> None:
         self._connection, self._security = connection, security
-        self._server = SaslServer(security.mechanisms)
+        self._server = SaslServer(security.mechanisms, release)
         seconds = min(DEADLINE, max_idle_ms / 1000) if max_idle_ms >= 0 else DEADLINE
         self._deadline = asyncio.get_running_loop().call_later(seconds, connection.abort)
 

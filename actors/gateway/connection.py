@@ -25,6 +25,7 @@ from typing import Any, Protocol, TypeVar
 from actors.core.illegal_transition import enter
 from actors.core.security.access import Authorizer, Edit, RefusedAccess
 from actors.core.security.listener_security import ListenerSecurity
+from actors.core.supported_apis import lacks
 from actors.gateway import request_faults
 from actors.gateway.authentication import SaslAuthentication
 from actors.gateway.limits import MemoryPool, TraceRateLimit
@@ -41,6 +42,7 @@ from messages.client_quotas import FetchThrottled
 from messages.network import ANONYMOUS, ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
 from messages.node import NodeSettings
 from messages.parts import Part, joined
+from messages.releases import NEWEST
 from messages.vocabulary import AnyMessage, Message
 from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
 from messages.wire.batch_records import checking_produce
@@ -240,7 +242,7 @@ class Connection:
         most = settings.socket_request_max_bytes
         if security is not None:
             most = min(most, security.max_receive_bytes)
-            self._sasl = SaslAuthentication(self, security, settings.connections_max_idle_ms)
+            self._sasl = SaslAuthentication(self, security, settings.connections_max_idle_ms, settings.api_versions_max)
         self._stream = Stream(connected, self, most)
         gateway.opened(self)
 
@@ -431,6 +433,10 @@ class Connection:
     def _check(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Check the records of a Produce request, and pass the request on."""
         header, parts, request = read
+        release = self._gateway.settings.api_versions_max
+        if release != NEWEST and lacks(release, header.api_key, header.version, header.client_id or ""):
+            self._refuse_in_turn(f"{API_BY_REQUEST[type(request)].name} v{header.version}: Kafka {release} lacks it")
+            return
         if isinstance(request, ProduceRequest):
             self._work(
                 checking_produce(request), lambda seen: self._submit((header, parts, seen)), self._refuse_in_turn

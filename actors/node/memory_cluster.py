@@ -43,8 +43,9 @@ from messages.cluster import Endpoint, TopicPartition
 from messages.error_names import name_of
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
+from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
-from messages.vocabulary import Message
+from messages.vocabulary import Message, changed
 from zk_bridge import paths
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
@@ -286,9 +287,13 @@ class MemoryCluster(ZooKeeperView):
         """Return the host and the ports for clients, and the folder of the traces."""
         return {"host": self._advertised_host, "ports": self.ports, "trace_dir": str(self.trace_dir)}
 
-    async def restart(self, broker_id: int) -> None:
-        """Stop a node cleanly, and start it again."""
+    async def restart(self, broker_id: int, speaks: str | None = None) -> None:
+        """Stop a node cleanly, and start it again, with the API versions of this release if one is given."""
+        if speaks not in (None, *RELEASES):
+            raise ClusterError(f"speaks={speaks!r} must be one of {', '.join(RELEASES)}")
         await self.stop_broker(broker_id)
+        if speaks is not None:
+            self._settings[broker_id] = changed(self._settings[broker_id], api_versions_max=speaks)
         await self.start_broker(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:

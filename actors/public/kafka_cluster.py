@@ -76,6 +76,8 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
             temporary directory.
         host: Address on which brokers listen for clients; "0.0.0.0" for containers and other machines.
         advertised_host: Name or address by which clients reach this machine; by default `host`.
+        speaks: Kafka release up to whose API versions clients are served: "2.1", "2.4", "2.6", "2.8", "3.3", "3.6" or
+            "3.9", the default. All else stays as it is. `restart` can change it for a broker.
 
     Raises:
         ClusterError: An argument has an invalid value, or `host` is "0.0.0.0" without an `advertised_host`.
@@ -93,7 +95,11 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         directory: str | Path | None = None,
         host: str = HOST,
         advertised_host: str | None = None,
+        speaks: str | None = None,
     ) -> None:
+        check("KafkaCluster", speaks=speaks)
+        if speaks is not None:
+            settings = {**(settings or {}), "api.versions.max": speaks}
         self._start = checked(
             "KafkaCluster",
             {

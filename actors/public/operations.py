@@ -113,6 +113,7 @@ CHECKS: dict[str, Check] = {
     "brokers": _integer(1, 100),
     "settings": _optional(_SETTINGS),
     "session_timeout": _number(0.05, MAX_SECONDS, f"a number of seconds from 0.05 to {MAX_SECONDS}"),
+    "speaks": _optional(_text()),
     "host": _text(0),
     "advertised_host": _optional(_text()),
     "topic": _text(),
@@ -357,9 +358,13 @@ class ClusterOperations(SharedOperations):
         return int(self._ask("add_broker")["broker_id"])
 
     @operation
-    def restart(self: Blocking, broker_id: int) -> None:
-        """Stop a broker by a controlled shutdown, and start it again with its data and port."""
-        self._ask("restart", broker_id=broker_id)
+    def restart(self: Blocking, broker_id: int, speaks: str | None = None) -> None:
+        """Stop a broker by a controlled shutdown, and start it again with its data and port.
+
+        If `speaks` is set, clients find the API versions of this Kafka release from now on: one broker after another,
+        a rolling upgrade.
+        """
+        self._ask("restart", broker_id=broker_id, speaks=speaks)
 
     @operation
     def pause(self: Blocking, broker_id: int) -> None:

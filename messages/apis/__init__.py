@@ -8,11 +8,14 @@ that do so. Topic ids are not supported: they are written as zero. Missing offse
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 
 from messages.apis.api_versions import ApiVersionRange
 from messages.apis.declaration import Api, Binding
+from messages.releases import MAXIMA
+from messages.vocabulary import changed
 
 _MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 
@@ -35,3 +38,16 @@ ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
     ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if not api.control
 )
 """The APIs that ApiVersions lists."""
+
+
+@functools.cache
+def offered(release: str) -> tuple[ApiVersionRange, ...]:
+    """Return the APIs that ApiVersions lists if the broker presents itself as an older release."""
+    highest = MAXIMA[release]
+    return tuple(
+        [
+            changed(each, max_version=min(each.max_version, highest[each.api_key]))
+            for each in ADVERTISED
+            if highest.get(each.api_key, -1) >= each.min_version
+        ]
+    )

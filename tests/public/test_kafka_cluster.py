@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,9 +22,11 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError, KafkaCluster
 from actors.public.cluster_process import ClusterProcess
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.api_versions import ApiVersionsRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
+from tests.wire_client import WireClient
 
 API_VERSIONS = bytes.fromhex("0000000f 0012 0000 00000007 0005 636c696d65".replace(" ", ""))
 """An ApiVersions v0 request with correlation id 7."""
@@ -149,14 +152,25 @@ def test_a_paused_broker_accepts_connections_and_answers_nothing() -> None:
 # ------------------------------------------------------------------------------------------------ brokers and topics
 
 
+def newest_fetch(cluster: KafkaCluster, broker: int) -> int:
+    """Return the highest version of Fetch that a broker offers to clients."""
+    host, port = cluster.bootstrap_servers.split(",")[broker].split(":")
+    with WireClient(host, int(port)) as client:
+        response: Any = client.call(ApiVersionsRequest(0))
+        return next(int(each.max_version) for each in response.api_keys if each.api_key == 1)
+
+
 def test_a_broker_is_added_and_gets_replicas() -> None:
     with KafkaCluster(2) as cluster:
         assert cluster.add_broker() == 2
         assert cluster.brokers == 3
         cluster.create_topic("t", replication_factor=3)
         cluster.wait_for(lambda: cluster.isr_of("t") and len(cluster.isr_of("t")) == 3)
-        cluster.restart(2)
+        cluster.restart(2, speaks="2.4")
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
+        assert [newest_fetch(cluster, broker) for broker in (1, 2)] == [17, 11]
+        with pytest.raises(ClusterError, match=r"'2\.5' must be one of 2\.1, 2\.4"):
+            cluster.restart(2, speaks="2.5")
         assert len(cluster.bootstrap_servers.split(",")) == 3
 
 

@@ -24,6 +24,7 @@ from messages.apis import API_BY_REQUEST
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from messages.releases import NEWEST
 from messages.vocabulary import AnyMessage, Message
 
 MIN_REAUTHENTICATION_SECONDS = 1.0
@@ -72,8 +73,9 @@ class SaslAnswer(NamedTuple):
 class SaslServer:
     """The state of one connection; times are seconds of any clock."""
 
-    def __init__(self, mechanisms: Mapping[str, SaslMechanism]) -> None:
+    def __init__(self, mechanisms: Mapping[str, SaslMechanism], release: str = NEWEST) -> None:
         self._mechanisms = mechanisms
+        self._release = release
         self.state = SaslState.INITIAL
         self.mechanism = ""
         self.principal: str | None = None
@@ -110,7 +112,7 @@ class SaslServer:
             return self._handshake(request)
         if self.state is SaslState.HANDSHAKE:
             return SaslAnswer(None, "a second ApiVersions request before the SASL handshake")
-        response = api_versions(request)
+        response = api_versions(request, self._release)
         if response.error_code == errors.NONE:
             self.state = SaslState.HANDSHAKE
         return SaslAnswer(response)
