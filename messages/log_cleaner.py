@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from messages.vocabulary import Message, message
 
 WORKING, WAITING, CLEANED, ABORTED, UNCLEANABLE = range(5)
@@ -39,3 +41,35 @@ class LogCleaned(Message):
     figures: tuple[int, ...]
     reason: str
     seconds: float
+
+
+@message
+class CompactTopic(Message):
+    """A request to the log cleaner's manager: clean all logs of a topic now. The reply is TopicCompacted.
+
+    Active segments end first, so that their records are cleaned as well. A log whose records are not stable after
+    `seconds` is not cleaned.
+    """
+
+    topic: str
+    seconds: float
+
+
+class CompactedLog(NamedTuple):
+    """A log after a CompactTopic: up to which offset it is clean, and its end when the cleaning began.
+
+    `compacted` is whether the topic's cleanup.policy has compact. `reason` is why the log was not cleaned, or "".
+    """
+
+    name: str
+    compacted: bool
+    clean_to: int
+    end: int
+    reason: str = ""
+
+
+@message
+class TopicCompacted(Message):
+    """The reply to CompactTopic: the logs of the topic on this broker."""
+
+    logs: tuple[CompactedLog, ...]

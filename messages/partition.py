@@ -387,6 +387,20 @@ class ExpireLog(Message):
 
 
 @message
+class ApplyRetention(Message):
+    """A request to the replica manager: check the retention of a topic's logs now. The reply is RetentionApplied."""
+
+    topic: str
+
+
+@message
+class RetentionApplied(Message):
+    """The reply to ApplyRetention, after the segments were deleted: the number of logs that were checked."""
+
+    logs: int
+
+
+@message
 class MaintainLogs(Message):
     """A timer message to the replica manager: do periodic log maintenance, such as retention."""
 

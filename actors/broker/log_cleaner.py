@@ -17,12 +17,23 @@ import logging
 
 from thespian.actors import ActorAddress, ChildActorExited, WakeupMessage
 
-from actors.core.broker.log_cleaner import STEPS, DirtyLog, LogCleaner, pause
+from actors.core.broker.log_cleaner import STEPS, Compaction, DirtyLog, LogCleaner, pause
 from actors.runtime import Dispatcher, FlowActor
 from actors.storage.log import NO_DESCRIPTORS
 from messages.broker import BrokerConfigured, LogFileFailed
 from messages.flow.conversation import Flow, Pause
-from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING, WORKING, CleanLog, LogCleaned
+from messages.log_cleaner import (
+    ABORTED,
+    CLEANED,
+    UNCLEANABLE,
+    WAITING,
+    WORKING,
+    CleanLog,
+    CompactedLog,
+    CompactTopic,
+    LogCleaned,
+    TopicCompacted,
+)
 from messages.node import StartLogCleaner
 from messages.vocabulary import Message
 
@@ -30,7 +41,10 @@ log = logging.getLogger("kafka.log.LogCleaner")
 
 LOGS_AT_ONCE = 500
 """Maximum number of logs that are measured before other actors get their turn."""
-BACKOFF = "backoff"
+BACKOFF, STABLE = "backoff", "stable"
+"""Names of timers."""
+STABLE_SECONDS = 0.02
+"""Interval of the checks whether a log that is to be cleaned is stable."""
 
 
 class LogCleanerManagerActor(FlowActor):
@@ -42,13 +56,14 @@ class LogCleanerManagerActor(FlowActor):
         self._replica_manager: ActorAddress
         self._free: list[ActorAddress] = []
         """LogCleanerActors without work."""
+        self._compactions: list[Compaction] = []
+        """CompactTopic requests without a reply."""
 
     def receiveMsg_StartLogCleaner(self, message: StartLogCleaner, sender: ActorAddress) -> None:
         """Look for dirty logs after the back-off, unless `log.cleaner.enable` is false."""
         self._cleaner = LogCleaner(message.settings)
         self._replica_manager = message.replica_manager
-        if message.settings.log_cleaner_enable:
-            self._back_off()
+        self._back_off()
 
     def receiveMsg_BrokerConfigured(self, message: BrokerConfigured, sender: ActorAddress) -> None:
         """Use other settings from the next cleaning on."""
@@ -64,28 +79,71 @@ class LogCleanerManagerActor(FlowActor):
     def flow(self, message: Message) -> Flow[None] | None:
         """Look for dirty logs, at a timer or when a cleaner has ended its work."""
         match message:
-            case WakeupMessage():
-                return self._look()
+            case WakeupMessage(payload=payload):
+                return self._go_on() if payload == STABLE else self._look()
             case LogCleaned():
                 self._free.append(self.sender)
                 self._cleaner.ended(message)
-                return self._look() if message.state == CLEANED else None
+                for request in self._compactions:
+                    if message.path not in self._cleaner.requested:
+                        request.note(message)
+                return self._go_on() if message.state == CLEANED or self._compactions else None
+            case CompactTopic(topic, seconds):
+                return self._compact(topic, seconds)
         return super().flow(message)
 
     def _look(self) -> Flow[None]:
         found: list[DirtyLog] = []
-        position = 0
+        position = 0 if self._cleaner.settings.log_cleaner_enable else -1
         while position >= 0:
             position, part = self.call_adapter("logs", "dirt", (position, LOGS_AT_ONCE))
-            found += [DirtyLog(*row) for row in part]
+            logs = [DirtyLog(*row) for row in part]
+            found += [log for log in logs if not any(log.path in request.unstable for request in self._compactions)]
             if position >= 0:
                 yield Pause()
         for job in self._cleaner.assign(found):
             self.send(self._free.pop() if self._free else self.createActor(LogCleanerActor), job)
         self._back_off()
 
+    def _compact(self, topic: str, seconds: float) -> Flow[None]:
+        """End the active segments of a topic's logs, and clean each log once everything before its end is stable."""
+        try:
+            rows: tuple[tuple[str, bool, int], ...] = self.call_adapter("logs", "roll_compacted", (topic,))
+        except OSError as error:
+            self.send(self._replica_manager, LogFileFailed(error.filename or "", error.strerror or str(error)))
+            rows = ()
+        uncleanable = self._cleaner.uncleanable
+        logs = {
+            path: CompactedLog(path.rpartition("/")[2], compacted, 0, end, uncleanable.get(path, ""))
+            for path, compacted, end in rows
+        }
+        unstable = dict.fromkeys(path for path, log in logs.items() if log.compacted and log.end and not log.reason)
+        self._compactions.append(Compaction(self.sender, logs, self.now + seconds, unstable))
+        return self._go_on()
+
+    def _go_on(self) -> Flow[None]:
+        """Request the cleaning of logs that are stable now, and reply to requests of which all logs are cleaned."""
+        for request in self._compactions:
+            stable = [
+                path
+                for path in request.unstable
+                if self.call_adapter("logs", "last_stable", (path,)) >= request.logs[path].end
+            ]
+            for path in stable:
+                del request.unstable[path]
+                request.uncleaned[path] = self._cleaner.requested[path] = None
+            if self.now >= request.deadline:
+                request.unstable.clear()
+            if request.is_over:
+                self.send(request.asker, TopicCompacted(tuple(request.logs.values())))
+        self._compactions = [request for request in self._compactions if not request.is_over]
+        if any(request.unstable for request in self._compactions):
+            self.set_timer(STABLE, STABLE_SECONDS, STABLE)
+        return self._look()
+
     def _back_off(self) -> None:
-        self.set_timer(BACKOFF, self._cleaner.settings.log_cleaner_backoff_ms / 1000)
+        if self._cleaner.settings.log_cleaner_enable:
+            self.set_timer(BACKOFF, self._cleaner.settings.log_cleaner_backoff_ms / 1000)
 
 
 class LogCleanerActor(Dispatcher):

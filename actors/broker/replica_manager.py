@@ -34,7 +34,7 @@ from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow, Pause
 from messages.network import Forwarded
 from messages.node import BrokerEpoch, ReplicaManagerStarted, ShuttingDown, StartReplicaManager
-from messages.partition import ISR_KEEPER, ExpireLog, MaintainLogs
+from messages.partition import ISR_KEEPER, ApplyRetention, ExpireLog, MaintainLogs, RetentionApplied
 from messages.vocabulary import AnyMessage, Message
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -133,6 +133,8 @@ class ReplicaManagerActor(FlowActor):
                 return None
             case WakeupMessage(payload=MaintainLogs(what)):
                 return self._maintain(what)
+            case ApplyRetention(topic):
+                return self._apply_retention(topic)
         return self.replicas.handle(message) or super().flow(message)
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
@@ -208,6 +210,15 @@ class ReplicaManagerActor(FlowActor):
                 if actor is not None:
                     self.send(actor, ExpireLog())
             yield Pause()
+
+    def _apply_retention(self, topic: str) -> Flow[None]:
+        """Delete old segments of one topic, and reply when its partitions have done so."""
+        asker = self.sender
+        actors = [actor for tp, actor in self.replicas.actors.items() if tp.topic == topic and actor is not None]
+        for actor in actors:
+            self.send(actor, ExpireLog())
+        yield Pause()
+        self.send(asker, RetentionApplied(len(actors)))
 
     def _remove_later(self, path: str) -> None:
         """Remove a renamed log after the delay (rule 3); do nothing if `path` is ""."""

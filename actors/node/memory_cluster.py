@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.broker.log_cleaner import LogCleanerManagerActor
+from actors.broker.replica_manager import ReplicaManagerActor
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
@@ -41,8 +43,10 @@ from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from messages.cluster import Endpoint, TopicPartition
 from messages.error_names import name_of
+from messages.log_cleaner import CompactTopic
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
+from messages.partition import ApplyRetention
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import Message, changed
@@ -460,6 +464,44 @@ class MemoryCluster(ZooKeeperView):
         if deleted.error_code != errors.NONE:
             raise ClusterError(f"topic {topic} was not deleted: {name_of(deleted.error_code)}")
         await self._until(lambda: topic not in self.all_topics, f"topic {topic} was not deleted")
+
+    async def compact(self, topic: str) -> None:
+        """Clean all replicas of a topic. Return when everything that was written before the call is cleaned."""
+        self._check_led(topic)
+        nodes = self._responsive
+        replies = await asyncio.gather(
+            *(self._ask_actor(id, LogCleanerManagerActor, CompactTopic(topic, PATIENCE - 1)) for id in nodes)
+        )
+        for id, log in ((id, log) for id, reply in zip(nodes, replies, strict=True) for log in reply.logs):
+            if not log.compacted:
+                raise ClusterError(f"topic {topic} is not compacted: its cleanup.policy has no compact")
+            if log.reason or log.clean_to < log.end:
+                reason = log.reason or f"it is clean up to offset {log.clean_to} of {log.end}"
+                raise ClusterError(f"{log.name} on broker {id} was not cleaned within {PATIENCE:g} s: {reason}")
+
+    async def apply_retention(self, topic: str) -> None:
+        """Delete the segments of a topic that exceed its retention, on each node that is not paused."""
+        self._check_led(topic)
+        for id in self._responsive:
+            await self._ask_actor(id, ReplicaManagerActor, ApplyRetention(topic))
+
+    def _check_led(self, topic: str) -> None:
+        """Raise ClusterError if a topic does not exist, or one of its partitions has no leader that responds."""
+        partitions = [each for each in self._partitions() if each.topic == topic]
+        if not partitions:
+            raise ClusterError(f"topic {topic} does not exist; the topics are {', '.join(self.topics) or 'none'}")
+        for each in partitions:
+            if not self.has_leader(*each, self._responsive):
+                raise ClusterError(f"partition {each} has no live leader")
+
+    async def _ask_actor(self, id: int, kind: type, message: Message) -> Any:
+        """Send a message to the only actor of a class on a node, and return the reply."""
+        base = self._member(id).node.base
+        [actor] = base.actors(kind)
+        try:
+            return await base.request(actor.myAddress, message, PATIENCE)
+        except TimeoutError:
+            raise ClusterError(f"broker {id} did not reply within {PATIENCE:g} s") from None
 
     async def move_controller(self) -> int:
         """Make another node the controller by disconnecting the old one from ZooKeeper for a while.

@@ -349,6 +349,27 @@ class ClusterOperations(SharedOperations):
         self._ask("delete_topic", topic=topic)
 
     @operation
+    def compact(self: Blocking, topic: str) -> None:
+        """Clean all replicas of a compacted topic now, and wait until everything written so far is cleaned.
+
+        The active segment ends first, so that its records are cleaned, too. A tombstone is removed by the first
+        cleaning that comes `delete.retention.ms` after the first one that met it.
+
+        Raises:
+            ClusterError: The topic is not compacted, a partition has no live leader, or a part of a log may not be
+                cleaned: because of an open transaction, of `min.compaction.lag.ms`, or of damage.
+        """
+        self._ask("compact", topic=topic)
+
+    @operation
+    def apply_retention(self: Blocking, topic: str) -> None:
+        """Delete the segments of a topic that exceed `retention.ms` or `retention.bytes`, on all running brokers.
+
+        A segment is deleted only as a whole, and only below the high watermark; see `segment.bytes` and `segment.ms`.
+        """
+        self._ask("apply_retention", topic=topic)
+
+    @operation
     def add_broker(self: Blocking) -> int:
         """Start one more broker, and wait until all other brokers know it.
 

@@ -721,12 +721,39 @@ class LogManager:
                     found.append((path, dirt.clean_bytes, dirt.cleanable_bytes, ratio, dirt.overdue_ms))
         return position + count if len(paths) == count else -1, tuple(found)
 
-    def _dirt(self, path: str, log: Log) -> Dirt:
+    def roll_compacted(self, topic: str) -> tuple[tuple[str, bool, int], ...]:
+        """End the active segments of a topic's logs, so that all records can be cleaned.
+
+        Returns:
+            (path, whether the log is compacted, log end offset) of each log.
+        """
+        found = []
+        for path, log in self._logs.items():
+            if self._find_place(path)[1][0] != topic:
+                continue
+            if not isinstance(log, Log):
+                found.append((path, bool(self._settings(log).compacted), 0))
+                continue
+            if log.config.compacted and log.segments and log.active.size:
+                log.roll(log.end, self._wall_ms())
+                self._changed[path] = None
+            found.append((path, bool(log.config.compacted), log.end))
+        return tuple(found)
+
+    def last_stable(self, path: str) -> int:
+        """Return the last stable offset of a log; -1 if it is not open."""
+        log = self._logs.get(path)
+        return self._last_stable(path, log) if isinstance(log, Log) else -1
+
+    def _last_stable(self, path: str, log: Log) -> int:
         directory, partition = self._place(path)
         high_watermark = min(max(directory.high_watermarks.get(partition), log.start), log.end)
         unstable = log.first_unstable
-        last_stable = unstable if 0 <= unstable < high_watermark else high_watermark
-        return measure(log, directory.cleaned.get(partition), last_stable, self._wall_ms())
+        return unstable if 0 <= unstable < high_watermark else high_watermark
+
+    def _dirt(self, path: str, log: Log) -> Dirt:
+        directory, partition = self._place(path)
+        return measure(log, directory.cleaned.get(partition), self._last_stable(path, log), self._wall_ms())
 
     def clean(
         self, path: str, begins: bool, slots: int, load_millionths: int, buffer: int, steps: int

@@ -20,7 +20,7 @@ from actors.storage.log import LogConfig
 from actors.storage.log_manager import LogManager
 from messages.broker import BrokerConfigured
 from messages.cluster import ConfigEntry
-from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, LogCleaned
+from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, CompactedLog, CompactTopic, LogCleaned
 from messages.node import StartLogCleaner
 from messages.wire.record_batch import batch_of
 from tests.broker.harness import settings
@@ -55,6 +55,12 @@ class Cleaner:
 
     def dirt(self, *args: Any) -> Any:
         return self.logs.dirt(*args)
+
+    def roll_compacted(self, *args: Any) -> Any:
+        return self.logs.roll_compacted(*args)
+
+    def last_stable(self, *args: Any) -> Any:
+        return self.logs.last_stable(*args)
 
     def clean(self, path: str, *args: Any) -> Any:
         """Record the call, and fail where the disk of the log is broken."""
@@ -109,6 +115,25 @@ def test_other_settings_act_from_the_next_cleaning(tmp_path: Path) -> None:
     cleaner.base.simulate(6)
     assert cleaner.logs.dirt(0, 10)[1] == (), "it is in progress"
     assert len(cleaner.calls) == before, "the first slice was of more than 1,000 bytes, at 100 bytes per second"
+
+
+def test_a_topic_is_cleaned_on_request_whatever_its_ratio_is(tmp_path: Path) -> None:
+    """Also what the active segment has, once it is stable. A log that is not stable in time is not cleaned."""
+    cleaner = Cleaner(tmp_path / "data", 2, log_cleaner_enable=False)
+    path = cleaner.paths[1]
+    cleaner.logs.append(path, 0, False, False, batch_of([(b"z", b"last")], 1000).body)
+    replies: list[Any] = []
+    asker = cleaner.base.external_endpoint("asker", lambda message, sender: replies.append(message.logs))
+    cleaner.base.inject(cleaner.actor, CompactTopic("t", 5.0), asker)
+    cleaner.base.simulate(1)
+    assert cleaner.begun() == ["0"]
+    cleaner.logs.note_high_watermark(path, 5)
+    cleaner.base.simulate(2)
+    assert replies == [(CompactedLog("t-0", True, 4, 4), CompactedLog("t-1", True, 5, 5))]
+    cleaner.logs.append(path, 0, False, False, batch_of([(b"z", b"more")], 1000).body)
+    cleaner.base.inject(cleaner.actor, CompactTopic("t", 5.0), asker)
+    cleaner.base.simulate(9)
+    assert replies[1] == (CompactedLog("t-0", True, 4, 4), CompactedLog("t-1", True, 0, 6))
 
 
 def test_a_cleaning_replays_without_the_log(tmp_path: Path) -> None:

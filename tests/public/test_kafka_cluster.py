@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -444,3 +445,42 @@ def test_the_process_ends_with_the_program_even_if_that_is_killed(tmp_path: Path
         with pytest.raises(psutil.NoSuchProcess):
             psutil.Process(process).wait(20)
             psutil.Process(process)
+
+
+# ------------------------------------------------------------------------------------------------ cleaning, retention
+
+
+def test_a_topic_is_compacted_and_old_segments_are_deleted_on_request() -> None:
+    """The states of all replicas are read from their files. A cleaning that is not possible names its reason."""
+    with KafkaCluster(session_timeout=0.3, settings={"log.cleaner.backoff.ms": 60_000}) as cluster:
+        cluster.create_topic("c", config={"cleanup.policy": "compact", "delete.retention.ms": 0})
+        cluster.create_topic("d", config={"retention.ms": 600_000, "segment.bytes": 300})
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(50):
+            producer.produce("c", b"value-%02d" % number, b"key-%d" % (number % 2))
+            producer.produce("d", b"old" * 20, timestamp=1000)
+            producer.flush(20)
+        producer.produce("c", None, b"key-0")
+        producer.produce("d", b"new")
+        assert producer.flush(20) == 0
+
+        def values(topic: str) -> set[frozenset[bytes]]:
+            """Return the texts of the records in the files of each replica."""
+            folders = Path(cluster.trace_dir).parent.glob(f"node-*/data/{topic}-0")
+            texts = (b"".join(file.read_bytes() for file in folder.glob("*.log")) for folder in folders)
+            return {frozenset(re.findall(rb"value-[0-9]+|key-[0-9]|old|new", text)) for text in texts}
+
+        cluster.compact("c")
+        assert values("c") == {frozenset((b"value-49", b"key-1", b"key-0"))}
+        cluster.compact("c")
+        assert values("c") == {frozenset((b"value-49", b"key-1"))}
+        cluster.apply_retention("d")
+        assert values("d") == {frozenset((b"new",))}
+        with pytest.raises(ClusterError, match="topic d is not compacted"):
+            cluster.compact("d")
+        with pytest.raises(ClusterError, match="topic x does not exist"):
+            cluster.apply_retention("x")
+        cluster.create_topic("e", replication_factor=1, config={"cleanup.policy": "compact"})
+        cluster.kill(cluster.wait_for_leader("e"))
+        with pytest.raises(ClusterError, match="partition e-0 has no live leader"):
+            cluster.compact("e")

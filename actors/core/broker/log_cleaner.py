@@ -16,7 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from messages.log_cleaner import UNCLEANABLE, CleanLog, LogCleaned
+import attrs
+
+from actors.core.broker.partition_effects import Address
+from messages.log_cleaner import UNCLEANABLE, CleanLog, CompactedLog, LogCleaned
 from messages.node_settings import NodeSettings
 
 SLOT_BYTES = 24
@@ -53,6 +56,31 @@ class DirtyLog(NamedTuple):
         )
 
 
+@attrs.define
+class Compaction:
+    """A request to clean all logs of a topic: the logs by path, and which of them are not stable or not cleaned yet."""
+
+    asker: Address
+    logs: dict[str, CompactedLog]
+    deadline: float
+    """Time after which a log that is not stable is not waited for."""
+    unstable: dict[str, None]
+    uncleaned: dict[str, None] = attrs.field(factory=dict)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no log is left."""
+        return not (self.unstable or self.uncleaned)
+
+    def note(self, cleaned: LogCleaned) -> None:
+        """Note the end of a cleaning."""
+        path = cleaned.path
+        if path in self.uncleaned:
+            del self.uncleaned[path]
+            clean_to = cleaned.figures[1] if cleaned.figures else 0
+            self.logs[path] = self.logs[path]._replace(clean_to=clean_to, reason=cleaned.reason)
+
+
 class LogCleaner:
     """The logs that are being cleaned, and those that cannot be cleaned."""
 
@@ -61,26 +89,30 @@ class LogCleaner:
         self.in_progress: dict[str, None] = {}
         self.uncleanable: dict[str, str] = {}
         """Path -> reason (rule 2)."""
+        self.requested: dict[str, None] = {}
+        """Logs that are cleaned next, whatever their ratio is."""
 
     def assign(self, logs: Iterable[DirtyLog]) -> list[CleanLog]:
         """Return a job for each cleaner that is free, the dirtiest log first, and note that they are in progress."""
         settings = self.settings
         free = settings.log_cleaner_threads - len(self.in_progress)
-        due = [
-            log for log in logs if log.is_due and log.path not in self.in_progress and log.path not in self.uncleanable
-        ]
-        chosen = sorted(due, key=lambda log: -log.ratio)[: max(free, 0)]
-        self.in_progress.update((log.path, None) for log in chosen)
+        dirtiest = sorted((log for log in logs if log.is_due), key=lambda log: -log.ratio)
+        paths = dict.fromkeys((*self.requested, *(log.path for log in dirtiest)))
+        chosen = [path for path in paths if path not in self.in_progress and path not in self.uncleanable]
+        chosen = chosen[: max(free, 0)]
+        for path in chosen:
+            self.in_progress[path] = None
+            self.requested.pop(path, None)
         threads = max(1, settings.log_cleaner_threads)
         return [
             CleanLog(
-                log.path,
+                path,
                 settings.log_cleaner_dedupe_buffer_size // threads // SLOT_BYTES,
                 round(settings.log_cleaner_io_buffer_load_factor * 1_000_000),
                 settings.log_cleaner_io_buffer_size // threads // 2,
                 settings.log_cleaner_io_max_bytes_per_second / threads,
             )
-            for log in chosen
+            for path in chosen
         ]
 
     def ended(self, cleaned: LogCleaned) -> None:

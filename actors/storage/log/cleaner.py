@@ -206,7 +206,7 @@ class Cleaning:
         """
         log, dirt = self._log, self.dirt
         segments = [part for part in log.parts if part.base_offset < dirt.end]
-        bases = [*(part.base_offset for part in segments[1:]), dirt.end]
+        bases = [*(part.base_offset for part in segments[1:]), dirt.end][: len(segments)]
         aborted = aborted_in((part.aborted for part in log.parts), 0, EVERYTHING)
         self._transactions = CleanedTransactions(each for each in aborted if each.last_offset >= dirt.first_dirty)
         for part, next_base in zip(segments, bases, strict=True):
