@@ -2,7 +2,7 @@
 
 A module has the messages of its API, with one class for all versions, and declares the API (`declaration.Api`). Fields
 that a version lacks have their defaults. Partitions are one flat list; the codec groups them by topic in the versions
-that do so. Topic ids are not supported: they are written as zero. Missing offsets are -1; times are in ms.
+that do so. A topic id has the text of its topic znode. Missing offsets are -1; times are in ms.
 `unserved` has the APIs of features that a node does not support. `messages.wire.schemas` has the layouts of all APIs.
 """
 

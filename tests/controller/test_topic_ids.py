@@ -93,6 +93,17 @@ def test_a_topic_is_deleted_by_its_id(world: World) -> None:
     assert world.topics() == ()
 
 
+def test_an_id_of_two_topics_deletes_neither(world: World) -> None:
+    node = world.node(1)
+    create(world)
+    world.zk.write((WriteOp(CREATE, paths.topic("copy"), with_id(ID, (8,))),), 0)
+    world.run()
+    ask(world, node, DeleteTopicsRequest(6, (), 0, (DeletableTopic(None, ID),)))
+    (response,) = heard(world)
+    assert [each.error_code for each in response.topics] == [errors.UNKNOWN_TOPIC_ID]
+    assert world.topics() == ("copy", "t")
+
+
 def test_a_topic_that_grows_while_it_is_deleted_keeps_its_id(world: World) -> None:
     world.node(1)
     create(world)

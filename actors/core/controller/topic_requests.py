@@ -172,7 +172,8 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
     if not context.settings.delete_topic_enable:
         code = errors.TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else errors.INVALID_REQUEST
         return API_BY_REQUEST[DeleteTopicsRequest].refusal(request, code)
-    names = {topic_id: name for name, topic_id in context.topic_ids.items()}
+    times = Counter(context.topic_ids.values())
+    names = {topic_id: name for name, topic_id in context.topic_ids.items() if times[topic_id] == 1}
 
     def delete(topic: DeletableTopic) -> Flow[DeletedTopic]:
         if (topic.name is None) == (not topic.topic_id):
