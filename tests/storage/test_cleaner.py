@@ -19,6 +19,7 @@ from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING
 from messages.records import CODECS
 from messages.wire.batch_records import recompressed
 from messages.wire.record_batch import batch_of, body_of, whole_batches
+from tests.cluster.java_tools import run_tool
 from tests.storage.test_transactions import ALL, Partition
 
 BASE = LogConfig(segment_bytes=400, index_interval_bytes=60, compacted=1, delete_retention_ms=20)
@@ -305,3 +306,25 @@ def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> N
     assert keys.size == len(expected) == (3000 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
     assert keys.get(expected) == list(expected.values())
     assert keys.get([b"none"]) == [-1]
+
+
+@pytest.mark.apache
+def test_kafkas_tool_reads_a_cleaned_log(apache_jars: Path, tmp_path: Path) -> None:
+    """Batches with holes, with a delete horizon, without records, and compressed ones; and the indexes."""
+    log = Compacted(tmp_path)
+    log.put((b"a", b"1"), (b"b", b"1"), (b"c", b"1"), codec="zstd")
+    log.put((b"a", None), (b"b", None), codec="gzip")
+    log.put((b"d", b"1"), producer=5)
+    log.put((b"t", b"1"), producer=6, transactional=True)
+    log.mark(6, committed=False)
+    log.put((b"d", b"2"))
+    log.roll()
+    log.clean()
+    files = [str(file) for kind in ("log", "index", "timeindex") for file in sorted(Path(log.path).glob(f"*.{kind}"))]
+    said = run_tool(apache_jars, "kafka.tools.DumpLogSegments", "--files", ",".join(files), "--deep-iteration")
+    assert said.returncode == 0
+    assert f"deleteHorizonMs: OptionalLong[{log.now + 20}]" in said.stdout
+    offsets = [int(line.split()[2]) for line in said.stdout.splitlines() if line.startswith("| offset: ")]
+    assert offsets[:4] == [2, 3, 4, 7]
+    for complaint in ("mismatch", "not valid", "isvalid: false", "Exception"):
+        assert complaint not in said.stdout + said.stderr

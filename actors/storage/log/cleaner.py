@@ -47,6 +47,8 @@ from messages.wire.record_batch import HEADER, has_valid_crc, read_header
 EVERYTHING = 2**63 - 1
 RECORDS = 256
 """Maximum number of records that one step reads: about a millisecond of work."""
+BATCH_WORK = 6
+"""Number of records whose reading takes as long as the rest of the work for a batch: 15 us."""
 BYTES = 256 << 10
 """Maximum number of bytes that one step copies without reading their records, and that are written in one call."""
 WAITS = -1
@@ -247,7 +249,7 @@ class Cleaning:
                         yield read
                         work = read = 0
             self.end = max(self.end, header.next_offset)
-            work += 1
+            work += BATCH_WORK
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
@@ -342,7 +344,7 @@ class Cleaning:
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
         work, read = 0, 0
         for header, batch in self._batches(segment, 0):
-            work, read = work + 1, read + header.size
+            work, read = work + BATCH_WORK, read + header.size
             is_last = header.producer_id != NO_PRODUCER_ID and self._is_last(header, producers)
             keeps_empty = is_last or header.next_offset == self.end
             horizon = header.delete_horizon
