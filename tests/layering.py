@@ -174,6 +174,7 @@ HEADERS = "the log appends and returns batches, whose headers are values of this
 LOG_DIRECTORIES = "the table of logs and their directories has no I/O after its load"
 
 EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("actors.core.security.listener_security", "ssl.SSLContext"): "a listener's keys are in a context of OpenSSL",
     ("messages.broker", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.channel", "thespian.actors.ActorAddress"): ADDRESS,
     ("messages.flow.conversation", "thespian.actors.ActorAddress"): ADDRESS,

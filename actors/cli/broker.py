@@ -81,7 +81,7 @@ def command(
     Additional settings are process.roles (`broker`, `controller`, or the default `broker,controller`), trace.dir
     (the folder of the trace; by default next to the first log directory), metrics.host and metrics.port.
 
-    Listeners are for trusted networks: there is no encryption.
+    Listeners are open to every client unless TLS, SASL and an authorizer are configured, as in Kafka.
     """
     if secrets := [name for name, value in overrides.items() if masked_value(name, value) != value]:
         raise click.UsageError(f"{', '.join(secrets)}: secrets belong into the file, because others can see --override")

@@ -38,6 +38,11 @@ class Authenticated(Protocol):
         """Close at once."""
 
 
+def handshake_seconds(max_idle_ms: int) -> float:
+    """Return the seconds within which a client must authenticate (rule 1)."""
+    return min(DEADLINE, max_idle_ms / 1000) if max_idle_ms >= 0 else DEADLINE
+
+
 class SaslAuthentication:
     """The server's side of SASL on one connection."""
 
@@ -46,8 +51,7 @@ class SaslAuthentication:
     def __init__(self, connection: Authenticated, security: ListenerSecurity, max_idle_ms: int, release: str) -> None:
         self._connection, self._security = connection, security
         self._server = SaslServer(security.mechanisms, release)
-        seconds = min(DEADLINE, max_idle_ms / 1000) if max_idle_ms >= 0 else DEADLINE
-        self._deadline = asyncio.get_running_loop().call_later(seconds, connection.abort)
+        self._deadline = asyncio.get_running_loop().call_later(handshake_seconds(max_idle_ms), connection.abort)
 
     def close(self) -> None:
         """Stop the timer."""

@@ -24,14 +24,15 @@ from typing import Any, Protocol, TypeVar
 
 from actors.core.illegal_transition import enter
 from actors.core.security.access import Authorizer, Edit, RefusedAccess
-from actors.core.security.listener_security import ListenerSecurity
+from actors.core.security.listener_security import ListenerSecurity, Tls
 from actors.core.supported_apis import lacks
 from actors.gateway import request_faults
-from actors.gateway.authentication import SaslAuthentication
+from actors.gateway.authentication import SaslAuthentication, handshake_seconds
 from actors.gateway.limits import MemoryPool, TraceRateLimit
 from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.throttling import Charge, Throttle
+from actors.gateway.tls_stream import TlsSocket, TlsStream
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
 from messages.acls import znode_name
@@ -177,8 +178,8 @@ class Connection:
     __slots__ = (
         "__weakref__",
         *("_allowance", "_answering", "_began", "_beginning", "_begun", "_bytes_under_way", "_exempt", "_gateway"),
-        *("_going_on", "_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_sasl", "_size", "_state"),
-        *("_steps", "_stream", "_taken", "_trusted", "_under_way"),
+        *("_going_on", "_handshake", "_holds", "_host", "_only_produce", "_parts", "_peer", "_refusal", "_sasl"),
+        *("_size", "_state", "_steps", "_stream", "_taken", "_tls", "_trusted", "_under_way"),
         *("active_at", "address", "id", "listener", "principal"),
     )
 
@@ -240,10 +241,18 @@ class Connection:
         self._sasl: SaslAuthentication | None = None
         """The authentication of this connection; None if its listener has no SASL."""
         most = settings.socket_request_max_bytes
-        if security is not None:
+        self._tls: Tls | None = None if security is None else security.tls
+        self._handshake: asyncio.TimerHandle | None = None
+        """The timer that ends the TLS handshake."""
+        if security is not None and security.mechanisms:
             most = min(most, security.max_receive_bytes)
             self._sasl = SaslAuthentication(self, security, settings.connections_max_idle_ms, settings.api_versions_max)
-        self._stream = Stream(connected, self, most)
+        if self._tls is None:
+            self._stream = Stream(connected, self, most)
+        else:
+            seconds = handshake_seconds(settings.connections_max_idle_ms)
+            self._handshake = asyncio.get_running_loop().call_later(seconds, self.abort)
+            self._stream = TlsStream(TlsSocket(connected, self._tls.server, self._established), self, most)
         gateway.opened(self)
 
     @property
@@ -263,6 +272,9 @@ class Connection:
             timer.cancel()
         if self._sasl is not None:
             self._sasl.close()
+        if self._handshake is not None:
+            self._handshake.cancel()
+            self.authentication_failed("TLS", "SSL handshake failed")
         self._gateway.closed(self)
         self._release_memory()
 
@@ -535,6 +547,17 @@ class Connection:
             self._pass_on()
 
     # ------------------------------------------------------------------------------------------------ authentication
+
+    def _established(self, certificate: bytes | None) -> None:
+        """Use the client's certificate after the TLS handshake. Raises ValueError if it names no principal."""
+        assert self._tls is not None
+        if certificate is not None and self._sasl is None:
+            self.principal = self._tls.principal(certificate)
+        if self._handshake is not None:
+            self._handshake.cancel()
+            self._handshake = None
+        if self._sasl is None:
+            self._gateway.authenticated(self, "TLS", 0)
 
     def write_now(self, piece: Piece) -> None:
         """Send bytes at once."""

@@ -33,7 +33,6 @@ import socket
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import ClassVar
 
 from thespian.actors import ActorAddress
 
@@ -86,11 +85,11 @@ GRAIN = 0.5
 class ListenerGateway:
     """All listeners of a node with their connections; it runs on the node's asyncio loop."""
 
-    region_from: ClassVar[int | None] = REGION_FROM
-
     def __init__(self, base: LocalBase, settings: NodeSettings, security: Security = UNPROTECTED) -> None:
         self._base = base
         self._security = security
+        self.region_from = None if any(each.tls for each in security.values()) else REGION_FROM
+        """Minimum size of records that are sent from their file; None if any connection must encrypt them."""
         self._failures: Counter[tuple[str, str]] = Counter()
         """Failed authentications that the request handler does not know yet, by listener and mechanism."""
         self.settings = settings

@@ -18,6 +18,7 @@ import contextlib
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from typing import Any
 
 from thespian.actors import ActorAddress
 
@@ -80,7 +81,13 @@ class Channel:
         if self.writer is None or self.endpoint != endpoint:
             self.close()
             self.endpoint = endpoint
-            self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            tls: dict[str, Any] = {}
+            if endpoint.security_protocol.endswith("SSL"):
+                security = self._security.get(endpoint.listener)
+                if security is None or security.tls is None:
+                    raise ConnectionError(f"no TLS is configured for listener {endpoint.listener}")
+                tls = {"ssl": security.tls.client, "server_hostname": endpoint.host}
+            self.reader, self.writer = await asyncio.open_connection(endpoint.host, endpoint.port, **tls)
             if endpoint.security_protocol.startswith("SASL"):
                 await self._authenticate(endpoint.listener)
 

@@ -308,7 +308,7 @@ class _PropertiesReader:
             if protocol is None:
                 self._wrong(name, f"listener.security.protocol.map has no security protocol for listener {listener}")
             elif protocol not in SPOKEN_PROTOCOLS:
-                spoken = " and ".join(SPOKEN_PROTOCOLS)
+                spoken = ", ".join(SPOKEN_PROTOCOLS)
                 self._wrong(name, f"listener {listener} wants {protocol}; only {spoken} are spoken here")
             else:
                 endpoints.append(Endpoint(listener, match["ipv6"] or match["host"] or "", port, protocol))

@@ -99,7 +99,7 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"listeners": ""}, ["listeners=", "at least one"]),
         ({"listeners": "PLAINTEXT:9092"}, ["'PLAINTEXT:9092'", "LISTENER://host:port"]),
         ({"listeners": "PLAINTEXT://h:99999"}, ["'PLAINTEXT://h:99999'", "65535"]),
-        ({"listeners": "SSL://h:1"}, ["listener SSL", "only PLAINTEXT and SASL_PLAINTEXT"]),
+        ({"listeners": "SSL://h:1"}, ["TLS of listener SSL", "ssl.keystore.location is missing"]),
         ({"listeners": "CLIENT://h:1"}, ["no security protocol", "CLIENT"]),
         ({"listeners": "PLAINTEXT://h:1,PLAINTEXT://h:2"}, ["different name"]),
         ({"listeners": "PLAINTEXT://0.0.0.0:1"}, ["wildcard address", "advertised.listeners"]),

@@ -145,7 +145,7 @@ def test_a_connection_that_sends_anything_else_first_is_closed_and_no_actor_sees
         ({"listener.name.int.ssl.keystore.location": "k"}, "listener.name.int.ssl.keystore.location"),
         ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.other.sasl.enabled.mechanisms"),
         ({"authorizer.class.name": "my.Authorizer"}, "authorizer.class.name=my.Authorizer"),
-        ({"listener.security.protocol.map": "INT:SSL"}, "only PLAINTEXT and SASL_PLAINTEXT"),
+        ({"listener.security.protocol.map": "INT:QUIC"}, "listener INT wants QUIC"),
     ],
 )
 def test_what_is_not_honoured_stops_the_start_by_name_and_shows_no_password(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
+from ssl import SSLContext
 from types import MappingProxyType
 
 import attrs
@@ -39,20 +40,37 @@ class SaslClient:
 
 
 @attrs.frozen(repr=False)
+class Tls:
+    """How connections of a listener are encrypted.
+
+    Attributes:
+        server: The context of accepted connections.
+        client: The context of connections to this listener of another node.
+        principal: Function (client certificate in DER) -> the principal. Raises ValueError.
+    """
+
+    server: SSLContext
+    client: SSLContext
+    principal: Callable[[bytes], str]
+
+
+@attrs.frozen(repr=False)
 class ListenerSecurity:
     """The protection of one listener.
 
     Attributes:
-        mechanisms: The enabled SASL mechanisms.
+        mechanisms: The enabled SASL mechanisms; empty without SASL.
         max_receive_bytes: Maximum size of a frame before the client is authenticated.
         failure_delay: Seconds before a failed authentication is answered.
         client: How this node connects to this listener of another node; None without SASL.
+        tls: How the connections are encrypted; None if they are not.
     """
 
     mechanisms: Mapping[str, SaslMechanism]
     max_receive_bytes: int = MAX_RECEIVE_BYTES
     failure_delay: float = 0.1
     client: SaslClient | None = None
+    tls: Tls | None = None
 
 
 Security = Mapping[str, ListenerSecurity]

@@ -1,0 +1,163 @@
+"""A TLS connection on the event loop, with the interface of `stream.Stream`.
+
+Rule 1: OpenSSL works on memory (`ssl.MemoryBIO`), so that the stream keeps its own socket calls. A plaintext piece
+        stays in the stream until all of its ciphertext is sent.
+Rule 2: the handshake runs with the first reads. A failure sends OpenSSL's alert and closes at once.
+
+The reasons for MemoryBIO: an `SSLSocket` has no sendmsg, and after a partial write it must get the same bytes again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from actors.gateway.stream import Receiver, Stream
+from messages.wire.data_plane import Piece
+
+READ_BYTES = 64 * 1024
+"""Bytes of ciphertext that are read from the socket at once."""
+MOST_PLAINTEXT = 64 * 1024
+"""Bytes of plaintext that are encrypted in a call."""
+MOST_PIECES = 64
+
+
+class TlsSocket:
+    """A connected socket with TLS, in place of a plain socket.
+
+    Args:
+        connected: The socket.
+        context: The server's context.
+        established: Called after the handshake with the client's certificate in DER, or None; it raises ValueError to
+            refuse the client.
+    """
+
+    def __init__(
+        self, connected: socket.socket, context: ssl.SSLContext, established: Callable[[bytes | None], None]
+    ) -> None:
+        self._socket = connected
+        self._established: Callable[[bytes | None], None] | None = established
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._unsent = b""
+        """Ciphertext that the socket has not accepted."""
+        self._encrypted = 0
+        """Bytes of plaintext whose ciphertext is in `_unsent`."""
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, which the event loop watches."""
+        return self._socket.fileno()
+
+    def setblocking(self, flag: bool) -> None:
+        """Set the socket's mode."""
+        self._socket.setblocking(flag)
+
+    def setsockopt(self, *option: Any) -> None:
+        """Set an option of the socket."""
+        self._socket.setsockopt(*option)
+
+    def close(self) -> None:
+        """Tell the peer that the data ends here, and close the socket."""
+        if self._established is None:
+            with contextlib.suppress(OSError):
+                self._tls.unwrap()
+            with contextlib.suppress(OSError):
+                self._flush()
+        self._socket.close()
+
+    @property
+    def has_received(self) -> bool:
+        """Whether bytes were read from the socket that are not decrypted yet; the event loop does not know of them."""
+        return self._established is None and bool(self._tls.pending() or self._incoming.pending)
+
+    def recv(self, size: int) -> bytes:
+        """Return decrypted bytes, b"" at the end. Raises BlockingIOError, or OSError after a failure."""
+        return self._read(lambda: self._tls.read(size))
+
+    def recv_into(self, buffer: Any) -> int:
+        """Decrypt into a buffer; return the number of bytes."""
+        data = self._read(lambda: self._tls.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, read: Callable[[], bytes]) -> bytes:
+        while True:
+            try:
+                if self._established is not None:
+                    self._tls.do_handshake()
+                    established, self._established = self._established, None
+                    established(self._tls.getpeercert(binary_form=True))
+                    self._flush()
+                return read()
+            except ssl.SSLWantReadError:
+                self._flush()
+                data = self._socket.recv(READ_BYTES)
+                if not data:
+                    return b""
+                self._incoming.write(data)
+            except ssl.SSLZeroReturnError:
+                return b""
+            except ValueError as error:
+                raise ConnectionError(str(error)) from None
+            except ssl.SSLError:
+                self._flush()
+                raise
+
+    def send_pieces(self, pieces: list[Any]) -> int:
+        """Encrypt and send pieces; return the number of plaintext bytes once their ciphertext is sent.
+
+        Raises:
+            BlockingIOError: The socket does not accept more. The next call goes on with the same pieces.
+        """
+        if not self._encrypted:
+            left = MOST_PLAINTEXT
+            for piece in pieces:
+                self._encrypted += self._tls.write(memoryview(piece)[:left]) if len(piece) else 0
+                left -= len(piece)
+                if left <= 0:
+                    break
+        self._flush()
+        if self._unsent:
+            raise BlockingIOError
+        sent, self._encrypted = self._encrypted, 0
+        return sent
+
+    def _flush(self) -> None:
+        """Send ciphertext, as far as the socket accepts it."""
+        self._unsent += self._outgoing.read()
+        while self._unsent:
+            try:
+                self._unsent = self._unsent[self._socket.send(self._unsent) :]
+            except (BlockingIOError, InterruptedError):
+                return
+
+
+class TlsStream(Stream):
+    """A stream over TLS."""
+
+    __slots__ = ("_tls",)
+
+    def __init__(self, tls: TlsSocket, receiver: Receiver, max_frame_bytes: int) -> None:
+        self._tls = tls
+        connected: Any = tls
+        super().__init__(connected, receiver, max_frame_bytes)
+
+    def resume_reading(self) -> None:
+        """Receive again, also what was read from the socket already."""
+        super().resume_reading()
+        if self._tls.has_received:
+            self._loop.call_soon(self._readable)
+
+    def _readable(self) -> None:
+        if not self._reading:
+            return
+        super()._readable()
+        if self._reading and self._tls.has_received:
+            self._loop.call_soon(self._readable)
+
+    def _send(self, first: Piece) -> int:
+        return self._tls.send_pieces([first, *islice(self._out, 1, MOST_PIECES)])

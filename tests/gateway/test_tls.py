@@ -1,0 +1,179 @@
+"""TLS on real sockets: a node's listener and its network gateway, with certificates made for the test."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.gateway.listener import ListenerGateway
+from actors.gateway.network import NetworkGateway
+from actors.node.settings import LoadedSettings, SettingsError, settings_of
+from actors.runtime import LocalBase, RealClock
+from messages import network
+from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiVersionsResponse
+from messages.cluster import Endpoint
+from messages.node import ServeClients
+from messages.wire import decode_response, encode_request
+from tests.gateway.gateways import eventually
+
+LARGE = tuple(ApiVersionRange(key % 100, 0, 1) for key in range(100_000))
+REQUEST = ApiVersionsRequest(3, "test", "1")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return PEM files with a key and a self-signed certificate each."""
+    folder = tmp_path_factory.mktemp("certificates")
+    return {name: str(made(folder, name)) for name in ("node", "stranger")}
+
+
+def made(folder: Path, name: str) -> Path:
+    file = folder / f"{name}.pem"
+    new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    names = ("-subj", f"/O=Test/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1")
+    subprocess.run((*new, *names, "-keyout", str(file), "-out", str(folder / "cert")), check=True, capture_output=True)
+    file.write_text(file.read_text() + (folder / "cert").read_text())
+    return file
+
+
+def loaded(keystore: str, truststore: str, **changes: str) -> LoadedSettings:
+    return settings_of(
+        {
+            "broker.id": "0",
+            "zookeeper.connect": "h:2181",
+            "log.dirs": "/nowhere",
+            "listeners": "INT://127.0.0.1:0",
+            "listener.security.protocol.map": "INT:SSL",
+            "inter.broker.listener.name": "INT",
+            "ssl.keystore.type": "PEM",
+            "ssl.truststore.type": "PEM",
+            "ssl.keystore.location": keystore,
+            "listener.name.int.ssl.truststore.location": truststore,
+            "listener.name.int.ssl.client.auth": "required",
+            **{name.replace("__", "."): value for name, value in changes.items()},
+        }
+    )
+
+
+def run(scenario: Any, server: LoadedSettings, client: LoadedSettings) -> list[Any]:
+    """Run `scenario(endpoint, transmit)`; return what the listener sent to the actors."""
+    seen: list[Any] = []
+
+    async def main() -> None:
+        base = LocalBase(clock=RealClock())
+        listener = ListenerGateway(base, server.settings, server.security)
+        outgoing = NetworkGateway(base, security=client.security)
+
+        def handle(message: Any, sender: Any) -> None:
+            seen.append(message)
+            if isinstance(message, network.ClientRequest):
+                base.inject(listener.address, message.reply(ApiVersionsResponse(0, LARGE)), handler)
+
+        handler = base.external_endpoint("handler", handle)
+        base.attach(asyncio.get_running_loop())
+        await listener.bind()
+        base.inject(listener.address, ServeClients(handler, None, None), handler)
+        endpoint = Endpoint("INT", "127.0.0.1", listener.ports["INT"], "SSL")
+
+        async def transmit() -> Any:
+            base.inject(outgoing.address, network.Transmit("c", endpoint, 1, "me", REQUEST, 10.0), handler)
+            outcomes = network.Received | network.TransmitFailed
+            await eventually(lambda: any(isinstance(each, outcomes) for each in seen))
+            return next(each for each in seen if isinstance(each, outcomes))
+
+        try:
+            await asyncio.wait_for(scenario(endpoint, transmit), 20)
+        finally:
+            await outgoing.stop()
+            await listener.stop()
+            base.detach()
+
+    asyncio.run(main())
+    return seen
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_a_large_response_arrives_whole_and_the_certificate_names_the_client(
+    certificates: dict[str, str], version: str
+) -> None:
+    node = loaded(certificates["node"], certificates["node"], ssl__enabled__protocols=version)
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        received = await transmit()
+        assert received.response.api_keys == LARGE
+
+    seen = run(scenario, node, node)
+    authenticated = next(each for each in seen if isinstance(each, network.ClientAuthenticated))
+    request = next(each for each in seen if isinstance(each, network.ClientRequest))
+    assert authenticated.principal == request.principal == "User:CN=node,O=Test"
+
+
+def test_pipelined_requests_in_one_record_are_all_answered(certificates: dict[str, str]) -> None:
+    node = loaded(certificates["node"], certificates["node"])
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        context = node.security["INT"].tls
+        assert context is not None
+        reader, writer = await asyncio.open_connection(
+            endpoint.host, endpoint.port, ssl=context.client, server_hostname=endpoint.host
+        )
+        writer.write(b"".join(encode_request(REQUEST, number, "c") for number in range(20)))
+        for number in range(20):
+            frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            assert decode_response(ApiVersionsRequest, 3, frame)[0] == number
+        writer.close()
+
+    run(scenario, node, node)
+
+
+@pytest.mark.parametrize(("server", "client"), [("node", "stranger"), ("stranger", "node")])
+def test_a_stranger_gets_no_byte_and_no_actor_sees_it(certificates: dict[str, str], server: str, client: str) -> None:
+    trusting = loaded(certificates[server], certificates[server]), loaded(certificates[client], certificates[client])
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        assert isinstance(await transmit(), network.TransmitFailed)
+
+    assert not [each for each in run(scenario, *trusting) if isinstance(each, network.ClientRequest)]
+
+
+def test_plain_text_on_a_tls_port_is_closed(certificates: dict[str, str]) -> None:
+    node = loaded(certificates["node"], certificates["node"])
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        writer.write(encode_request(REQUEST, 1, "c"))
+        assert (await reader.read())[:1] in (b"", b"\x15")
+        writer.close()
+
+    assert not [each for each in run(scenario, node, node) if isinstance(each, network.ClientRequest)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type of listener INT must be PEM"),
+        ({"ssl.keystore.location": "/missing"}, "No such file"),
+        ({"listener.name.int.ssl.client.auth": "maybe"}, "ssl.client.auth=maybe"),
+        ({"ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.2 and TLSv1.3"),
+        ({"ssl.principal.mapping.rules": "RULE:x"}, "Invalid rule"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "Unsupported security settings: ssl.cipher.suites"),
+        ({"ssl.engine.factory.class": "x"}, "Unsupported security settings: ssl.engine.factory.class"),
+    ],
+)
+def test_what_is_not_supported_stops_the_start(
+    certificates: dict[str, str], changes: dict[str, str], named: str
+) -> None:
+    with pytest.raises(SettingsError, match=named.replace(".", r"\.")):
+        loaded(certificates["node"], certificates["node"], **changes)
+
+
+def test_a_context_has_no_old_version_and_no_ticket(certificates: dict[str, str]) -> None:
+    tls = loaded(certificates["node"], certificates["node"]).security["INT"].tls
+    assert tls is not None
+    assert (tls.server.minimum_version, tls.server.num_tickets) == (ssl.TLSVersion.TLSv1_2, 0)
+    assert (tls.server.verify_mode, tls.client.check_hostname) == (ssl.CERT_REQUIRED, True)
