@@ -250,6 +250,39 @@ class PartitionStopped(Message):
 
 
 @message
+class MoveReplica(Question["ReplicaMoves"]):
+    """A request to a partition's actor to copy its log to the folder `future`, which then replaces the log.
+
+    If `future` is "", the move in progress ends. The reply is ReplicaMoves.
+    """
+
+    future: str
+
+
+@message
+class ReplicaMoves(Message):
+    """The reply to MoveReplica: whether the log is being copied now, or the disk's error.
+
+    `has_log` is false if the replica has no open log, so that nothing is copied.
+    """
+
+    has_log: bool
+    storage_error: str = ""
+
+
+@message
+class ReplicaMoved(Message):
+    """A notification to the replica manager: this partition's log is now at `path`.
+
+    `deleted` is the new path of the log's old directory, which is removed later.
+    """
+
+    partition: TopicPartition
+    path: str
+    deleted: str
+
+
+@message
 class LogFailed(Message):
     """A notification to the replica manager: a disk error occurred in this partition's log.
 

@@ -67,6 +67,11 @@ class Hosting(NamedTuple):
 
 
 @message
+class CopyLog(Message):
+    """A message of a partition's actor to itself: copy more of the log to its new directory."""
+
+
+@message
 class PartitionsHosted(Message):
     """A notification from the replica manager: which actors host which partitions now."""
 

@@ -16,6 +16,7 @@ from actors.runtime import Answerer
 from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
 from actors.storage.log_directories import rename_deleted
 from messages.ask import Ask
+from messages.partition import CopyLog
 from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.cluster.Partition")
@@ -47,7 +48,10 @@ class PartitionActor(Answerer):
         return self._carry_out(self.partition.handle(question, None, self.now))
 
     def receiveMsg_WakeupMessage(self, message: WakeupMessage, sender: ActorAddress) -> None:
-        """A waiting request has timed out."""
+        """A waiting request has timed out, or more of the log is to be copied."""
+        if message.payload.__class__ is CopyLog:
+            self._carry_out(self.partition.handle(message.payload, None, self.now))
+            return
         self._carry_out(self.partition.expire(self.now))
 
     def _carry_out(self, effects: partition_effects.Effects[None]) -> Any:
@@ -77,6 +81,8 @@ class PartitionActor(Answerer):
                     self.send(effect[0], effect[1])
                 elif kind is partition_effects.WakeAt:
                     self.wake_at(effect.at)
+                elif kind is partition_effects.CopyAfter:
+                    self.set_timer("copy", effect.seconds, CopyLog())
                 else:
                     reply = effect
         except StopIteration:

@@ -77,6 +77,9 @@ _SMALL = (
     " it."
 )
 
+_CODES_OF_MOVES = "NONE UNKNOWN_TOPIC_OR_PARTITION REPLICA_NOT_AVAILABLE INVALID_TOPIC KAFKA_STORAGE_ERROR"
+_NO_DIRECTORY = "The requests name no log directory of a simulated node; tests/broker/test_moves.py holds it."
+
 UNREACHABLE: Mapping[str, str] = {
     **dict.fromkeys(
         (
@@ -99,6 +102,7 @@ UNREACHABLE: Mapping[str, str] = {
     **dict.fromkeys(("TxnOffsetCommit TRANSACTION_ABORTABLE", "Produce TRANSACTION_ABORTABLE"), _OLDER),
     **dict.fromkeys(("Fetch UNKNOWN_TOPIC_ID", "Fetch FETCH_SESSION_TOPIC_ID_ERROR"), _BY_ID),
     "ListOffsets INVALID_REQUEST": "No simulated client names a partition twice; tests/broker holds it.",
+    **{f"AlterReplicaLogDirs {code}": _NO_DIRECTORY for code in _CODES_OF_MOVES.split()},
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",

@@ -12,8 +12,9 @@ Rule 3: while a directory is offline, no log is created for a partition that is 
         directory. The partition's log is possibly in the offline directory (broker.md 9.1 row 20).
 Rule 4: a log is deleted by renaming it at once and removing it later. So its name is free at once, and the removals
         are spread over time. Renamed logs that a stopped process left are removed after the next start (broker.md 2.2).
-Rule 5: logs are never moved between directories. If another program left a move unfinished, this is logged, and the
-        unfinished copy is kept. The copy is not served and never removed.
+Rule 5: while a log moves between directories, its copy has the name of a future log. After a start, the move begins
+        again when the partition gets its role. A log in two directories, which a crash between the two renames of a
+        move leaves, is refused, as Apache's brokers do.
 Rule 6: a directory's checkpoint files have the recovery points, log start offsets and high watermarks of its logs. The
         log manager writes them (`log_manager`).
 Rule 7: faults may be injected into a directory's disk. A full disk fails all writes that need space; a failing disk
@@ -145,7 +146,9 @@ class LogDirectories:
         self.homes: dict[tuple[str, int], str] = {}
         """Partition -> directory of its log. Other modules only read it."""
         self.futures: dict[str, tuple[str, int]] = {}
-        """Path -> partition of logs whose move between directories was not completed (rule 5)."""
+        """Path -> partition of logs that move between directories (rule 5)."""
+        self.preferred: dict[tuple[str, int], str] = {}
+        """Partition without a log -> directory in which its log is to be created."""
         self.offline: list[str] = []
 
     @property
@@ -194,7 +197,6 @@ class LogDirectories:
             if renamed == "delete":
                 leftovers.append(f"{directory}/{name}")
             elif renamed == "future":
-                _log.warning("Ignoring %s/%s: its move between log directories was not completed", directory, name)
                 self.futures[f"{directory}/{name}"] = topic, partition
             elif not renamed:
                 elsewhere = self.homes.get((topic, partition))
@@ -256,8 +258,13 @@ class LogDirectories:
         """
         if not self._counts or (self.offline and not is_new):
             return None
+        wanted = self.preferred.pop(partition, "")
         directory = (
-            min(self._counts, key=self._counts.__getitem__) if len(self._counts) > 1 else next(iter(self._counts))
+            wanted
+            if wanted in self._counts
+            else min(self._counts, key=self._counts.__getitem__)
+            if len(self._counts) > 1
+            else next(iter(self._counts))
         )
         self._assign(partition, directory)
         topic, number = partition
@@ -268,6 +275,17 @@ class LogDirectories:
         directory = self.homes.pop(partition, None)
         if directory in self._counts:
             self._counts[directory] -= 1
+
+    def future_of(self, partition: tuple[str, int]) -> str:
+        """Return the path of the partition's future log; "" without one."""
+        return next((path for path, of in self.futures.items() if of == partition), "")
+
+    def moved(self, partition: tuple[str, int], directory: str) -> None:
+        """Register that the partition's future log in `directory` has become its log."""
+        self.forget(partition)
+        self.futures = {path: of for path, of in self.futures.items() if of != partition}
+        if directory in self._counts:
+            self._assign(partition, directory)
 
     def fail(self, directory: str) -> list[tuple[str, int]]:
         """Take a directory offline. Return the partitions whose logs were in it."""
@@ -289,7 +307,9 @@ FULL = "full"
 FAILING = "failing"
 SLOW = "slow"
 
-_WRITES = frozenset("append clean append_as_coordinator append_marker replicate make_directory write_text open".split())
+_WRITES = frozenset(
+    "append clean append_as_coordinator append_marker replicate make_directory write_text open begin_copy swap".split()
+)
 """The calls of both adapters that need disk space."""
 
 _MEMORY = frozenset("configure lose note_high_watermark producers unlock".split())

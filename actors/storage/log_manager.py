@@ -29,6 +29,8 @@ Rule 8: every call that may move the first unstable offset of a log returns this
 
 Rule 9: a log is cleaned in steps, between which other calls may append to it and read it. A call that truncates or
         closes the log ends the cleaning. No segment expires meanwhile.
+Rule 10: a log moves to another directory by a copy there, which is truncated with the log. A complete copy replaces the
+        log between two other calls. A copy that a stopped process left is not continued; the log is copied again.
 
 Kafka: `LogManager`, `LogCleaner`.
 """
@@ -115,6 +117,8 @@ _OLD_FORMAT = (
 _BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
 """Result of `open` for an empty log."""
 
+UNLIMITED = 2**63 - 1
+
 Failures = tuple[tuple[str, str], ...]
 """(directory, the disk's error) of the directories that could not be written."""
 
@@ -162,6 +166,11 @@ class LogManager:
         """Open logs that are cleaned."""
         self._cleanings: dict[str, tuple[Cleaning, Steps]] = {}
         """Cleanings in progress."""
+        self._copies: dict[str, Log] = {}
+        """Folder of a log -> its copy in another directory, where the log moves (rule 10)."""
+        self._copy_rate = UNLIMITED
+        self._copied: list[tuple[int, int]] = []
+        """(start in ms, bytes) of the last seconds in which logs were copied."""
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -244,6 +253,7 @@ class LogManager:
         self._changed.pop(path, None)
         self._compacted.pop(path, None)
         self._cleanings.pop(path, None)
+        self.end_copy(path)
         if isinstance(log, Log):
             log.close_files()
         if forget:
@@ -254,6 +264,9 @@ class LogManager:
         self._lost.add(directory)
         for path in [path for path in self._cleanings if path.rpartition("/")[0] == directory]:
             del self._cleanings[path]
+        for path, copy in list(self._copies.items()):
+            if copy.folder.rpartition("/")[0] == directory:
+                self.end_copy(path)
 
     def close_all(self) -> None:
         """Close every log cleanly, and write the checkpoints and the clean shutdown markers (rules 3, 6).
@@ -284,6 +297,7 @@ class LogManager:
         """Close every file without a flush, as the system does for a killed process."""
         self._flusher.shutdown(wait=False)
         self._cleanings.clear()
+        self._copies.clear()
         self._logs.clear()
         self._handles.close_all()
 
@@ -536,6 +550,8 @@ class LogManager:
         self._abort_cleaning(path)
         self._lower_points(path, log, offset)
         log.truncate_to(offset)
+        if path in self._copies and offset < self._copies[path].end:
+            self._copies[path].truncate_to(offset)
         # The truncation has read the log's transaction markers again, and has listed each as not yet replicated. The
         # call of `replicated` removes those below the high watermark from the list. Otherwise they would stay in it
         # until the high watermark moves.
@@ -548,6 +564,8 @@ class LogManager:
         self._abort_cleaning(path)
         self._lower_points(path, log, offset)
         log.restart(offset)
+        if path in self._copies:
+            self._copies[path].restart(offset)
         return log.start, log.end, log.first_unstable
 
     def _lower_points(self, path: str, log: Log, offset: int) -> None:
@@ -626,6 +644,94 @@ class LogManager:
             return sum(file.stat().st_size for file in Path(path).glob("*.log"))
         except OSError:
             return -1
+
+    # ------------------------------------------------------------------------------------------------ moves
+
+    def begin_copy(self, path: str, folder: str) -> int:
+        """Begin to copy the log at `path` to a new folder (rule 10). Return the log end offset."""
+        self.end_copy(path)
+        log = self._log(path)
+        self._abort_cleaning(path)
+        os.mkdir(folder)  # noqa: PTH102
+        copy = self._copies[path] = Log(folder, self._handles, log.config)
+        if log.start:
+            copy.restart(log.start)
+        return log.end
+
+    def copy(self, path: str, max_bytes: int) -> tuple[int, int, str]:
+        """Copy batches, unless the rate is exceeded.
+
+        Returns:
+            The number of offsets that are not copied yet, -1 if the log is not being copied; ms to wait because of the
+            rate; and the disk's error, which ends the copying.
+
+        Raises:
+            OSError: The log cannot be read.
+        """
+        copy = self._copies.get(path)
+        if copy is None:
+            return -1, 0, ""
+        log, wait = self._log(path), self._copy_wait()
+        if wait:
+            return log.end - copy.end, wait, ""
+        restarts = copy.end < log.start
+        position = max(copy.end, log.start)
+        data = log.read(position, max_bytes, log.end, True, None).data if position < log.end else b""
+        assert isinstance(data, bytes)
+        try:
+            if restarts:
+                copy.restart(log.start)
+            if data:
+                copy.append_as_follower(memoryview(data), self._wall_ms())
+            if copy.start < log.start <= copy.end:
+                copy.advance_start(log.start)
+        except OSError as error:
+            self.end_copy(path)
+            return -1, 0, error.strerror or str(error)
+        if self._copy_rate < UNLIMITED:
+            self._copied.append((self._wall_ms(), len(data)))
+        return log.end - copy.end, 0, ""
+
+    def limit_copies(self, rate: int) -> None:
+        """Set the maximum number of bytes per second of all copies."""
+        self._copy_rate = rate
+
+    def _copy_wait(self) -> int:
+        """Return for how many ms no bytes may be copied: the rate of the last eleven seconds is at most the limit."""
+        now = self._wall_ms()
+        self._copied = [each for each in self._copied if each[0] > now - 11_000]
+        if not self._copied:
+            return 0
+        enough = self._copied[0][0] + 1000 * sum(size for _, size in self._copied) // max(self._copy_rate, 1)
+        return max(0, min(enough, self._copied[0][0] + 11_000) - now) if enough - now > 0 else 0
+
+    def end_copy(self, path: str) -> None:
+        """Stop copying a log; the copy's files stay."""
+        copy = self._copies.pop(path, None)
+        if copy is not None:
+            copy.close_files()
+
+    def swap(self, path: str) -> str:
+        """Let the complete copy replace the log at `path`, which is then renamed by the caller. Return the new path."""
+        log, copy = self._log(path), self._copies.pop(path)
+        target = f"{copy.folder.rpartition('/')[0]}/{os.path.basename(path)}"  # noqa: PTH119
+        old, partition = self._place(path)
+        high_watermark, cleaned = old.high_watermarks.get(partition), old.cleaned.get(partition)
+        copy.rename(target)
+        self.close(path, True)
+        self._logs[target], self._changed[target] = copy, None
+        self._note_policy(target, copy)
+        copy.config = log.config
+        new, _ = self._place(target)
+        new.cleaned.set(partition, cleaned)
+        self.note_high_watermark(target, high_watermark)
+        new.high_watermarks.write()
+        return target
+
+    def copy_lags(self, folders: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the number of offsets that each copy still lacks; -1 for a folder that is not a copy."""
+        lags = {copy.folder: self._log(path).end - copy.end for path, copy in self._copies.items()}
+        return tuple([lags.get(folder, -1) for folder in folders])
 
     # ------------------------------------------------------------------------------------------------ housekeeping
 
@@ -714,7 +820,8 @@ class LogManager:
         found = []
         for path in paths:
             log = self._logs[path]
-            if isinstance(log, Log) and path not in self._cleanings and path.rpartition("/")[0] not in self._lost:
+            is_free = path not in self._cleanings and path not in self._copies
+            if isinstance(log, Log) and is_free and path.rpartition("/")[0] not in self._lost:
                 dirt = self._dirt(path, log)
                 if dirt.cleanable_bytes:
                     ratio = log.config.min_cleanable_dirty_ratio

@@ -106,6 +106,21 @@ responses []struct 0+
   partition_index int32 0+
   error_code int16 0+
   error_message string 0+ null=0+""",
+    "AlterReplicaLogDirsRequest": """\
+2+
+dirs []struct 0+
+ path string 0+
+ topics []struct 0+
+  name string 0+
+  partitions []int32 0+""",
+    "AlterReplicaLogDirsResponse": """\
+2+
+throttle_time_ms int32 0+
+results []struct 0+
+ topic_name string 0+
+ partitions []struct 0+
+  partition_index int32 0+
+  error_code int16 0+""",
     "ApiVersionsRequest": """\
 3+
 client_software_name string 3+

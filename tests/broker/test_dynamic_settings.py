@@ -111,6 +111,7 @@ VALUES = {
 def test_every_default_of_topics_that_is_dynamic_is_tried_here_or_where_it_acts() -> None:
     elsewhere = {"log.segment.delete.delay.ms", "unclean.leader.election.enable"}  # below; with the controller
     elsewhere |= {"log.roll.jitter.ms", "log.flush.interval.ms"}  # test_log
+    elsewhere |= {"replica.alter.log.dirs.io.max.bytes.per.second"}  # test_moves
     elsewhere |= {name for name in broker_config.TOPIC_DEFAULTS if name.startswith("log.cleaner.")}  # test_log_cleaner
     assert broker_config.TOPIC_DEFAULTS.keys() - elsewhere - {"compression.type"} == EFFECTS.keys() == VALUES.keys()
     assert broker_config.TOPIC_DEFAULTS.keys() | set(broker_config.THREADS) < broker_config.DYNAMIC.keys()

@@ -128,7 +128,7 @@ class HostedReplica:
 
     __slots__ = (
         *("address", "alarm", "delayed_deletes", "health_flags", "isr_keeper", "isr_writes", "leader", "log"),
-        *("look_at", "manager", "reader", "role", "settings", "verification", "verifier"),
+        *("future", "look_at", "manager", "reader", "role", "settings", "verification", "verifier"),
     )
 
     def __init__(self) -> None:
@@ -149,6 +149,8 @@ class HostedReplica:
         """The health flags last sent to the replica manager."""
         self.reader: tuple[partition_effects.Address, partition.LogState, partition.LogState] | None = None
         """The last reader of the log, its state at that read, and the changes sent since (rule 2)."""
+        self.future = ""
+        """The folder to which the log is being copied; "" if the log does not move."""
         self.isr_writes = 0
         """ISR writes without an outcome, those of earlier leaderships included."""
         self.look_at: float | None = None

@@ -23,10 +23,10 @@ Rule 8: the coordinators are notified before the broker responds to the controll
         that the broker now leads or no longer leads (broker.md 1.6), and of partitions that were deleted in the cluster
         (broker.md 3.9).
 
-Moving a log to another directory (AlterReplicaLogDirs) is not supported; it would be implemented here. `LogDirectories`
-already lists the logs whose move Kafka's own broker did not complete.
+Rule 9: AlterReplicaLogDirs begins to copy a log to another directory. The partition copies it in turns, and then
+        replaces its log by the copy. A move that a stop has interrupted begins again when the partition gets its role.
 
-Kafka: `ReplicaManager`, `LogManager.handleLogDirFailure`.
+Kafka: `ReplicaManager` (`alterReplicaLogDirs`), `LogManager.handleLogDirFailure`.
 """
 
 from __future__ import annotations
@@ -48,18 +48,20 @@ from actors.core.broker.validation import check, log_disagreements, replica_disa
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from actors.storage.log_directories import LogDirectories
 from messages import broker, errors, partition
+from messages.apis.alter_replica_log_dirs import API as ALTER_LOG_DIRS
+from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from messages.apis.declaration import PartitionError
 from messages.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.ask import Ask, AskFailed, Failure
-from messages.cluster import NO_EPOCH, NO_LEADER, TopicPartition
+from messages.cluster import MAX_LOG_NAME, NO_EPOCH, NO_LEADER, TopicPartition
 from messages.flow import conversation
 from messages.flow.conversation import Flow, ask, chunks, for_each
 from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.network import ClientPart, Forwarded
-from messages.node import ReplicaManagerFailed, StartReplicaManager
+from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
@@ -155,23 +157,30 @@ class ReplicaManager:
             case Forwarded(request=request):
                 if isinstance(request.request, DescribeLogDirsRequest):
                     return self._describe_log_dirs(event, request.request)
+                if isinstance(request.request, AlterReplicaLogDirsRequest):
+                    return self._alter_log_dirs(event, request.request)
                 return self._serve(event)
             case broker.TopicsConfigured(topics):
                 return self.topics.configured(topics)
             case broker.BrokerConfigured(settings):
-                return self.topics.broker_configured(settings)
+                return self._broker_configured(settings)
             case broker.PartitionHealth(tp, health_flags):
                 return self._health_changed(tp, health_flags)
             case broker.LogFailed(tp, storage_error):
                 return self._log_failed(self.directories.find(tp), storage_error)
+            case broker.ReplicaMoved(tp, path, deleted):
+                return self._replica_moved(tp, path, deleted)
             case broker.LogFileFailed(path, storage_error):
                 return self._log_failed(directory_of(path), storage_error)
         return None
 
     def failed(self, forwarded: Forwarded) -> Flow[None]:
         """Respond with an error to a request whose flow failed: without a response the controller retries for ever."""
-        if isinstance(forwarded.request.request, DescribeLogDirsRequest):
+        request = forwarded.request.request
+        if isinstance(request, DescribeLogDirsRequest):
             yield Send(*forwarded.reply(DescribeLogDirsResponse(())))
+        elif isinstance(request, AlterReplicaLogDirsRequest):
+            yield Send(*forwarded.reply(ALTER_LOG_DIRS.refusal(request, errors.UNKNOWN_SERVER_ERROR)))
         else:
             yield from self._refuse(forwarded, errors.UNKNOWN_SERVER_ERROR)
 
@@ -399,6 +408,8 @@ class ReplicaManager:
                         continue
                 if result.error_code == errors.NONE:
                     taken.append((actor, order, result))
+                    if self.directories.futures and log is not None:
+                        yield from self._resume_move(order.partition)
                 yield from self._role_taken(order, result)
             for at, leaders in looks.items():
                 yield Send(self._start.isr_keeper, partition.ScheduleFollowerCheck(at, tuple(leaders)))
@@ -524,6 +535,7 @@ class ReplicaManager:
                 self.topics.drop(tp.topic)  # a recreated topic may have other settings
                 if result.writes_isr:
                     self._writing.append(tp)
+                yield from self._end_move(tp)
                 if result.deleted:
                     self.directories.forget(tp)
                     yield RemoveLater(result.deleted)
@@ -536,6 +548,7 @@ class ReplicaManager:
 
     def _delete_stray(self, tp: TopicPartition) -> Flow[str]:
         """Rename the log of a partition without an actor, if it exists; return the error text, or ""."""
+        yield from self._end_move(tp)
         path = self.directories.find(tp)
         if path is None:
             return ""
@@ -659,6 +672,89 @@ class ReplicaManager:
             return broker.log_place((path, False))
         path = self.directories.place(tp, is_new)
         return None if path is None else broker.log_place((path, True))
+
+    def _alter_log_dirs(self, forwarded: Forwarded, request: AlterReplicaLogDirsRequest) -> Flow[None]:
+        """Begin to move replicas; respond before the moves end (rule 9)."""
+        wanted = [(tp, each.path) for each in request.dirs for tp in each.partitions]
+        known = frozenset((yield from ask(broker.GetKnownTopics(tuple({tp.topic: None for tp, _ in wanted})))).topics)
+        results = []
+        for tp, directory in wanted:
+            results.append(PartitionError(tp, (yield from self._move(tp, directory, tp.topic in known))))
+        yield Send(*forwarded.reply(AlterReplicaLogDirsResponse(tuple(results))))
+
+    def _move(self, tp: TopicPartition, directory: str, is_known: bool) -> Flow[int]:
+        """Begin to move a replica to a directory, or remember the directory; return an error code."""
+        directories = self.directories
+        if name_verdict(tp) != errors.NONE or len(f"{tp}.{'0' * 32}-future") > MAX_LOG_NAME:
+            return errors.INVALID_TOPIC
+        if directory not in self._start.settings.log_dirs:
+            return errors.LOG_DIR_NOT_FOUND
+        if directory in directories.offline or (tp in self.actors and self.actors[tp] is None):
+            return errors.KAFKA_STORAGE_ERROR
+        future = directories.future_of(tp)
+        if future and directory_of(future) == directory:
+            return errors.NONE
+        yield from self._end_move(tp)
+        if self.actors.get(tp) is None or directories.homes.get(tp) is None:
+            directories.preferred[tp] = directory
+            return errors.REPLICA_NOT_AVAILABLE if is_known else errors.UNKNOWN_TOPIC_OR_PARTITION
+        if directories.homes[tp] == directory:
+            return errors.NONE
+        if directories.offline:
+            return errors.KAFKA_STORAGE_ERROR
+        return (yield from self._begin_move(tp, directory))
+
+    def _begin_move(self, tp: TopicPartition, directory: str) -> Flow[int]:
+        yield self._limit_moves(self.topics.settings)
+        unique = yield CallAdapter("random", "uuid_hex", ())
+        future = f"{directory}/{tp}.{unique}-future"
+        self.directories.futures[future] = tp
+        [moves] = yield from conversation.ask_all([(self.actors[tp], broker.MoveReplica(future))])
+        if isinstance(moves, Failure) or not moves.has_log or moves.storage_error:
+            self.directories.futures.pop(future, None)
+        if isinstance(moves, Failure):
+            return errors.UNKNOWN_SERVER_ERROR
+        if moves.storage_error:
+            yield from self._log_failed(future, moves.storage_error)
+            return errors.KAFKA_STORAGE_ERROR
+        return errors.NONE if moves.has_log else errors.REPLICA_NOT_AVAILABLE
+
+    def _end_move(self, tp: TopicPartition) -> Flow[None]:
+        """End a move in progress, if any, and delete its copy."""
+        future = self.directories.future_of(tp)
+        if not future:
+            return
+        actor = self.actors.get(tp)
+        if actor is not None:
+            yield from conversation.ask_all([(actor, broker.MoveReplica(""))])
+        if self.directories.futures.pop(future, None) is None:
+            return  # the move was completed meanwhile
+        try:
+            yield RemoveLater(cast("str", (yield RenameDeletedLog(future))))
+        except OSError as error:
+            yield from self._log_failed(future, error.strerror or str(error))
+
+    def _resume_move(self, tp: TopicPartition) -> Flow[None]:
+        """Begin a move again that an earlier process did not complete (rule 9)."""
+        future = self.directories.future_of(tp)
+        if not future:
+            return
+        home = self.directories.homes.get(tp)
+        yield from self._end_move(tp)
+        if home is not None and directory_of(future) != home and directory_of(future) in self.directories.live:
+            yield from self._begin_move(tp, directory_of(future))
+
+    def _replica_moved(self, tp: TopicPartition, path: str, deleted: str) -> Flow[None]:
+        self.directories.moved(tp, directory_of(path))
+        _log.info("[Broker id=%d] Partition %s is moved to %s", self.broker_id, tp, directory_of(path))
+        yield RemoveLater(deleted)
+
+    def _broker_configured(self, settings: NodeSettings) -> Flow[None]:
+        yield self._limit_moves(settings)
+        yield from self.topics.broker_configured(settings)
+
+    def _limit_moves(self, settings: NodeSettings) -> CallAdapter:
+        return CallAdapter("logs", "limit_copies", (settings.replica_alter_log_dirs_io_max_bytes_per_second,))
 
     def _describe_log_dirs(self, forwarded: Forwarded, request: DescribeLogDirsRequest) -> Flow[None]:
         log_dirs = self._start.settings.log_dirs

@@ -2,7 +2,8 @@
 
 Rule 1: the response contains every directory of log.dirs, in that order. An offline directory has code 56 and no logs.
 Rule 2: Kafka defines the lag of a log as the high watermark minus its log end offset, at least 0. A hosted log has lag
-        0. The lag of any other log is NO_LAG, because its high watermark is unknown.
+        0. The lag of a future log is the number of offsets that it lacks. The lag of any other log is NO_LAG, because
+        its high watermark is unknown.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ def directory_of(path: str) -> str:
 class FoundLog(NamedTuple):
     """A partition's log that was found on disk.
 
-    `size` is in bytes, -1 if the log was deleted meanwhile. `hosted` is whether a replica of this broker uses the log.
+    `size` is in bytes, -1 if the log was deleted meanwhile. `lag` is as in rule 2.
     """
 
     directory: str
     partition: TopicPartition
     size: int
-    hosted: bool
+    lag: int
     is_future: bool
 
 
@@ -56,9 +57,13 @@ def describe(
     found: list[FoundLog] = []
     for part in chunks(paths):
         sizes = cast("tuple[int, ...]", (yield CallAdapter("logs", "sizes", (tuple(path for path, _, _ in part),))))
+        copies = tuple(path for path, _, is_future in part if is_future)
+        lacking = cast("tuple[int, ...]", (yield CallAdapter("logs", "copy_lags", (copies,)))) if copies else ()
+        lags = dict(zip(copies, lacking, strict=True))
         for (path, (topic, number), is_future), size in zip(part, sizes, strict=True):
             tp = TopicPartition(topic, number)
-            found.append(FoundLog(directory_of(path), tp, size, actors.get(tp) is not None, is_future))
+            lag = lags[path] if is_future else 0 if actors.get(tp) is not None else describe_log_dirs.NO_LAG
+            found.append(FoundLog(directory_of(path), tp, size, lag, is_future))
         yield Worked(len(part) / SLICE)
     volumes: Sequence[tuple[int, int]] = ()
     if request.version >= describe_log_dirs.VOLUMES_SINCE:
@@ -77,9 +82,8 @@ def described(
     `volumes` has the total and usable bytes of each directory's volume, if they are known.
     """
     found: dict[str, dict[str, list[describe_log_dirs.DescribedLog]]] = {directory: {} for directory in directories}
-    for directory, (topic, number), size, hosted, is_future in logs:
+    for directory, (topic, number), size, lag, is_future in logs:
         if size >= 0:
-            lag = 0 if hosted and not is_future else describe_log_dirs.NO_LAG
             found[directory].setdefault(topic, []).append(describe_log_dirs.DescribedLog(number, size, lag, is_future))
     return describe_log_dirs.DescribeLogDirsResponse(
         tuple(

@@ -48,7 +48,17 @@ from actors.core.config.log_settings import log_config
 from messages import errors, partition
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.apis.produce import ABORTABLE_SINCE, ACKS_ALL, ProducedPartition, produced_partition
-from messages.broker import BecomeFollower, BecomeLeader, PartitionStopped, RoleTaken, StopPartition
+from messages.broker import (
+    BecomeFollower,
+    BecomeLeader,
+    LogFileFailed,
+    MoveReplica,
+    PartitionStopped,
+    ReplicaMoved,
+    ReplicaMoves,
+    RoleTaken,
+    StopPartition,
+)
 from messages.probes import probe
 from messages.records import NO_PRODUCER_ID
 from messages.transactions import TransactionVerified, VerificationRequest, Verify
@@ -58,6 +68,8 @@ log = logging.getLogger("kafka.cluster.Partition")
 
 Transition = Callable[[replica_role.ReplicaRole, LeaderAndIsrPartitionState], tuple[replica_role.ReplicaRole, bool]]
 
+COPIED_AT_ONCE = 1 << 20
+"""Bytes of a log that are copied to another directory in one turn."""
 ANY_TIME = 2**63 - 1
 """A value of `message.timestamp.difference.max.ms` that allows every timestamp."""
 
@@ -224,6 +236,46 @@ class Partition(HostedReplica):
         except partition_effects.StorageError as error:
             return PartitionStopped(errors.KAFKA_STORAGE_ERROR, storage_error=error.failure)
         return PartitionStopped(errors.NONE, renamed, writes_isr=writes_isr)
+
+    def _move(
+        self, order: MoveReplica, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        """Begin or end to copy the log to another directory."""
+        self.future, failure = "", ""
+        if self.log.path and order.future:
+            try:
+                yield self.log.call("begin_copy", order.future)
+                self.future = order.future
+                yield partition_effects.CopyAfter(0.0)
+            except partition_effects.StorageError as error:
+                failure = error.failure
+        elif self.log.path:
+            yield self.log.call("end_copy")
+        yield ReplicaMoves(self.log.path != NO_LOG, failure)
+
+    def _copy(
+        self, message: partition.CopyLog, sender: partition_effects.Address, now: float
+    ) -> partition_effects.Effects[None]:
+        """Copy more of the log. If the copy is complete, it replaces the log, before anything else is appended."""
+        log, future = self.log, self.future
+        if not (future and log.path):
+            return
+        try:
+            lag, wait_ms, failure = yield log.call("copy", COPIED_AT_ONCE)
+            if lag > 0:
+                yield partition_effects.CopyAfter(wait_ms / 1000)
+                return
+            self.future = ""
+            if failure:
+                yield partition_effects.Send(self.manager, LogFileFailed(f"{future}/log", failure))
+            elif lag == 0:
+                yield from log.note_high_watermark()
+                old, log.path = log.path, (yield log.call("swap"))
+                deleted = yield partition_effects.RenameDeletedLog(old)
+                yield partition_effects.Send(self.manager, ReplicaMoved(self.role.partition, log.path, deleted))
+        except partition_effects.StorageError as error:
+            self.future = ""
+            yield from self.log_failed(error)
 
     def _delete_records(
         self, message: partition.TrimLog, sender: partition_effects.Address, now: float
@@ -551,6 +603,8 @@ _HANDLERS: dict[
     partition.Replicate: Partition._replicate,
     partition.TruncateFullyAndStartAt: Partition._restart,
     partition.ContinueSearch: search_on,
+    partition.CopyLog: Partition._copy,
+    MoveReplica: Partition._move,
     StopPartition: Partition._stop,
     TransactionVerified: Partition._transaction_verified,
     partition.TrimLog: Partition._delete_records,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import attrs
 
-from messages.broker import PartitionStopped, RoleTaken
+from messages.broker import PartitionStopped, ReplicaMoves, RoleTaken
 from messages.flow.conversation import Instruction
 from messages.vocabulary import Message
 
@@ -75,10 +75,16 @@ class WakeAt(NamedTuple):
     at: float
 
 
-Reply = RoleTaken | PartitionStopped
+class CopyAfter(NamedTuple):
+    """An effect: send the partition CopyLog after these seconds."""
+
+    seconds: float
+
+
+Reply = RoleTaken | PartitionStopped | ReplicaMoves
 """An effect: reply to the replica manager."""
 
-Effect = Send | CallAdapter | RenameDeletedLog | WakeAt | Reply
+Effect = Send | CallAdapter | RenameDeletedLog | WakeAt | CopyAfter | Reply
 
 Effects = Generator[Effect, Result, R]
 """The effects of one event, and the handler's result."""

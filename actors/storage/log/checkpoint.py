@@ -113,16 +113,16 @@ class EpochStart(NamedTuple):
 class LeaderEpochs:
     """The leader epochs of a log, stored in the log's folder (Kafka's LeaderEpochFileCache)."""
 
-    __slots__ = ("_entries", "_folder", "_saved")
+    __slots__ = ("_entries", "_saved", "folder")
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._entries: list[EpochStart] = []
         self._saved: list[EpochStart] = []
 
     @property
     def _file(self) -> Checkpoint:
-        return Checkpoint(f"{self._folder}/{FILE}", 0, 2)
+        return Checkpoint(f"{self.folder}/{FILE}", 0, 2)
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:

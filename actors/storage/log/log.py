@@ -250,6 +250,14 @@ class Log:
         self.epochs.save()
         self.close_files()
 
+    def rename(self, folder: str) -> None:
+        """Rename the log's folder. Regions of its files stay readable."""
+        self.close_files()
+        Path(self.folder).rename(folder)
+        self.folder = self.epochs.folder = self.producers.folder = folder
+        for segment in self._segments:
+            segment.set_folder(folder)
+
     def close_files(self) -> None:
         """Close the files without a flush: the directory has failed, or will be renamed."""
         self._handles.close_below(self.folder)

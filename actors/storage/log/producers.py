@@ -174,10 +174,10 @@ def _old_epoch(known: _Producer, header: BatchHeader) -> InvalidProducerEpoch:
 class Producers:
     """The state of all producers of one log."""
 
-    __slots__ = ("_folder", "_oldest", "_producers", "transactions")
+    __slots__ = ("_oldest", "_producers", "folder", "transactions")
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._producers: dict[int, _Producer] = {}
         self.transactions: Transactions | None = None
         """The transactions; None if the log never had one."""
@@ -344,7 +344,7 @@ class Producers:
 
     def snapshots(self) -> list[int]:
         """Return the offsets of the existing snapshots, ascending."""
-        names = map(NAME.fullmatch, opening(lambda: os.listdir(self._folder)))  # noqa: PTH208
+        names = map(NAME.fullmatch, opening(lambda: os.listdir(self.folder)))  # noqa: PTH208
         return sorted(int(name[1]) for name in names if name)
 
     def write_snapshot(self, offset: int) -> None:
@@ -407,4 +407,4 @@ class Producers:
             known.batches.append(Batch(first, entry.last_sequence, first_offset, entry.last_offset, entry.timestamp))
 
     def _path(self, offset: int) -> str:
-        return f"{self._folder}/{offset:020d}.snapshot"
+        return f"{self.folder}/{offset:020d}.snapshot"

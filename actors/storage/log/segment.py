@@ -100,6 +100,11 @@ class Segment:
         self._uncut: TruncationFlag | None = None
         """Flag that is shared by all regions since the last truncation."""
 
+    def set_folder(self, folder: str) -> None:
+        """Set the folder of the segment's files, after it was renamed."""
+        for file in (self, self.offsets, self.times, self.aborted):
+            file.path = f"{folder}/{os.path.basename(file.path)}"  # noqa: PTH119  (text in, text out)
+
     @property
     def files(self) -> tuple[str, str, str, str]:
         """The paths of the segment's files, whether or not they exist."""
