@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from messages.facts.declarations import fields_of
 from messages.facts.record_values import NOTHING, values_of
+from messages.facts.trace_facts import gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, Slice, slice_lines, slices
 from messages.trace.schema import CREATED, DELIVERIES, ENDED, TraceRecord
@@ -111,8 +113,19 @@ COLUMNS: dict[str, tuple[pa.DataType, str]] = {
         "Transactions to which AddToTransaction adds partitions, whose markers SendMarkers sends (`commit` says which),"
         " or whose markers are in the partitions of PartitionsMarked.",
     ),
+    "broker_epochs": (
+        pa.list_(pa.int64()),
+        "Broker epochs: of `brokers`, of a BrokerRegistered, and of the broker to which a controller sends a request.",
+    ),
 }
 """The columns of a record, with type and meaning. From `request` on they are taken from the payload."""
+
+FACT_COLUMNS: dict[str, tuple[pa.DataType, str]] = {
+    **{name: COLUMNS[name] for name in ("run", "node", "n", "event_id", "at")},
+    "kind": (pa.string(), "Class of the fact, such as `StateWrite` (`messages/facts/declarations.py`)."),
+    "fields": (pa.string(), "Its values by name, as JSON."),
+}
+"""The columns of a fact in the table of facts. `n` and `at` are those of the delivery that shows the fact."""
 
 ARROW = pa.schema([(name, type) for name, (type, _) in COLUMNS.items()])
 
@@ -136,10 +149,18 @@ _Row = msgspec.defstruct(
 _decode: Callable[[bytes], TraceRecord] = msgspec.json.Decoder(_Row).decode  # type: ignore[assignment]
 
 
+_json = msgspec.json.Encoder(enc_hook=str).encode
+
+
 def planned(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
     """Return slices of the selected runs. If a run has two copies, only one of them is read."""
+    return [each for run in selected(runs, selection) for each in slices(run, most)]
+
+
+def selected(runs: Sequence[Run], selection: Selection = ALL) -> list[Run]:
+    """Return the selected runs, each once."""
     once = {run.header.run: run for run in reversed(runs) if selection.has_run(run.header.run, run.header.node)}
-    return [each for run in once.values() for each in slices(run, most)]
+    return list(once.values())
 
 
 def batches(slice: Slice, selection: Selection = ALL) -> Iterator[pa.RecordBatch]:
@@ -163,6 +184,22 @@ def batches(slice: Slice, selection: Selection = ALL) -> Iterator[pa.RecordBatch
             rows = []
     if rows:
         yield _batch(rows)
+
+
+def fact_batches(run: Run, selection: Selection = ALL) -> Iterator[pa.RecordBatch]:
+    """Yield the selected facts of a run, in the order of time."""
+    schema = pa.schema([(name, type) for name, (type, _) in FACT_COLUMNS.items()])
+    facts = sorted(gather((run,)).all(), key=lambda fact: fact.place)
+    rows = [
+        (place.run, place.node, place.n, place.event_id, place.at, type(fact).__name__, _json(fields_of(fact)).decode())
+        for fact in facts
+        if selection.start <= (place := fact.place).at < selection.end
+    ]
+    for first in range(0, len(rows), ROWS):
+        columns = zip(*rows[first : first + ROWS], strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        )
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

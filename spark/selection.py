@@ -18,6 +18,7 @@ OPTIONS = {
     "from": "Records taken from the queue at this time or later: ISO 8601, in UTC unless it names a zone, or seconds"
     " since 1970.",
     "to": "Records taken from the queue before this time.",
+    "table": "`records` (the default), or `facts`: what the records of full traces say about the cluster.",
 }
 """The options of the data source with their meanings; all are optional."""
 
@@ -85,6 +86,21 @@ ALL = Selection()
 
 def _both(before: frozenset[_T] | None, wanted: frozenset[_T]) -> frozenset[_T]:
     return wanted if before is None else before & wanted
+
+
+RECORDS_TABLE, FACTS_TABLE = "records", "facts"
+
+
+def table_of(options: Mapping[str, str]) -> str:
+    """Return the table that the options of a data source name.
+
+    Raises:
+        BadOption: There is no such table.
+    """
+    table = {name.lower(): value for name, value in options.items()}.get("table", RECORDS_TABLE)
+    if table not in (RECORDS_TABLE, FACTS_TABLE):
+        raise BadOption(f"table={table!r} is not a table: use {RECORDS_TABLE} or {FACTS_TABLE}.")
+    return table
 
 
 def selection_of(options: Mapping[str, str]) -> Selection:

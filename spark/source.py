@@ -27,9 +27,10 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from messages.trace.files.errors import NotATrace
-from messages.trace.files.runs import Slice, find_runs, grown
-from spark.columns import ARROW, SLICE_BYTES, batches, planned
-from spark.selection import ALL, Selection, selection_of
+from messages.trace.files.runs import Run, Slice, find_runs, grown
+from spark.columns import ARROW, FACT_COLUMNS, SLICE_BYTES, batches, fact_batches, planned, selected
+from spark.errors import BadOption
+from spark.selection import ALL, FACTS_TABLE, Selection, selection_of, table_of
 
 Offset = dict[str, int]
 
@@ -85,6 +86,7 @@ class GrowingTraces(DataSourceStreamReader):
         return {path.name: path for run in reversed(runs) for path in run.paths}
 
 
+FACTS: StructType = from_arrow_schema(pa.schema([(name, type) for name, (type, _) in FACT_COLUMNS.items()]))
 SCHEMA: StructType = from_arrow_schema(ARROW)
 """The schema of `spark.columns` for Spark. Parsing it from text takes half a second the first time."""
 
@@ -102,7 +104,7 @@ class TraceSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a record (`spark.columns`)."""
-        return SCHEMA
+        return FACTS if self._has_facts() else SCHEMA
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of the folder that the user passed to `load`.
@@ -111,6 +113,8 @@ class TraceSource(DataSource):
             NotATrace: The folder contains no traces.
             BadOption: An option is invalid.
         """
+        if self._has_facts():
+            return FactsReader(self._folder(), selection_of(self.options))
         kind = FilteringReader if _PUSHDOWN in sys.modules else TraceReader
         return kind(self._folder(), selection_of(self.options))
 
@@ -119,9 +123,14 @@ class TraceSource(DataSource):
 
         Raises:
             NotATrace: The folder contains no traces.
-            BadOption: An option is invalid.
+            BadOption: An option is invalid, or the table is not that of the records.
         """
+        if self._has_facts():
+            raise BadOption("Only the table of records can be read as a stream, not the table of facts.")
         return GrowingTraces(self._folder(), selection_of(self.options))
+
+    def _has_facts(self) -> bool:
+        return table_of(self.options) == FACTS_TABLE
 
     def _folder(self) -> Path:
         if "path" not in self.options:
@@ -169,6 +178,28 @@ class TraceReader(DataSourceReader):
         """Yield the batches of a slice; this runs in Spark's workers."""
         if isinstance(partition, _SliceOfTrace):
             yield from batches(partition.slice, self._selection)
+
+
+class _RunOfTrace(InputPartition):
+    """A Spark partition: one run of a node, whose facts one task reads."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+
+class FactsReader(TraceReader):
+    """A Spark reader of the facts of all runs below a folder (`messages.facts`)."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return a task for each run."""
+        return [_RunOfTrace(run) for run in selected(find_runs(self._folder).runs, self._selection)] or [
+            InputPartition(None)
+        ]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """Yield the facts of a run; this runs in Spark's workers."""
+        if isinstance(partition, _RunOfTrace):
+            yield from fact_batches(partition.run, self._selection)
 
 
 class FilteringReader(TraceReader):

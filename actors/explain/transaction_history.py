@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.explain.causes import cause_of
 from actors.explain.explanations import LAST, Answer, Sentence
+from actors.explain.step_texts import text_of
 from messages import errors
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
@@ -97,29 +99,12 @@ def _end(decision: TransactionDecision) -> str:
 def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
     """Explain which requests were rejected."""
     lines = []
-    decisions = _decisions(facts, transactional_id)
-    requests = _requests(facts, transactional_id)
-    for each in requests:
-        if each.code == errors.NONE or each.code in RETRIED:
-            continue
-        text = f"{each.api} of {_producer(each)} was rejected: {name_of(each.code)}"
-        raised: list[TransactionDecision | TransactionRequest] = [
-            *(one for one in decisions if one.place < each.place),
-            *(
-                one
-                for one in requests
-                if one.place < each.place and (one.api, one.code) == ("InitProducerId", errors.NONE)
-            ),
-        ]
-        newest = max(raised, key=lambda one: one.place, default=None)
-        lines.append(Sentence(text, each.place))
-        if newest is not None and 0 <= each.producer_epoch < newest.producer_epoch:
-            how = (
-                _end(newest)
-                if isinstance(newest, TransactionDecision)
-                else f"InitProducerId returned {_producer(newest)}"
-            )
-            lines.append(Sentence(f"a newer epoch was in use: {how}", newest.place))
+    for each in _requests(facts, transactional_id):
+        if each.code != errors.NONE and each.code not in RETRIED:
+            text = f"{each.api} of {_producer(each)} was rejected: {name_of(each.code)}"
+            lines.append(Sentence(text, each.place))
+            raised = cause_of(facts, each)
+            lines += [] if raised is None else [Sentence(f"a newer epoch was in use: {text_of(raised)}", raised.place)]
     return lines[-2 * LAST :]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
 from actors.explain.verdicts import verdict_of
 from messages.cluster import TopicPartition
-from messages.facts.declarations import ControllerEvent, TracePosition
+from messages.facts.declarations import Fact, TracePosition, fields_of
 from messages.facts.trace_facts import gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
@@ -171,18 +171,6 @@ def utc(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S.%f}Z"
 
 
-def _fact(fact: Any) -> TraceFact:
-    place: TracePosition = fact[0]
-    fields = {name: _plain(value) for name, value in zip(fact._fields[1:], fact[1:], strict=True)}
-    kept = {name: value for name, value in fields.items() if value not in (None, "", ())}
-    return TraceFact(place.at, place.node, place.run, place.n, type(fact).__name__, kept)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, ControllerEvent):
-        return value.name
-    if isinstance(value, TopicPartition):
-        return str(value)
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    return value
+def _fact(fact: Fact) -> TraceFact:
+    place = fact.place
+    return TraceFact(place.at, place.node, place.run, place.n, type(fact).__name__, fields_of(fact))

@@ -126,8 +126,9 @@ class BrokersRead(NamedTuple):
 class BrokerGone(NamedTuple):
     """A broker was not registered in ZooKeeper any more, as a controller noticed, until it was `back` (None: never).
 
-    `noticed` is the delivery of the event. `epoch` is the broker epoch of the registration that ended. If the broker
-    was killed, `late` is the number of seconds from its last recorded delivery to `noticed`; otherwise 0.
+    `noticed` is the delivery of the event. `epoch` is the broker epoch of the registration that ended. `since` is the
+    end of the broker's process or, if it ran on, the time of `noticed`. If the broker was killed, `late` is the number
+    of seconds from `since` to `noticed`; otherwise 0.
     """
 
     place: TracePosition
@@ -136,13 +137,9 @@ class BrokerGone(NamedTuple):
     event: ControllerEvent | None
     noticed: TracePosition
     epoch: int = 0
+    since: float = 0.0
     late: float = 0.0
     back: TracePosition | None = None
-
-    @property
-    def since(self) -> float:
-        """When the broker was lost, in seconds since 1970."""
-        return self.noticed.at - self.late
 
 
 class BrokerCame(NamedTuple):
@@ -159,8 +156,9 @@ class Outage(NamedTuple):
 
     It begins with the loss of the leader of `led`, the last state with this leader, as `shown_by` says: by the
     ELECTION of a broker that was dead, the LAST_RECORD of the broker, or the controller's EVENT. It ends when the
-    leader of the state `after` has applied its LeaderAndIsr request (`order`), or, without one, when ZooKeeper stored
-    the state. `gap` has the states without a leader; there are none if one write replaced the leader.
+    leader of the state `after` answers its LeaderAndIsr request (`order`); without an answer, when this was sent, or
+    else when ZooKeeper stored the state. `gap` has the states without a leader; there
+    are none if one write replaced the leader.
     """
 
     place: TracePosition
@@ -648,3 +646,17 @@ Fact: TypeAlias = (
     | Undecodable
 )
 """All kinds of facts. A controller's facts have no `event`: it is that of `place.event_id`."""
+
+
+def fields_of(fact: Fact) -> dict[str, object]:
+    """Return the values of a fact by name, without its place and empty values; partitions and events are texts."""
+    values = {name: _plain(value) for name, value in zip(fact._fields[1:], fact[1:], strict=True)}
+    return {name: value for name, value in values.items() if value not in (None, "", ())}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, ControllerEvent):
+        return value.name
+    if isinstance(value, TopicPartition):
+        return str(value)
+    return tuple(map(_plain, value)) if isinstance(value, tuple) else value

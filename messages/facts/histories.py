@@ -129,8 +129,9 @@ def absences(facts: TraceFacts, broker: int) -> list[declarations.BrokerGone]:
     found = []
     for gone in facts.absences.get(broker, ()):
         end = end_of_registration(facts, gone)
-        killed_at = end.place.at if isinstance(end, NodeRun) and end.ending == KILLED else gone.noticed.at
-        found.append(gone._replace(late=max(gone.noticed.at - killed_at, 0.0)))
+        since = min(end.place.at if isinstance(end, NodeRun) else gone.noticed.at, gone.noticed.at)
+        late = gone.noticed.at - since if isinstance(end, NodeRun) and end.ending == KILLED else 0.0
+        found.append(gone._replace(since=since, late=late))
     return found
 
 
@@ -212,8 +213,9 @@ def _outage(
         return outage
     wanted = {"broker": after.leader, "partition": led.partition, "epoch": after.epoch}
     order = next(iter(facts.of(declarations.LeaderAndIsrSent, **wanted)), None)
-    is_applied = order is not None and order.outcome == errors.NONE
-    return outage._replace(order=order, until=order.answered if order is not None and is_applied else after.taken)
+    if order is None or not order.sent:
+        return outage._replace(order=order, until=after.taken)
+    return outage._replace(order=order, until=order.answered if order.outcome == errors.NONE else order.sent)
 
 
 def isr_changes(facts: TraceFacts, partition: TopicPartition) -> list[declarations.IsrChange]:

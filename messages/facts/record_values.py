@@ -31,7 +31,7 @@ from messages.trace.forms import Boxed
 from messages.trace.schema import NO_PAYLOAD, Payload
 from messages.transactions import AddToTransaction, PartitionsMarked, SendMarkers
 from messages.vocabulary import AnyMessage
-from messages.zookeeper.brokers import Brokers
+from messages.zookeeper.brokers import BrokerRegistered, Brokers
 from messages.zookeeper.controller import Elected
 from messages.zookeeper.partition_states import (
     CreatePartitionStates,
@@ -91,6 +91,7 @@ class RecordValues(NamedTuple):
     event_ms: float | None = None
     event_queue_ms: float | None = None
     transactions: Sequence[TransactionValues] | None = None
+    broker_epochs: Sequence[int] | None = None
     error: str | None = None
     """The reason why a request got no response. The record has the error of the handler."""
 
@@ -157,12 +158,13 @@ def _broker_of(channel: str) -> int | None:
 def _transmit(sent: network.Transmit) -> RecordValues:
     request: Boxed = sent.request
     name, payload = request.type, request.payload
-    epoch = states = None
-    if name in _ORDERS:
-        order = decode_outer(_ORDERS[name], payload)
-        epoch, states = order.controller_epoch, _states(order.partition_states)
     channel = sent.channel
-    return RecordValues(name, channel, _broker_of(channel), sent.correlation_id, epoch, states=states)
+    values = RecordValues(name, channel, _broker_of(channel), sent.correlation_id)
+    if name not in _ORDERS:
+        return values
+    order = decode_outer(_ORDERS[name], payload)
+    epochs, states = [order.broker_epoch], _states(order.partition_states)
+    return values._replace(epoch=order.controller_epoch, states=states, broker_epochs=epochs)
 
 
 def _channel_part(sent: network.ChannelPart) -> RecordValues:
@@ -175,26 +177,8 @@ def _channel_part(sent: network.ChannelPart) -> RecordValues:
     return values._replace(request=request, states=_states(decode_outer(kind, payload).entries))
 
 
-def _failed(failed: network.TransmitFailed) -> RecordValues:
-    return RecordValues(
-        channel=failed.channel,
-        broker=_broker_of(failed.channel),
-        correlation=failed.correlation_id,
-        error=failed.reason,
-    )
-
-
-def _received(received: network.Received) -> RecordValues:
-    return RecordValues(
-        request=_name(received.response),
-        channel=received.channel,
-        broker=_broker_of(received.channel),
-        correlation=received.correlation_id,
-    )
-
-
-def _started(start: StartChannel) -> RecordValues:
-    return RecordValues(channel=start.channel, broker=start.broker_id)
+def _returned(back: network.Received | network.TransmitFailed) -> RecordValues:
+    return RecordValues(channel=back.channel, broker=_broker_of(back.channel), correlation=back.correlation_id)
 
 
 # ------------------------------------------------------------------------------------------------ clients
@@ -207,6 +191,14 @@ def _name(boxed: Boxed) -> str:
 
 def _request(came: network.ClientRequest) -> ExchangeValues:
     return ExchangeValues(came.connection, came.correlation_id, _name(came.request))
+
+
+def _single(came: network.ClientRequest) -> RecordValues:
+    values, boxed = _client(_request(came)), came.request
+    if boxed.type not in _ORDERS:
+        return values
+    order = decode_outer(_ORDERS[boxed.type], boxed.payload)
+    return values._replace(epoch=order.controller_epoch, broker_epochs=[order.broker_epoch])
 
 
 def _response(replied: network.ClientResponse) -> ExchangeValues:
@@ -249,7 +241,10 @@ def _answered(answer: Answer) -> RecordValues:
     if name == Elected.__name__:
         return values._replace(epoch=decode_outer(Elected, payload).epoch)
     if name == Brokers.__name__:
-        return values._replace(brokers=sorted(each.id for each in decode_outer(Brokers, payload).brokers))
+        epochs = {each.id: each.epoch for each in decode_outer(Brokers, payload).brokers}
+        return values._replace(brokers=sorted(epochs), broker_epochs=[epochs[broker] for broker in sorted(epochs)])
+    if name == BrokerRegistered.__name__:
+        return values._replace(broker_epochs=[decode_outer(BrokerRegistered, payload).epoch])
     if name == PartitionStates.__name__:
         read = decode_outer(PartitionStates, payload).states
         states = [_leadership(partition, state) for partition, state, _ in read if state is not None]
@@ -348,10 +343,10 @@ def _of(kind: type[_M], read: Callable[[_M], RecordValues]) -> None:
 
 _of(network.Transmit, _transmit)
 _of(network.ChannelPart, _channel_part)
-_of(network.TransmitFailed, _failed)
-_of(network.Received, _received)
-_of(StartChannel, _started)
-_of(network.ClientRequest, lambda came: _client(_request(came)))
+_of(network.TransmitFailed, lambda failed: _returned(failed)._replace(error=failed.reason))
+_of(network.Received, lambda received: _returned(received)._replace(request=_name(received.response)))
+_of(StartChannel, lambda start: RecordValues(channel=start.channel, broker=start.broker_id))
+_of(network.ClientRequest, _single)
 _of(network.ClientResponse, lambda replied: _client(_response(replied)))
 _of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
 _of(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))

@@ -1,25 +1,21 @@
 """Sections of a summary about effects: the messages that each message caused, and the requests that each event caused.
 
 Rule 1: a trace names the cause of each delivery: the earlier delivery whose handler sent the message.
-Rule 2: a chain of causes ends at an external endpoint or another node. From there on, requests are matched by their
-        order. A channel sends its messages one by one, so the first LeaderAndIsr that its broker answered is the first
-        that the channel received.
-Rule 3: a controller handles one event at a time: everything that it sends until the end of an event belongs to this
-        event.
+Rule 2: what a controller sends for an event has the event's id (`event_id`), also in its channels.
+Rule 3: a request and the same request in the broker's own trace have the same controller epoch, broker epoch and
+        correlation id.
 Rule 4: a LeaderAndIsr is applied when the broker has responded.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.questions.controller import CHANNEL, sent
 from spark.questions.handling import who
 
 ORDER = "LeaderAndIsrRequest"
-APART_S = 1.0
-"""Maximum difference between the clocks of nodes, in seconds."""
 
 
 def fan_out(delivered: DataFrame) -> DataFrame:
@@ -47,30 +43,22 @@ def fan_out(delivered: DataFrame) -> DataFrame:
 def given(delivered: DataFrame) -> DataFrame:
     """List the LeaderAndIsr requests (whole or in parts) that a controller passed to its channels, and their events.
 
-    Rule 3 determines the event of a request.
-
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, n, cause, receiver, type, states, given_at (when the request entered the channel's queue), event (null if
-        unknown), event_n (the delivery that reports the event's end).
+        run, n, event_id, receiver, type, states, given_at (when the request entered the channel's queue), event (null
+        if its end is not recorded).
     """
-    orders = ("LeaderAndIsrRequest", "LeaderAndIsrPart")
-    ours = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(*orders) | f.col("event_ms").isNotNull())
-    after = Window.partitionBy("run").orderBy("cause", "n").rowsBetween(Window.currentRow, Window.unboundedFollowing)
-
-    def next_event(column: str) -> Column:
-        return f.first(f.when(f.col("event_ms").isNotNull(), f.col(column)), ignorenulls=True).over(after)
-
-    attributed = ours.withColumn("event", next_event("subject")).withColumn("event_n", next_event("n"))
+    orders = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(ORDER, "LeaderAndIsrPart"))
     given_at = (f.col("at") - f.col("waited")).alias("given_at")
-    columns = ("run", "n", "cause", "receiver", "type", "states")
-    return attributed.where(f.col("actor") == CHANNEL).select(*columns, given_at, "event", "event_n")
+    ended = delivered.where(f.col("event_ms").isNotNull()).select("run", "event_id", f.col("subject").alias("event"))
+    columns = ("run", "n", "event_id", "receiver", "type", "states", given_at)
+    return orders.select(*columns).join(ended, ["run", "event_id"], "left")
 
 
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
-    """Measure the steps from each controller event to its LeaderAndIsr requests that brokers answered.
+    """Measure the steps from each controller event to the last LeaderAndIsr request that it caused for each broker.
 
     Args:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
@@ -81,37 +69,30 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
         channel got the request), channel_ms (until the network got the request), network_ms (both ways), apply_ms (in
         the broker, from the broker's own trace), total_ms, last (whether the response to this request was the last of
         its event). Without a trace of the broker, apply_ms is null, and network_ms includes the time in the broker.
+        Requests without a response are left out.
     """
-    numbered = Window.partitionBy("run", "receiver").orderBy("n")
-    orders = given(delivered).where(f.col("type") == ORDER).withColumn("number", f.row_number().over(numbered))
-    handed = sent(delivered, ORDER).where(f.col("type") == "Transmit")
+    of_event = ["run", "event_id", "receiver"]
+    orders = (
+        given(delivered)
+        .where(f.col("type") == ORDER)
+        .groupBy(*of_event, "event")
+        .agg(f.max("given_at").alias("given_at"))
+    )
+    handed = sent(delivered, ORDER).where(f.col("type") == "Transmit").drop("receiver")
+    handed = handed.withColumnRenamed("sender", "receiver")
+    request = f.struct("channel", "correlation", "broker", "epoch", "broker_epochs", f.col("at").alias("sent_at"))
+    last = handed.groupBy(*of_event).agg(f.max_by(request, "n").alias("request")).select(*of_event, "request.*")
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
-    flown = handed.select(
-        "run", "n", "channel", "correlation", "broker", f.col("sender").alias("receiver"), f.col("at").alias("sent_at")
-    ).join(
-        back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at")),
-        ["run", "channel", "correlation"],
-    )
-    flown = flown.withColumn("number", f.row_number().over(numbered)).drop("n")
+    back = back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at"))
+    same = ["broker", "correlation", "epoch", "broker_epochs"]
     applied = answers.where(f.col("request") == ORDER).select(
-        f.col("node").alias("broker"), "correlation", f.col("at").alias("came_at"), f.col("ms").alias("apply_ms")
-    )
-    near = (f.col("came_at") >= f.col("sent_at") - APART_S) & (f.col("came_at") <= f.col("back_at") + APART_S)
-    answered = (
-        flown.alias("flown")
-        .join(
-            applied.alias("applied"),
-            (f.col("flown.broker") == f.col("applied.broker"))
-            & (f.col("flown.correlation") == f.col("applied.correlation"))
-            & near,
-            "left",
-        )
-        .select("flown.*", "apply_ms")
+        f.col("node").alias("broker"), *same[1:], f.col("ms").alias("apply_ms")
     )
     over = delivered.where(f.col("event_ms").isNotNull())
     began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
-    events = over.select("run", "node", f.col("n").alias("event_n"), began.alias("began_at"), "event_queue_ms")
-    joined = orders.join(answered, ["run", "receiver", "number"]).join(events, ["run", "event_n"])
+    events = over.select("run", "node", "event_id", began.alias("began_at"), "event_queue_ms")
+    joined = orders.join(last, of_event).join(back, ["run", "channel", "correlation"])
+    joined = joined.join(applied, same, "left").join(events, ["run", "event_id"])
     came = f.col("began_at") - f.col("event_queue_ms") / 1000
     total = (f.col("back_at") - came) * 1000
     flight = (f.col("back_at") - f.col("sent_at")) * 1000
@@ -124,6 +105,6 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
         (flight - f.coalesce("apply_ms", f.lit(0.0))).alias("network_ms"),
         "apply_ms",
         total.alias("total_ms"),
-        (total == f.max(total).over(Window.partitionBy("run", "event_n"))).alias("last"),
+        (total == f.max(total).over(Window.partitionBy("run", "event_id"))).alias("last"),
     )
     return shown.orderBy("at", "node", f.desc("total_ms"), "broker")

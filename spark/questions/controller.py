@@ -166,11 +166,12 @@ def answers(delivered: DataFrame) -> DataFrame:
         delivered: Deliveries of all nodes, as `spark.columns` has them.
 
     Returns:
-        run, node, request, correlation, at, ms (from its arrival to the response).
+        run, node, request, correlation, epoch and broker_epochs (of a controller's request), at, ms (from its arrival
+        to the response).
     """
     # A client may reuse a correlation id. So a request counts as answered only if the next message with its id, on the
     # same connection, is a response.
-    columns = ("run", "node", "n", "at", "waited")
+    columns = ("run", "node", "n", "at", "waited", "epoch", "broker_epochs")
     alone = delivered.where(f.col("type").isin("ClientRequest", "ClientResponse"))
     together = delivered.where(f.col("type").isin("ClientRequests", "ClientResponses"))
     each = together.select(*columns, f.rtrim("type", f.lit("s")).alias("type"), f.explode("exchanges").alias("each"))
@@ -183,5 +184,7 @@ def answers(delivered: DataFrame) -> DataFrame:
     both = paired.where((f.col("type") == "ClientRequest") & f.col("answered_at").isNotNull())
     came = f.col("at") - f.col("waited")
     return both.select(
-        "run", "node", "request", "correlation", came.alias("at"), ((f.col("answered_at") - came) * 1000).alias("ms")
+        *("run", "node", "request", "correlation", "epoch", "broker_epochs"),
+        came.alias("at"),
+        ((f.col("answered_at") - came) * 1000).alias("ms"),
     )

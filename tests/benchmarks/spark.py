@@ -92,7 +92,7 @@ def generate(folder: Path, lines: Path, records: int) -> None:
 
 def _templates(rows: list[dict[str, Any]], begin: float, header: Header) -> tuple[bytes, bytes]:
     """Return a day's records as lines of a trace and as JSON lines, with placeholders for numbers and times."""
-    moving = {"n": -1, "cause": -2, "queued_at": -3, "taken_at": -4, "finished_at": -5}
+    moving = {"n": -1, "cause": -2, "event_id": -6, "queued_at": -3, "taken_at": -4, "finished_at": -5}
     array, whole = [], []
     for row in rows:
         values = row | moving
@@ -101,7 +101,7 @@ def _templates(rows: list[dict[str, Any]], begin: float, header: Header) -> tupl
             (whole, {"run": header.run, "node": header.node, **values}),
         ):
             text = msgspec.json.encode(value).replace(b"%", b"%%")
-            for number, place in zip(moving.values(), (b"%d", b"%d", b"%.6f", b"%.6f", b"%.6f"), strict=True):
+            for number, place in zip(moving.values(), (b"%d", b"%d", b"%d", b"%.6f", b"%.6f", b"%.6f"), strict=True):
                 text = re.sub(rb"([\[,:])%d(?=,)" % number, rb"\g<1>" + place, text, count=1)
             lines.append(text + b"\n")
     return b"".join(array), b"".join(whole)
@@ -112,7 +112,15 @@ def _values(rows: list[dict[str, Any]], begin: float, length: float, days: range
         moved = day * length - begin
         for place, row in enumerate(rows):
             n = day * len(rows) + place + 1
-            yield from (n, n - 1, row["queued_at"] + moved, row["taken_at"] + moved, row["finished_at"] + moved)
+            event_id = day * len(rows) + row["event_id"]
+            yield from (
+                n,
+                n - 1,
+                event_id,
+                row["queued_at"] + moved,
+                row["taken_at"] + moved,
+                row["finished_at"] + moved,
+            )
 
 
 # ------------------------------------------------------------------------------------------------ three questions

@@ -106,7 +106,8 @@ def test_a_commit_a_timeout_and_a_fence_have_different_reasons(facts: TraceFacts
         ],
         REJECTED: [
             "EndTxn of producer id 0, epoch 0 was rejected: INVALID_PRODUCER_EPOCH",
-            "a newer epoch was in use: aborted with producer id 0, epoch 1: the transaction timeout was over",
+            "a newer epoch was in use: the coordinator aborted the transaction of pay (producer epoch 1): its timeout"
+            " was over",
         ],
     }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark.columns import COLUMNS, EXCHANGE, STATE, TRANSACTION
+from spark.columns import COLUMNS, EXCHANGE, FACT_COLUMNS, STATE, TRANSACTION
 from spark.selection import OPTIONS
 from tests.docs.markdown import wrap
 
@@ -28,6 +28,9 @@ def document() -> str:
     """Return the whole page."""
     lines = [HEAD, "| column | type | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {_type(type)} | {meaning} |" for name, (type, meaning) in COLUMNS.items()]
+    lines += ["", "With the option `table`, set to `facts`, the rows are facts:", ""]
+    lines += ["| column | type | meaning |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {_type(type)} | {meaning} |" for name, (type, meaning) in FACT_COLUMNS.items()]
     lines += ["", "## Structs", ""]
     for struct in _STRUCTS:
         text = f"- {_STRUCTS[struct]}: " + ", ".join(f"`{f.name}` {_type(f.type)}" for f in struct)

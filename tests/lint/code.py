@@ -35,7 +35,6 @@ DURATIONS = {
     "actors.trace.otlp.QUIET": "when the span of an event is written",
     "spark.incidents.APART_SECONDS": "which rows of a report are listed as one incident",
     "spark.incidents.CLOSING_SECONDS": "which stops are the stop of the whole cluster",
-    "spark.questions.chains.APART_S": "which of the requests with one correlation id a broker's trace shows",
 }
 """The durations that readers of traces compare times with. None of them joins a cause with its effect."""
 _TIME = re.compile(r"(.*_)?at|end|began|begin|since|until|now")

@@ -22,6 +22,7 @@ from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMe
 from messages.ask import Answer
 from messages.channel import StartChannel
 from messages.cluster import Broker, Endpoint, TopicPartition
+from messages.metrics import Samples
 from messages.network import ClientRequest, Forwarded, Received, Transmit, TransmitFailed
 from messages.trace.codec import encode
 from messages.zookeeper import Brokers, Elected, NotElected
@@ -50,7 +51,7 @@ def known(topic: str, partition: int, leader: int, epoch: int, controller: int) 
 
 
 class Node:
-    """Writes one node's trace.
+    """Writes one node's trace; deliveries belong to the last event of the controller that has not ended.
 
     A delivery comes a second after the one before, waits 0.5 s, and is handled in 0.25 s.
     """
@@ -60,7 +61,7 @@ class Node:
         self.node = node
         self.recorder = Recorder(folder, node=node, now=lambda: self.seconds + 0.25, events=events.CONTROLLER_EVENTS)
         self.seconds += 100.0 * node  # node 1 starts long after node 0
-        self.n = 0
+        self.n = self.event = 0
         self.channels: set[int] = set()
 
     def deliver(
@@ -69,13 +70,17 @@ class Node:
         """Record one delivery."""
         self.n += 1
         self.seconds += 1
+        if isinstance(message, events.Event) or not self.event:
+            self.event = self.n
         text = str(receiver.addressDetails)
         actor = "" if text.startswith("outside:") else text.rpartition(".")[0]
         effects = (AdapterCall("time", "wall_ms", (), 5, ""),) if actor else ()
         times = (self.seconds - 0.5, self.seconds, self.seconds + 0.25)
         self.recorder.delivered(
-            Delivery(self.n, "sent", self.n - 1, self.n, sender, receiver, actor, message, *times, effects, error)
+            Delivery(self.n, "sent", self.n - 1, self.event, sender, receiver, actor, message, *times, effects, error)
         )
+        if isinstance(message, Samples):
+            self.event = 0  # it ended
 
     def transmit(self, broker: int, request: Any, outcomes: str = "+") -> None:
         """Record a request of the channel to a broker.

@@ -33,6 +33,7 @@ def summary(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
     for broker in (1, 2):
         node.deliver(ActorAddress(f"BrokerChannelActor.{10 + broker}"), request, CONTROLLER)
     working_day.event(node, "BrokerChange", 5000.0, 1000.0, 3)
+    node.event = 1  # the channels send the requests of this event
     node.transmit(1, request, "")
     correlation = node.n
     node.deliver(
