@@ -34,9 +34,16 @@ from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
 from messages import errors
+from messages.apis.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from messages.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from messages.apis.fetch import NO_REPLICA
+from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from messages.apis.list_offsets import LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.apis.metadata import MetadataRequest, MetadataResponse
@@ -522,6 +529,62 @@ class MemoryCluster(ZooKeeperView):
         new = self.controller_id
         assert new is not None
         return new
+
+    async def move_leader(self, topic: str, to: int, partition: int = 0) -> None:
+        """Make an in-sync replica the preferred leader of a partition, and elect it."""
+        controller, tp = self.controller_id, TopicPartition(topic, partition)
+        if controller is None:
+            raise ClusterError("there is no controller")
+        isr = self.isr_of(topic, partition)
+        if to not in isr:
+            raise ClusterError(f"broker {to} is not an in-sync replica of {tp}: {isr}")
+        view = await self._metadata(controller, (topic,))
+        known = [each for found in view.topics for each in found.partitions] if view else []
+        replicas = next((each.replicas for each in known if each.partition == partition), isr)
+        order = (to, *[each for each in replicas if each != to])
+        moved = ReassignableTopic(topic, (ReassignablePartition(partition, order),))
+        await self._response_to(controller, AlterPartitionReassignmentsRequest(0, int(PATIENCE * 1000), (moved,)))
+        await self.elect_preferred()
+        await self._until(lambda: self.leader_of(topic, partition) == to, f"broker {to} did not become leader of {tp}")
+
+    async def elect_preferred(self) -> None:
+        """Let the controller elect the preferred leader of each partition for which it is in sync."""
+        controller = self.controller_id
+        if controller is None:
+            raise ClusterError("there is no controller")
+        response = await self._response_to(controller, ElectLeadersRequest(2, None, int(PATIENCE * 1000)))
+        if not isinstance(response, ElectLeadersResponse) or response.error_code != errors.NONE:
+            raise ClusterError(f"the preferred leaders were not elected: {response}")
+
+    async def coordinator_of(self, group: str) -> int:
+        """Return the broker that coordinates a group; the topic of the groups is created if necessary."""
+        found: list[int] = []
+
+        async def find() -> bool:
+            id = self._responsive[0]
+            response = await self._response_to(id, FindCoordinatorRequest(3, group))
+            if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
+                found.append(response.node_id)
+            return bool(found)
+
+        await self._until(find, f"group {group} has no coordinator")
+        return found[0]
+
+    async def end_offsets(self, topic: str) -> list[int]:
+        """Return the high watermark of each partition of a topic, as the leaders report them."""
+        ends = []
+        for partition in sorted(each for each in self._partitions() if each.topic == topic):
+            leader = self.leader_of(*partition)
+            query = OffsetQuery(partition, LATEST)
+            response: Any = leader is not None and await self._response_to(
+                leader, ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, (query,))
+            )
+            if not isinstance(response, ListOffsetsResponse) or response.partitions[0].error_code != errors.NONE:
+                raise ClusterError(f"the leader of {partition} did not report its end: {response}")
+            ends.append(response.partitions[0].offset)
+        if not ends:
+            raise UnknownPartition(f"topic {topic} does not exist")
+        return ends
 
     async def expire_session(self, broker_id: int) -> None:
         """Expire a node's ZooKeeper session at the server. Return when the node has registered again."""

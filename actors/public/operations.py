@@ -116,7 +116,7 @@ CHECKS: dict[str, Check] = {
     "speaks": _optional(_text()),
     "host": _text(0),
     "advertised_host": _optional(_text()),
-    "topic": _text(),
+    **dict.fromkeys(("topic", "group"), _text()),
     "partitions": _integer(1, 10_000),
     "replication_factor": _optional(_integer(1, 32_767)),
     "config": _optional(_SETTINGS),
@@ -408,6 +408,30 @@ class ClusterOperations(SharedOperations):
             The id of the new controller.
         """
         return int(self._ask("move_controller"))
+
+    @operation
+    def move_leader(self: Blocking, topic: str, to: int, partition: int = 0) -> None:
+        """Make an in-sync replica the leader of a partition, and its preferred leader.
+
+        Raises:
+            ClusterError: Broker `to` has no in-sync replica of the partition.
+        """
+        self._ask("move_leader", topic=topic, to=to, partition=partition)
+
+    @operation
+    def elect_preferred(self: Blocking) -> None:
+        """Elect the preferred leader of each partition whose preferred leader is in sync."""
+        self._ask("elect_preferred")
+
+    @operation
+    def coordinator_of(self: Blocking, group: str) -> int:
+        """Return the id of the broker that coordinates a consumer group."""
+        return int(self._ask("coordinator_of", group=group))
+
+    @operation
+    def end_offsets(self: Blocking, topic: str) -> list[int]:
+        """Return the high watermark of each partition of a topic, by partition."""
+        return [int(offset) for offset in self._ask("end_offsets", topic=topic)]
 
     @state
     def topics(self: Blocking) -> list[str]:

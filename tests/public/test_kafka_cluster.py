@@ -170,6 +170,15 @@ def test_a_broker_is_added_and_gets_replicas() -> None:
         cluster.restart(2, speaks="2.4")
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
         assert [newest_fetch(cluster, broker) for broker in (1, 2)] == [17, 11]
+        for leader in {0, 1, 2} - {cluster.leader_of("t")}:
+            cluster.move_leader("t", leader)
+            assert cluster.leader_of("t") == leader
+        with pytest.raises(ClusterError, match="broker 7 is not an in-sync replica of t-0"):
+            cluster.move_leader("t", 7)
+        cluster.elect_preferred()
+        send(cluster, "t", ["a", "b"])
+        assert cluster.end_offsets("t") == [2]
+        assert cluster.coordinator_of("g") in (0, 1, 2)
         with pytest.raises(ClusterError, match=r"'2\.5' must be one of 2\.1, 2\.4"):
             cluster.restart(2, speaks="2.5")
         assert len(cluster.bootstrap_servers.split(",")) == 3

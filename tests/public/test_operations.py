@@ -33,7 +33,7 @@ NONSENSE: dict[str, list[Any]] = {
     "other_than": [True, "x", 1.5, -1],
     "config": [True, [1], 5, "x", {1: 2}, {"a": None}, {"a": []}, {"": "x"}],
     "settings": [True, [1], 5, "x", {1: 2}, {"a": None}, {"a": []}, {"": "x"}],
-    **{name: [*NOT_TEXTS, ""] for name in ("topic", "api")},
+    **{name: [*NOT_TEXTS, ""] for name in ("topic", "api", "group")},
     "code": [*NOT_INTEGERS, 0, 999, -2, 2**15, ""],
     "seconds": [*NOT_SECONDS, float("inf"), 1e300],
     "timeout": NOT_SECONDS,
@@ -42,14 +42,14 @@ NONSENSE: dict[str, list[Any]] = {
     "seed": [*NOT_INTEGERS],
     "condition": [None, 5, "x"],
     "host": NOT_TEXTS,
-    "advertised_host": [*ANY, 5, "\0"],
+    **{name: [*ANY, 5, "\0"] for name in ("advertised_host", "speaks")},
     "directory": [*ANY, 5, "", "\0"],
     "request": [*ANY, None, "x"],
     "client_id": [*ANY, 5, "\0"],
 }
 """Argument -> values that are errors, whatever the operation."""
 VALID = {"a": 0, "api": "Produce", "b": 0, "broker": 0, "broker_id": 0, "code": 6, "condition": bool, "n": 1}
-VALID |= {"topic": "t", "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
+VALID |= {"topic": "t", "group": "g", "to": 0, "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
 
 Call = tuple[str, dict[str, Any]]
 
@@ -185,7 +185,8 @@ JSON = st.recursive(
 HARMLESS = tuple(
     name
     for name in OPERATIONS
-    if name not in ("add_broker", "stop", "move_controller", "start", "kill", "stop_broker", "restart")
+    if name
+    not in ("add_broker", "stop", "move_controller", "start", "kill", "stop_broker", "restart", "coordinator_of")
 )
 ARGUMENTS = sorted({*NONSENSE, "value", "kind", "first", "last", "number"})
 LINES = st.fixed_dictionaries(

@@ -244,6 +244,13 @@ def test_what_may_be_cleaned(
     assert measure(opened, 0, log.end, log.now).overdue_ms == 400
 
 
+def test_an_empty_log_has_nothing_to_clean(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    assert log.logs.read(log.path, 0, 100, 0, True)[0] == log_manager.NONE
+    assert log.logs.dirt(0, 10) == (-1, ())
+    assert log.clean_once()[:2] == (0, 0)
+
+
 def test_a_truncation_ends_a_cleaning_and_lowers_its_checkpoint(tmp_path: Path) -> None:
     log = Compacted(tmp_path)
     for number in range(6):

@@ -75,6 +75,7 @@ def damaged(at: int) -> bytes:
         (message(1, 0, (5, None, gzip.compress(message(1, 0, (5, None, b"x"), codec=1))), codec=1), INVALID_RECORD),
         (message(1, 0, (5, b"k", b"v"))[:-1], INVALID_RECORD),
     ],
+    ids=["flipped bit", "short size", "no inner set", "codec of format 2", "set in a set", "cut off"],
 )
 def test_an_invalid_set_is_refused(data: bytes, code: int) -> None:
     taken = read_any_format(data)

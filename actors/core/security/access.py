@@ -19,6 +19,7 @@ from actors.core.security.acls import AclTable
 from messages.acls import KAFKA_CLUSTER, AclsChanged, Operation, ResourceType
 from messages.apis import API_BY_REQUEST
 from messages.apis.declaration import REFUSED, Access, Allows, Api, Shown
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.node_settings import NodeSettings
 from messages.parts import Part
 from messages.vocabulary import AnyMessage, changed
@@ -69,7 +70,8 @@ class Authorizer:
         api, table = API_BY_REQUEST[type(request)], self._table
         if table.is_super_user(principal):
             return Judged(request)
-        everyone = None if is_for_brokers or not api.control else False
+        is_of_brokers = api.control or api.request is WriteTxnMarkersRequest
+        everyone = False if is_of_brokers and not is_for_brokers else None
 
         def allows(operation: int, resource: int, name: str) -> bool:
             return table.allows(principal, host, operation, resource, name, everyone)

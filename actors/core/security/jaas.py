@@ -70,7 +70,9 @@ def _options(tokens: Iterator[tuple[str, str]]) -> dict[str, Secret]:
             return options
         equals, (kind, value) = next(tokens), next(tokens, (_END, ""))
         if equals != ("other", "=") or kind not in ("quoted", "word"):
-            raise ValueError(f"Value not specified for key '{name}' in JAAS config")
+            # Anything but an option's name may be a part of a password that is not quoted.
+            named = f"key '{name}'" if name.startswith("user") or name == "password" else "a key"
+            raise ValueError(f"Value not specified for {named} in JAAS config")
         options[name] = Secret(value.encode())
     raise ValueError("JAAS config entry not terminated by semi-colon")
 

@@ -83,6 +83,8 @@ def measure(log: Log, checkpoint: int, last_stable: int, now_ms: int) -> Dirt:
     """
     segments, config = log.parts, log.config
     first_dirty = checkpoint if log.start <= checkpoint <= log.end else log.start
+    if not segments:
+        return Dirt(first_dirty, first_dirty, 0, 0, 0)
     *others, active = segments
     dirty = [part for part, later in pairwise(segments) if later.base_offset > first_dirty]
     end = min(last_stable, active.base_offset)

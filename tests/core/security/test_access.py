@@ -15,6 +15,7 @@ from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest
 from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
 from messages.apis.offset_fetch import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
 from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
 from tests.broker.harness import settings
 
@@ -81,8 +82,9 @@ def test_names_are_hidden_from_a_client_that_asks_for_all() -> None:
 def test_only_an_acl_or_a_super_user_may_control_on_a_listener_of_clients() -> None:
     request = UpdateMetadataRequest(6, 0, 1, -1, (), ())
     everyone = authorizer(allow_everyone_if_no_acl_found=True)
-    assert everyone.judge(request, "User:alice", HOST, True).request is not None
-    assert everyone.judge(request, "User:alice", HOST, False).request is None
+    for each in (request, API_BY_REQUEST[WriteTxnMarkersRequest].sample(Target())):
+        assert everyone.judge(each, "User:alice", HOST, True).request is not None
+        assert everyone.judge(each, "User:alice", HOST, False).request is None
     acting = authorizer((ResourceType.CLUSTER, "kafka-cluster", Operation.CLUSTER_ACTION))
     assert acting.judge(request, "User:alice", HOST, False).request is not None
     assert API_BY_REQUEST[UpdateMetadataRequest].control

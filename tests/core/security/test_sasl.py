@@ -137,6 +137,7 @@ def test_plain_refuses_with_kafkas_texts(token: str, text: str) -> None:
         ("a.B bogus;", "Invalid login module control flag 'bogus' in JAAS config"),
         ("a.B required x=y", "JAAS config entry not terminated by semi-colon"),
         ("a.B required user_alice=12345;", "Value not specified for key 'user_alice' in JAAS config"),
+        ("a.B required password=sword fish=;", "Value not specified for a key in JAAS config"),
         ("a.B required; c.D required;", "JAAS config property contains 2 login modules, should be 1 module"),
     ],
 )
