@@ -107,6 +107,10 @@ class NoLogs:
     def close_all(self) -> None:
         """Do nothing, because no log is open."""
 
+    def dirt(self, position: int, count: int) -> tuple[int, tuple[()]]:
+        """Return that no log has anything to clean."""
+        return -1, ()
+
 
 PORTS = {"disk": EmptyDisk(), "logs": NoLogs(), **dict.fromkeys(("time", "random", "process"), Machine())}
 
