@@ -436,6 +436,8 @@ def _parsed(text: str, hint: str) -> Any:
         return partition_named(text) or TopicPartition(text, 0)
     if hint.startswith("int"):
         return int(text)
+    if hint.startswith("float"):
+        return float(text)
     if hint.startswith("bool"):
         return text == "yes"
     return "x" * 5000 if text == "long" else text
