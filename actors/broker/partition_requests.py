@@ -404,8 +404,8 @@ class PartitionRequestsActor(Dispatcher):
             self.send(pending.forwarded.client, response)
             return None
         request = pending.forwarded.request.request
-        if request.__class__ is ProduceRequest and request.version >= PRODUCE_LEADERS_SINCE and response is not None:
-            return None if self._adds_leaders(pending.forwarded, response.response) else response
+        if request.__class__ is ProduceRequest and request.version >= PRODUCE_LEADERS_SINCE and request.acks:
+            return None if response and self._adds_leaders(pending.forwarded, response.response) else response
         return response
 
     def _adds_leaders(self, forwarded: Forwarded, response: AnyMessage) -> bool:

@@ -19,6 +19,7 @@ Rule 6: the rows of existing parts are cached (`rows`). If the cache contains th
 
 from __future__ import annotations
 
+import enum
 import struct
 import types
 import typing
@@ -565,7 +566,7 @@ class _Reader(_Code):
         default = getattr(attrs.fields_dict(kind.type)[attribute], "default", attrs.NOTHING)
         if default is attrs.NOTHING:
             return next(scope.defaults[name] for name in kind.fields(attribute) if name in scope.defaults)
-        return repr(default)
+        return repr(int(default) if isinstance(default, enum.IntEnum) else default)
 
     def partition(self, scope: _Scope) -> str:
         return f"new_tuple(TopicPartition, ({scope.first(_TOPIC_NAMES)}, {scope.first(_PARTITION_NAMES)}))"

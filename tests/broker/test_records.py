@@ -193,13 +193,14 @@ def test_row_42_a_follower_and_a_broker_without_the_partition_refuse(broker: Bro
     assert produce(broker, batch(b"a"), partition=other).error_code == errors.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_row_44_acks_0_is_never_answered_and_a_failure_closes(broker: Broker) -> None:
+@pytest.mark.parametrize("version", [8, 11])
+def test_row_44_acks_0_is_never_answered_and_a_failure_closes(broker: Broker, version: int) -> None:
     lead(broker)
-    id = broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(batch(b"a"))),)))
+    id = broker.post(ProduceRequest(version, None, 0, 1_000, (ProducePartition(T0, read_records(batch(b"a"))),)))
     broker.run()
     assert broker.raw[-1].correlation_id == id
     assert broker.raw[-1].response is None
-    broker.post(ProduceRequest(8, None, 0, 1_000, (ProducePartition(T0, read_records(b"")),)))
+    broker.post(ProduceRequest(version, None, 0, 1_000, (ProducePartition(T0, read_records(b"")),)))
     broker.run()
     assert isinstance(broker.raw[-1], CloseClient)
 

@@ -111,6 +111,9 @@ class NoLogs:
         """Return that no log has anything to clean."""
         return -1, ()
 
+    def limit_copies(self, rate: int) -> None:
+        """Do nothing, because no log is copied to another directory."""
+
 
 PORTS = {"disk": EmptyDisk(), "logs": NoLogs(), **dict.fromkeys(("time", "random", "process"), Machine())}
 

@@ -67,7 +67,7 @@ def test_a_node_responds_about_the_logs_of_a_broken_disk() -> None:
 
 
 FLIPS = (
-    "seed 0\nrecords yes\nduration 45\n2 create a 0,1 1,0 0,1\n2 create b 0,1,2 1,2,0\n20 flip 0 for 6\n"
+    "seed 5\nrecords yes\nduration 45\n2 create a 0,1 1,0 0,1\n2 create b 0,1,2 1,2,0\n20 flip 0 for 6\n"
     "20 kill 1 for 6\n20 kill 2 for 9\n34 flip-after-stop 1 for 6"
 )
 

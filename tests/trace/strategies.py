@@ -13,6 +13,8 @@ from thespian.actors import ActorAddress
 
 from messages.ask import Failure
 from messages.events import BrokerModifications
+from messages.security import Secret
+from messages.sensitive_configs import MASK
 from messages.vocabulary import Message
 
 _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
@@ -21,6 +23,7 @@ _PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     float: st.floats(allow_nan=False, allow_infinity=False),
     str: st.text(max_size=12),
     bytes: st.binary(max_size=12),
+    Secret: st.just(Secret(MASK.encode())),
     type(None): st.none(),
     ActorAddress: st.integers(1, 99).map(lambda n: ActorAddress(f"ControllerActor.{n}")),
 }

@@ -33,6 +33,7 @@ from messages.apis.stop_replica import StopReplicaRequest
 from messages.apis.update_metadata import SECURITY_PROTOCOLS, UpdateMetadataBroker
 from messages.cluster import NO_ID, Endpoint, TopicPartition
 from messages.records import EMPTY, Body, Records
+from messages.security import Secret
 from messages.wire.data_plane import REPLICA_STATE_SINCE
 from messages.wire.layout import Field, Schema
 from messages.wire.record_batch import body_of, read_records
@@ -80,6 +81,7 @@ OF_TYPES: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
     bytes: st.binary(max_size=6),
     float: st.floats(allow_nan=False),
+    Secret: st.binary(max_size=6).map(Secret),
     str: texts,
 }
 
