@@ -125,7 +125,7 @@ class FrameBuffer:
             raise MalformedFrame(f"a frame of {size} bytes is announced")
         if size > self.max_bytes:
             if size >> 16 == TLS_HANDSHAKE:
-                raise FrameTooLarge("its client uses TLS, which is not supported; it needs security.protocol=PLAINTEXT")
+                raise FrameTooLarge("its client uses TLS, which this listener does not")
             raise FrameTooLarge(f"a frame of {size} bytes is announced, {self.max_bytes} are allowed")
         begin, end = self._start + _SIZE.size, self._start + _SIZE.size + size
         if end > self._end:

@@ -4,7 +4,7 @@ Rule 1: an error for an invalid value contains the setting, the value and the al
         together.
 Rule 2: an unsupported security setting is an error, because a node that ignored it would be open to all clients. One
         error lists all of them, and `insecure=True` turns this error into a warning.
-Rule 3: settings of log compaction and of the old client quotas are named in one warning each, because clients notice
+Rule 3: settings of the old client quotas are named in one warning, because clients notice
         that they have no effect. One warning states how many other unsupported Kafka settings there are. Each unknown
         name has its own warning, with a similar known name if one exists.
 Rule 4: a file of KRaft mode is refused with one error. process.roles without controller.quorum.voters does not mean
