@@ -331,7 +331,7 @@ def test_our_commands_print_what_kafkas_tools_print(both: Both, tmp_path: Path) 
     of_topic = ("--entity-type", "topics", "--entity-name", "TOPIC")
     of_broker = ("--entity-type", "brokers", "--entity-name", "0")
     of_all = ("--entity-type", "brokers", "--entity-default")
-    of_client = ("--entity-type", "users", "--entity-name", "u", "--entity-type", "clients", "--entity-default")
+    of_client = ("--entity-type", "users", "--entity-name", "TOPIC", "--entity-type", "clients", "--entity-default")
     for tool, command, *arguments in (
         (REASSIGN, "reassign-partitions", "--generate", "--broker-list", "0", *topics),
         (REASSIGN, "reassign-partitions", "--execute", *plan, "--throttle", "5000"),
