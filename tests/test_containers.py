@@ -34,7 +34,7 @@ def test_a_dockerfile_without_them_breaks_all_but_the_absent(tmp_path: Path) -> 
     ("file", "zookeeper"),
     [
         pytest.param("Dockerfile", "memory", marks=[pytest.mark.soak, pytest.mark.long]),
-        pytest.param("Dockerfile.java", "127.0.0.1:", marks=[pytest.mark.java]),
+        pytest.param("Dockerfile.java", "127.0.0.1:", marks=[pytest.mark.java, pytest.mark.soak, pytest.mark.long]),
     ],
 )
 def test_the_steps_of_a_dockerfile_make_a_cluster(file: str, zookeeper: str, tmp_path: Path) -> None:

@@ -109,7 +109,9 @@ def session() -> Iterator[SparkSession]:
     opened.stop()
 
 
-@pytest.mark.parametrize("level", ["INFO", pytest.param("TRACE", marks=[pytest.mark.soak, pytest.mark.long])])
+@pytest.mark.parametrize("level", ["INFO", "TRACE"])
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_killed_broker_and_what_followed_are_in_the_logs(life: Life, session: SparkSession, level: str) -> None:
     summary = summarise_logs(life.logs / level, session, only=SECTIONS)
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(life.controller, life.epoch)]

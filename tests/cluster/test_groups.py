@@ -96,6 +96,8 @@ def test_a_static_member_that_comes_back_causes_no_rebalance(cluster: Three, mak
     come_back(cluster, make, TOPIC)
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_no_committed_offset_is_lost_or_made_up_when_coordinators_are_killed(cluster: Three) -> None:
     """After a kill of the coordinator, the committed offsets are those of the last commit; the soak kills more."""
     group = "killed"

@@ -127,6 +127,8 @@ def test_records_are_deleted_for_librdkafka_and_kafka_python(cluster: Three, kca
         consumer.close()
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_no_acknowledged_record_is_lost_when_leaders_are_killed_and_frozen(cluster: Three) -> None:
     cluster.create("kept", 3)
     acknowledged: list[bytes] = []

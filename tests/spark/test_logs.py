@@ -300,6 +300,8 @@ def test_a_line_in_two_files_is_counted_once(session: SparkSession, tmp_path: Pa
     }
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_folder_without_known_lines_names_what_was_looked_for(session: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "segment").write_bytes(bytes(9))
     with pytest.raises(NotATrace, match="no text file"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from actors.public.simulated import SimulatedCluster
@@ -52,6 +53,8 @@ def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
     running.wait_for(lambda: leader in running.isr_of("t"))
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, tmp_path: Path) -> None:
     """After kills, restarts and preferred elections, each new leader was in the ISR. Only leaders expanded the ISR."""
     with cluster(tmp_path) as running:
@@ -132,6 +135,8 @@ def test_a_process_started_within_the_session_of_the_one_before(session: SparkSe
     assert 5.9 < gone.seen_s < 7.0
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
@@ -167,6 +172,8 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
     assert not len(found["out_of_isr"]) and find_incidents(found).status.level == "ok"
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkSession, tmp_path: Path) -> None:
     """The log directory of the partition's only replica fails."""
     with cluster(tmp_path) as running:
@@ -206,6 +213,8 @@ def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path:
     assert incidents.incidents[0].until is not None and incidents.status.level == "ok"
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         create(running, "t", *others(running))

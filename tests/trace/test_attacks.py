@@ -284,6 +284,8 @@ def may_pass(row: Row, place: tuple[Any, ...], rows: list[Row]) -> bool:
     return column == "taken_at"
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_field_that_is_altered_with_all_sums_right_is_not_the_same(runs: dict[str, Path], tmp_path: Path) -> None:
     """Alter each field of one record for each kind, type and receiver.
 
