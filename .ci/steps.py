@@ -32,11 +32,11 @@ SECOND_LANE = (
     Step("Thespian's own tests on our base", "make test-thespian", 180),
 )
 FIRST_LANE = (
-    Step("beside Apache Kafka", "make interop ARGS='--soak-seed 7'", 350),
-    Step("Spark's executors, masters and workers", "make test-spark", 140),
+    Step("beside Apache Kafka", "make interop ARGS='--soak-seed 7'", 340),
+    Step("Spark's executors, masters and workers", "make test-spark", 150),
     Step("simulated clusters", "make simulate", 70),
-    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 460),
-    Step("tests", "make test", 300),
+    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 490),
+    Step("tests", "make test", 270),
 )
 """The soak has another seed each time without --soak-seed."""
 

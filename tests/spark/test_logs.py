@@ -170,6 +170,8 @@ PREFERRED = """
 """
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSession, tmp_path: Path) -> None:
     """The controller misses broker 2 after five minutes.
 
@@ -265,6 +267,8 @@ def test_streams_of_several_brokers(session: SparkSession, tmp_path: Path) -> No
             }, stream
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_the_summary_of_one_stream(session: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.txt"
     file.write_text(TWO_BROKERS)
