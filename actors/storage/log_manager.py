@@ -757,8 +757,7 @@ class LogManager:
     def _flush_old(self, directory: DirectoryCheckpoints) -> None:
         now_ms = self._wall_ms()
         for path, log in self._logs.items():
-            if isinstance(log, Log) and self._place(path)[0] is directory:
-                log.flush_old(self._flusher, now_ms)
+            if isinstance(log, Log) and self._place(path)[0] is directory and log.flush_old(self._flusher, now_ms):
                 self._changed[path] = None
 
     def checkpoint_deletions(self) -> Failures:

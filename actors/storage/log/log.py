@@ -272,22 +272,31 @@ class Log:
             Whether no flush is in progress.
         """
         self._finish_flush()
-        if self._flushing is None and len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
-            doubtful = [part for part in self._segments[:-1] if part.size and self._end_of(part) > self.recovery_point]
-            paths = [path for segment in doubtful for path in segment.durable_files]
-            self._flushing = flusher.submit(make_durable, paths), self.active.base_offset
-            self._finish_flush()
+        if len(self._segments) > 1 and self.recovery_point < self.active.base_offset:
+            self._flush_up_to(self.active.base_offset, flusher)
         return self._flushing is None
 
-    def flush_old(self, flusher: Flusher, now_ms: int) -> None:
-        """Flush everything if the last such flush was `flush.ms` ago, as `flush_complete` does."""
+    def flush_old(self, flusher: Flusher, now_ms: int) -> bool:
+        """Flush everything if the last such flush was `flush.ms` ago, as `flush_complete` does.
+
+        Returns:
+            Whether this call has begun a flush.
+        """
         self._finish_flush()
         is_dirty = self._flushing is None and self.recovery_point < self.end
-        if is_dirty and now_ms - self._flushed_ms >= self.config.flush_ms:
-            self._flushed_ms = now_ms
-            doubtful = [part for part in self._segments if part.size and self._end_of(part) > self.recovery_point]
+        if not is_dirty or now_ms - self._flushed_ms < self.config.flush_ms:
+            return False
+        self._flushed_ms = now_ms
+        self._flush_up_to(self.end, flusher)
+        return True
+
+    def _flush_up_to(self, offset: int, flusher: Flusher) -> None:
+        """Begin to flush the segments that begin below an offset, unless a flush is in progress."""
+        if self._flushing is None:
+            below = [part for part in self._segments if part.base_offset < offset and part.size]
+            doubtful = [part for part in below if self._end_of(part) > self.recovery_point]
             paths = [path for segment in doubtful for path in segment.durable_files]
-            self._flushing = flusher.submit(make_durable, paths), self.end
+            self._flushing = flusher.submit(make_durable, paths), offset
             self._finish_flush()
 
     def _finish_flush(self) -> None:
