@@ -18,6 +18,7 @@ import os
 import re
 from typing import Any
 
+from actors.core.client_quotas import desanitized
 from actors.core.security.scram import HASHES, ScramCredential, parse_credential
 from messages.security import Secret
 from messages.sensitive_configs import MASK
@@ -78,7 +79,7 @@ class Vault:
         """Set the credentials of a user (rule 3)."""
         if not is_user:
             return
-        user = _ESCAPES.sub(_unescaped, sanitized)
+        user = desanitized(sanitized)
         for mechanism, current in self.credentials.items():
             if mechanism not in credentials:
                 current.pop(user, None)
@@ -90,8 +91,3 @@ class Vault:
 
 
 _ITERATIONS = re.compile(r"(^|,)iterations=[0-9]{1,9}$")
-_ESCAPES = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")

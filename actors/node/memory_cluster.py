@@ -452,14 +452,19 @@ class MemoryCluster(ZooKeeperView):
 
         await self._until(led, f"not all partitions of {topic} got a leader that all brokers know")
 
+    def _active_controller(self) -> int:
+        """Return the controller's id. Raises ClusterError if there is none."""
+        controller = self.controller_id
+        if controller is None:
+            raise ClusterError("there is no controller")
+        return controller
+
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic at the controller, and wait until ZooKeeper has no znode of it.
 
         All brokers with replicas of the topic must be running.
         """
-        controller = self.controller_id
-        if controller is None:
-            raise ClusterError("there is no controller")
+        controller = self._active_controller()
         response = await self._response_to(
             controller, DeleteTopicsRequest(DELETE_TOPICS_VERSION, (topic,), int(PATIENCE * 1000))
         )
@@ -532,9 +537,7 @@ class MemoryCluster(ZooKeeperView):
 
     async def move_leader(self, topic: str, to: int, partition: int = 0) -> None:
         """Make an in-sync replica the preferred leader of a partition, and elect it."""
-        controller, tp = self.controller_id, TopicPartition(topic, partition)
-        if controller is None:
-            raise ClusterError("there is no controller")
+        controller, tp = self._active_controller(), TopicPartition(topic, partition)
         isr = self.isr_of(topic, partition)
         if to not in isr:
             raise ClusterError(f"broker {to} is not an in-sync replica of {tp}: {isr}")
@@ -549,9 +552,7 @@ class MemoryCluster(ZooKeeperView):
 
     async def elect_preferred(self) -> None:
         """Let the controller elect the preferred leader of each partition for which it is in sync."""
-        controller = self.controller_id
-        if controller is None:
-            raise ClusterError("there is no controller")
+        controller = self._active_controller()
         response = await self._response_to(controller, ElectLeadersRequest(2, None, int(PATIENCE * 1000)))
         if not isinstance(response, ElectLeadersResponse) or response.error_code != errors.NONE:
             raise ClusterError(f"the preferred leaders were not elected: {response}")

@@ -199,11 +199,14 @@ class ActionKind:
         ]
         return dict(known[1:])
 
-    def words(self, args: tuple[str, ...]) -> list[tuple[str, Word | None]]:
-        """Return the arguments of a schedule, each with what it must be. Raises TypeError if there are too many."""
+    def arguments(self, args: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """Return the arguments of a schedule by the names of the parameters. Raises TypeError if they do not fit."""
         bound = inspect.signature(self.do).bind(None, *args).arguments
-        values = [(name, (value,) if isinstance(value, str) else value) for name, value in [*bound.items()][1:]]
-        return [(each, self._words[name]) for name, value in values for each in value]
+        return {name: (value,) if isinstance(value, str) else value for name, value in [*bound.items()][1:]}
+
+    def words(self, args: tuple[str, ...]) -> list[tuple[str, Word | None]]:
+        """Return the arguments of a schedule, each with what it must be. Raises TypeError if they do not fit."""
+        return [(each, self._words[name]) for name, values in self.arguments(args).items() for each in values]
 
     def begin(self, cluster: Cluster, args: tuple[str, ...], lasting: bool = False) -> Callable[[], None] | None:
         """Run the action with the arguments of a schedule.

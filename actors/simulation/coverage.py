@@ -10,7 +10,6 @@ Rule 3: counting changes nothing: a run with coverage is the same run, byte for 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -319,16 +318,9 @@ class Collector:
                 yield FOLLOWER
 
 
-@cache
-def _parameters(do: Any) -> inspect.Signature:
-    return inspect.signature(do)
-
-
 def _arguments(action: Action) -> dict[str, str]:
     """Return an action's arguments by name; several values of one name are joined by spaces."""
-    bound = _parameters(ACTIONS[action.name].do).bind(None, *action.args).arguments
-    named = {name: " ".join(value) if isinstance(value, tuple) else value for name, value in bound.items()}
-    return {name: value for name, value in named.items() if isinstance(value, str)}
+    return {name: " ".join(values) for name, values in ACTIONS[action.name].arguments(action.args).items()}
 
 
 # ---------------------------------------------------------------------------------------------------- the report

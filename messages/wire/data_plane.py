@@ -59,6 +59,7 @@ from messages.wire.primitives import (
     length,
     read_tags,
     read_varint,
+    read_view,
     skip_tags,
 )
 from messages.wire.record_batch import body_of, read_records
@@ -145,16 +146,6 @@ def _compact_topic(data: Data, position: int, by_id: bool = False) -> tuple[str,
     if topic is None:
         raise ValueError("the name of a topic must not be null")
     return (topic, *_compact_count(data, position))
-
-
-def _compact_view(data: Data, position: int) -> tuple[Data | None, int]:
-    length, position = _compact_length(data, position)
-    if length < 0:
-        return None, position
-    end = position + length
-    if end > len(data):
-        raise ValueError("the message ends in the middle of a field")
-    return memoryview(data)[position:end], end
 
 
 def _skip(data: Data, position: int) -> int:
@@ -272,7 +263,7 @@ def _read_compact_produce(version: int, data: Data, position: int) -> Steps[tupl
         done = _more(done)
         for _ in range(partitions):
             (index,) = _INT.unpack_from(data, position)
-            records, position = _compact_view(data, position + 4)
+            records, position = read_view(data, position + 4, compact=True)  # type: ignore[arg-type]
             position = _skip(data, position)
             done = _more(done)
             parts.append(ProducePartition(TopicPartition(topic, index), read_records(records)))
@@ -710,7 +701,7 @@ def _read_compact_fetched(version: int, data: Data, position: int) -> Steps[tupl
                 aborted.append(AbortedTransaction(*_ABORTED.unpack_from(data, position)))
                 position = _skip(data, position + _ABORTED.size)
             (preferred,) = _INT.unpack_from(data, position)
-            records, position = _compact_view(data, position + 4)
+            records, position = read_view(data, position + 4, compact=True)  # type: ignore[arg-type]
             tags, position = read_tags(data, position)  # type: ignore[arg-type]
             diverging = DivergingEpoch(*_DIVERGING_TAG.unpack_from(tags[0])[:2]) if 0 in tags else None
             leader = CurrentLeader(*_LEADER_TAG.unpack_from(tags[1])[:2]) if 1 in tags else None

@@ -38,7 +38,7 @@ from messages.wire.compression import (
     decompressed,
     with_lz4_checksum,
 )
-from messages.wire.record_batch import MAGIC, body_of, read_records, varint, whole_batches, with_records
+from messages.wire.record_batch import MAGIC, body_of, read_records, record, whole_batches, with_records
 
 _OFFSET_SIZE = struct.Struct(">qi")
 _CRC_MAGIC_ATTRIBUTES = struct.Struct(">Ibb")
@@ -103,7 +103,7 @@ def upgraded(data: Data) -> bytes:
     if not found:
         raise InvalidRecords("A message set has no whole message")
     first, last = found[0].timestamp, len(found) - 1
-    body = b"".join([_record(delta, message, first) for delta, message in enumerate(found)])
+    body = b"".join([record(delta, each.key, each.value, each.timestamp - first) for delta, each in enumerate(found)])
     times = first, max(message.timestamp for message in found)
     no_producer = NO_PRODUCER_ID, -1, NO_SEQUENCE
     header = BatchHeader(0, 0, NO_EPOCH, MAGIC, 0, codec, last, *times, *no_producer, len(found))
@@ -177,14 +177,6 @@ def _decompressed(message: OldMessage) -> bytes:
     if message.codec == _LZ4 and not message.magic:
         value = with_lz4_checksum(value)  # the frames of format 0 have a wrong one (KAFKA-3160)
     return decompressed(value, message.codec, MAX_DECOMPRESSED)
-
-
-def _record(offset_delta: int, message: OldMessage, first_timestamp: int) -> bytes:
-    body = b"\0" + varint(message.timestamp - first_timestamp) + varint(offset_delta)
-    for text in (message.key, message.value):
-        body += varint(-1) if text is None else varint(len(text)) + text
-    body += b"\0"
-    return varint(len(body)) + body
 
 
 def _message(magic: int, attributes: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:

@@ -91,7 +91,7 @@ def batch_of(
     is_transactional: bool = False,
 ) -> Records:
     """Return a batch with these keys and values, written at `timestamp` (ms)."""
-    written = [_record(delta, key, value) for delta, (key, value) in enumerate(pairs)]
+    written = [record(delta, key, value) for delta, (key, value) in enumerate(pairs)]
     rest = b"".join(written)
     last = len(written) - 1
     attributes = TRANSACTION_BIT if is_transactional else 0
@@ -102,9 +102,12 @@ def batch_of(
     return read_records(head + after_crc)
 
 
-def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
-    parts = (b"\0\0", varint(offset_delta), varint(len(key)), key)
-    body = b"".join(parts) + (varint(-1) if value is None else varint(len(value)) + value) + b"\0"
+def record(offset_delta: int, key: bytes | None, value: bytes | None, time_delta: int = 0) -> bytes:
+    """Return a record without headers; the deltas are relative to the batch's base offset and first timestamp."""
+    body = b"\0" + varint(time_delta) + varint(offset_delta)
+    for text in (key, value):
+        body += varint(-1) if text is None else varint(len(text)) + text
+    body += b"\0"
     return varint(len(body)) + body
 
 
