@@ -18,7 +18,7 @@ from typing import Any
 from messages import store, zookeeper
 from messages.acls import Acl, AclResource, Operation, PatternType, Permission, ResourceAcls, ResourceType, znode_name
 from messages.ask import BadZnode, Done
-from zk_bridge import conversations, znodes
+from zk_bridge import conversations, notifications, znodes
 
 logger = logging.getLogger(__name__)
 
@@ -179,17 +179,10 @@ def get_acl_changes(question: zookeeper.GetAclChanges) -> conversations.Conversa
     found: list[AclResource] = []
     newest = []
     for parent, names, after in zip(CHANGES, listed, question.after, strict=True):
-        marked = (name.removeprefix(CHANGE) for name in names or () if name.startswith(CHANGE))
-        numbers = sorted(number for each in marked if each.isdecimal() and (number := int(each)) > after)
+        numbers = notifications.numbers_after(names or (), CHANGE, after)
         node_paths = tuple(f"{parent}/{CHANGE}{number:010d}" for number in numbers)
-        nodes = yield from conversations.data_of(node_paths)
-        for path, node in zip(node_paths, nodes, strict=True):
-            if node.code != store.OK:
-                continue
-            try:
-                found.append(_resource_in(path, node.data))
-            except BadZnode as error:
-                logger.warning("Ignoring an unreadable notification of changed ACLs: %s", error)
+        read = yield from notifications.read_notifications(node_paths, _resource_in, "of changed ACLs")
+        found += [resource for resource in read.values() if resource is not None]
         newest.append(numbers[-1] if numbers else after)
     return zookeeper.AclChanges(tuple(dict.fromkeys(found)), (newest[0], newest[1]))
 

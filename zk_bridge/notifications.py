@@ -7,7 +7,7 @@ not match a notification is ignored and kept. Other znodes that list partitions 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from messages import zookeeper
@@ -135,20 +135,16 @@ def delete_log_dir_events(question: zookeeper.DeleteLogDirEvents) -> conversatio
 def get_config_changes(question: zookeeper.GetConfigChanges) -> conversations.Conversation:
     """Return the entities that are named by change notifications with numbers above `after`."""
     (listed,) = yield from conversations.children_of((paths.CONFIG_CHANGES,), watch=True)
-    marked = (f"{paths.CONFIG_CHANGES}/{name}".removeprefix(paths.CONFIG_CHANGE_PREFIX) for name in listed or ())
-    numbers = sorted(number for each in marked if each.isdecimal() and (number := int(each)) > question.after)
+    prefix = paths.CONFIG_CHANGE_PREFIX.removeprefix(f"{paths.CONFIG_CHANGES}/")
+    numbers = numbers_after(listed or (), prefix, question.after)
     node_paths = tuple(map(paths.config_change, numbers))
-    nodes = yield from conversations.data_of(node_paths)
-    found = []
-    for number, path, node in zip(numbers, node_paths, nodes, strict=True):
-        if node.code == OK:
-            try:
-                entity = decode_config_change(path, node.data)
-            except BadZnode as error:
-                logger.warning("Ignoring an unreadable notification of a config change: %s", error)
-                entity = ""
-            found.append(ConfigChanged(number, entity))
-    return zookeeper.ConfigChanges(tuple(found))
+    read = yield from read_notifications(node_paths, decode_config_change, "of a config change")
+    changed = (
+        ConfigChanged(number, read[path] or "")
+        for number, path in zip(numbers, node_paths, strict=True)
+        if path in read
+    )
+    return zookeeper.ConfigChanges(tuple(changed))
 
 
 def delete_config_changes(question: zookeeper.DeleteConfigChanges) -> conversations.Conversation:
@@ -161,15 +157,30 @@ def _notifications(parent: str, prefix: str, decode: Callable[[str, bytes | None
     (listed,) = yield from conversations.children_of((parent,), watch=True)
     names = tuple(name for name in listed or () if f"{parent}/{name}".startswith(prefix))
     node_paths = tuple(f"{parent}/{name}" for name in names)
+    read = yield from read_notifications(node_paths, decode, f"under {parent}")
+    return names, [value for value in read.values() if value is not None]
+
+
+def numbers_after(names: Iterable[str], prefix: str, after: int) -> list[int]:
+    """Return the numbers above `after` of the notifications with this prefix, ascending."""
+    marked = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return sorted(number for each in marked if each.isdecimal() and (number := int(each)) > after)
+
+
+def read_notifications(
+    node_paths: tuple[str, ...], decode: Callable[[str, bytes | None], Any], where: str
+) -> conversations.Conversation:
+    """Return the values of the notifications that exist, by path; None, with a warning, if one is unreadable."""
     nodes = yield from conversations.data_of(node_paths)
-    found = []
+    found: dict[str, Any] = {}
     for path, node in zip(node_paths, nodes, strict=True):
         if node.code == OK:
             try:
-                found.append(decode(path, node.data))
+                found[path] = decode(path, node.data)
             except BadZnode as error:
-                logger.warning("Ignoring an unreadable notification under %s: %s", parent, error)
-    return names, found
+                logger.warning("Ignoring an unreadable notification %s: %s", where, error)
+                found[path] = None
+    return found
 
 
 ANSWERS: dict[type, conversations.Starter] = {
