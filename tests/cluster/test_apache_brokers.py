@@ -7,6 +7,7 @@ import signal
 import threading
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.cluster.processes import ApacheBroker, OurNode, Running, free_ports
@@ -71,6 +72,8 @@ def read_all(bootstrap: str) -> list[bytes]:
         consumer.close()
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_two_apache_brokers_are_led_by_our_controller(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path
 ) -> None:

@@ -94,6 +94,8 @@ def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper, apache_jars: Path, kca
         apache.kill()
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_our_brokers_obey_apaches_controller(cluster: Cluster) -> None:
     """Our brokers follow Apache's controller through creation, a kill, a controlled shutdown and deletion."""
     data = {"version": 2, "partitions": ASSIGNMENT, "adding_replicas": {}, "removing_replicas": {}}

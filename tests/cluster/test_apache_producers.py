@@ -86,7 +86,9 @@ def tried(client: WireClient, producer: int, first: int = 0) -> list[int]:
 KNOWN, LAST_ONLY = [NONE] * KEPT, [OUT_OF_ORDER_SEQUENCE] * (KEPT - 1) + [NONE]
 
 
-@pytest.mark.parametrize("ends", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "ends", [pytest.param(signal.SIGTERM, marks=[pytest.mark.soak, pytest.mark.long]), signal.SIGKILL]
+)
 def test_the_next_leader_recognises_a_producers_batches(
     tmp_path: Path, apache_jars: Path, zookeeper: EmbeddedZooKeeper, ends: signal.Signals
 ) -> None:

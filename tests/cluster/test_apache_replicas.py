@@ -135,7 +135,7 @@ def test_either_kind_follows_leads_dies_and_comes_back(cluster: Mixed) -> None:
     assert replayed.returncode == 0, replayed.stdout
 
 
-@pytest.fixture(params=["clean", "killed"])
+@pytest.fixture(params=[pytest.param("clean", marks=[pytest.mark.soak, pytest.mark.long]), "killed"])
 def how(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

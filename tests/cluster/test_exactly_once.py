@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.exactly_once import SETTINGS, copy_under_kills, count_under_kills
 from tests.cluster.three import Three
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_copier_copies_exactly_once_under_kills(tmp_path: Path, apache_jars: Path) -> None:
     with Three.running(tmp_path, {2: apache_jars}, **SETTINGS) as cluster:
         killed = copy_under_kills(cluster, apache_jars, kills=3, records=600)

@@ -229,6 +229,8 @@ def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> N
     assert "compared" not in ours(cluster, "--list").splitlines()
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_the_record_of_all_this_replays(cluster: Three) -> None:
     for node in NODES:
         assert cluster.nodes[node].stop() == 0

@@ -19,7 +19,10 @@ import pytest
 from tests.docs.pictures import BROWSERS
 from tests.layering import ROOT
 
-SEEN = ("explanation/architecture.html", "explanation/produce.html")
+SEEN = (
+    "explanation/architecture.html",
+    pytest.param("explanation/produce.html", marks=[pytest.mark.soak, pytest.mark.long]),
+)
 
 
 def load() -> ModuleType:

@@ -191,8 +191,11 @@ SCRIPT = """<script>
 </script>"""
 
 
+LARGE = pytest.param(33_334, id="100000", marks=[pytest.mark.soak, pytest.mark.long])
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium")
-@pytest.mark.parametrize("partitions", [1, 33_334], ids=["3", "100000"])
+@pytest.mark.parametrize("partitions", [pytest.param(1, id="3"), LARGE])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_the_first_screen_of_a_phone_has_the_incidents(tmp_path: Path, dark: bool, partitions: int) -> None:
     """The page is in a frame, because a browser's own window is wider than a phone."""
