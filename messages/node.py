@@ -168,10 +168,14 @@ class StartDynamicConfig(Message):
 
 @message
 class StartLogCleaner(Message):
-    """The first message to LogCleanerManagerActor; `replica_manager` receives LogFileFailed."""
+    """The first message to LogCleanerManagerActor.
+
+    `replica_manager` receives LogFileFailed, and `metrics` the gauges.
+    """
 
     settings: NodeSettings
     replica_manager: ActorAddress
+    metrics: ActorAddress | None = None
 
 
 @message

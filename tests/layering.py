@@ -196,6 +196,10 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "messages.wire.record_batch.batch_of",
     ): "a coordinator writes batches to its log, as a producer does",
     ("actors.storage.log_manager", "messages.records"): HEADERS,
+    (
+        "actors.storage.log_manager",
+        "actors.core.broker.replication_quota.ReplicationQuota",
+    ): "the rate of copies has the same rule as that of replication",
     ("actors.storage.log_manager", "messages.log_cleaner"): "the states of a cleaning are numbers that actors compare",
     ("actors.storage.log.log", "messages.records"): HEADERS,
     ("actors.storage.log.cleaner", "messages.records"): HEADERS,

@@ -34,6 +34,7 @@ from messages.log_cleaner import (
     LogCleaned,
     TopicCompacted,
 )
+from messages.metrics import Gauges
 from messages.node import StartLogCleaner
 from messages.vocabulary import Message
 
@@ -54,6 +55,7 @@ class LogCleanerManagerActor(FlowActor):
         super().__init__()
         self._cleaner: LogCleaner
         self._replica_manager: ActorAddress
+        self._metrics: ActorAddress | None
         self._free: list[ActorAddress] = []
         """LogCleanerActors without work."""
         self._compactions: list[Compaction] = []
@@ -62,7 +64,7 @@ class LogCleanerManagerActor(FlowActor):
     def receiveMsg_StartLogCleaner(self, message: StartLogCleaner, sender: ActorAddress) -> None:
         """Look for dirty logs after the back-off, unless `log.cleaner.enable` is false."""
         self._cleaner = LogCleaner(message.settings)
-        self._replica_manager = message.replica_manager
+        self._replica_manager, self._metrics = message.replica_manager, message.metrics
         self._back_off()
 
     def receiveMsg_BrokerConfigured(self, message: BrokerConfigured, sender: ActorAddress) -> None:
@@ -74,7 +76,8 @@ class LogCleanerManagerActor(FlowActor):
         self.send(self._replica_manager, message)
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
-        """Ignore the exit of a cleaner: it ends with the node."""
+        """Count a cleaner that has ended, as each does at the end of the node."""
+        self._cleaner.dead += 1
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Look for dirty logs, at a timer or when a cleaner has ended its work."""
@@ -94,15 +97,18 @@ class LogCleanerManagerActor(FlowActor):
 
     def _look(self) -> Flow[None]:
         found: list[DirtyLog] = []
-        position = 0 if self._cleaner.settings.log_cleaner_enable else -1
+        is_enabled = self._cleaner.settings.log_cleaner_enable
+        position = 0 if is_enabled else -1
         while position >= 0:
             position, part = self.call_adapter("logs", "dirt", (position, LOGS_AT_ONCE))
-            logs = [DirtyLog(*row) for row in part]
-            found += [log for log in logs if not any(log.path in request.unstable for request in self._compactions)]
+            found += [DirtyLog(*row) for row in part]
             if position >= 0:
                 yield Pause()
-        for job in self._cleaner.assign(found):
+        unstable = {path for request in self._compactions for path in request.unstable}
+        for job in self._cleaner.assign(found, unstable):
             self.send(self._free.pop() if self._free else self.createActor(LogCleanerActor), job)
+        if is_enabled and self._metrics is not None and (changed := self._cleaner.changed_gauges(found)):
+            self.send(self._metrics, Gauges(changed))
         self._back_off()
 
     def _compact(self, topic: str, seconds: float) -> Flow[None]:

@@ -64,6 +64,7 @@ gauge kafka_server_replicafetchermanager_ leader fetcher
 gauge kafka_server_
     leaderreplication_byte_rate: Bytes per second to throttled followers.
     followerreplication_byte_rate: Bytes per second from leaders for throttled replicas.
+    alterlogdirsreplication_byte_rate: Bytes per second of replicas that move between log directories.
 gauge kafka_server_kafkarequesthandlerpool_
     requesthandleravgidle_percent: Share of the last minute in which the node's loop was idle, from 0 to 1.
 gauge kafka_network_socketserver_
@@ -102,6 +103,18 @@ summary kafka_network_requestmetrics_ request
     totaltimems: Time from a whole request to its response, in ms.
 gauge kafka_log_logmanager_
     offlinelogdirectorycount: Number of log directories that have failed.
+gauge kafka_log_logcleaner_
+    max_buffer_utilization_percent: Largest used part of an offset map in the cleaners' last cleanings, in %.
+    cleaner_recopy_percent: Part of the read bytes that the cleaners' last cleanings kept, in %.
+    max_clean_time_secs: Longest of the cleaners' last cleanings, in s.
+    max_compaction_delay_secs: Longest time for which a record is dirty beyond max.compaction.lag.ms, in s.
+    deadthreadcount: Number of log cleaners that have failed.
+gauge kafka_log_logcleanermanager_
+    max_dirty_percent: Part of the dirtiest compacted log that can be cleaned, in %.
+    time_since_last_run_ms: Time since the log cleaner has looked for dirty logs, in ms.
+gauge kafka_log_logcleanermanager_ logdirectory
+    uncleanable_partitions_count: Number of logs in a log directory that cannot be cleaned because of damage.
+    uncleanable_bytes: Bytes of these logs that would be cleaned.
 gauge kafka_log_log_ topic partition
     size: Size of a log, in bytes.
     logstartoffset: First offset of a log.

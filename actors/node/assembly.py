@@ -45,6 +45,8 @@ LOG_GAUGES = (
     "kafka_cluster_partition_laststableoffsetlag",
 )
 PRODUCER_IDS = "kafka_server_replicamanager_produceridcount"
+COPY_RATE = "kafka_server_alterlogdirsreplication_byte_rate"
+CLEANER_RAN = "kafka_log_logcleanermanager_time_since_last_run_ms"
 DAMAGED_LOGS = "kafka_actors_damaged_logs"
 UNREADABLE_BATCHES = "kafka_actors_unreadable_batches"
 LATE_TRANSACTIONS = "kafka_server_replicamanager_partitionswithlatetransactionscount"
@@ -304,6 +306,9 @@ class Node:
         metrics.watch_table(REPLICAS_COUNT, ("topic", "partition"), metrics.replicas_counts)
         metrics.watch(PRODUCER_IDS, self._logs.producer_count)
         metrics.watch(DAMAGED_LOGS, self._logs.damaged_logs)
+        metrics.watch(COPY_RATE, self._logs.copied_per_second)
+        if self.settings.log_cleaner_enable:
+            metrics.watch(CLEANER_RAN, self._logs.cleaner_ran_before)
         metrics.watch(UNREADABLE_BATCHES, lambda: self._logs.unreadable_batches)
         longest = self.settings.transaction_max_timeout_ms + LATE_TRANSACTION_MS
         metrics.watch(LATE_TRANSACTIONS, lambda: self._logs.late_transactions(longest))

@@ -63,7 +63,7 @@ class Disks(DiskFaults):
 
     def ports(self) -> dict[str, Any]:
         """Return the I/O adapters "disk" and "logs" of a new process."""
-        self._logs = LogManager(self._wall_ms)
+        self._logs = LogManager(self._wall_ms, dates_files=True)
         adapters = {"disk": self._disk, "logs": self._logs}
         return {name: FaultyAdapter(_PathAdapter(self, adapter), self) for name, adapter in adapters.items()}
 

@@ -43,10 +43,12 @@ import os
 import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import islice
+from math import ceil
 from pathlib import Path
 
 import attrs
 
+from actors.core.broker.replication_quota import ReplicationQuota
 from actors.storage.disk import DiskAdapter
 from actors.storage.log import (
     LIMIT,
@@ -117,8 +119,6 @@ _OLD_FORMAT = (
 _BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
 """Result of `open` for an empty log."""
 
-UNLIMITED = 2**63 - 1
-
 Failures = tuple[tuple[str, str], ...]
 """(directory, the disk's error) of the directories that could not be written."""
 
@@ -132,6 +132,7 @@ class LogManager:
         flusher: Makes complete segments durable. None means that they are flushed in the caller's thread.
         open_files: Maximum number of open files.
         producer_expiration_ms: A producer expires if it has appended no batch for this time in ms.
+        dates_files: Whether written files get the time of `wall_ms`, which is not the system's.
     """
 
     def __init__(
@@ -141,11 +142,12 @@ class LogManager:
         flusher: Flusher | None = None,
         open_files: int = LIMIT,
         producer_expiration_ms: int = EXPIRATION_MS,
+        dates_files: bool = False,
     ) -> None:
         self._wall_ms = wall_ms
         self._region_from = region_from
         self._flusher = flusher or SynchronousFlusher()
-        self._handles = Handles(open_files)
+        self._handles = Handles(open_files, wall_ms if dates_files else None)
         self._producer_expiration_ms = producer_expiration_ms
         self._logs: dict[str, Log | tuple[int, ...]] = {}
         """Folder -> log, or the fields of its configuration if the log is empty (rule 1)."""
@@ -166,11 +168,11 @@ class LogManager:
         """Open logs that are cleaned."""
         self._cleanings: dict[str, tuple[Cleaning, Steps]] = {}
         """Cleanings in progress."""
+        self._cleaner_ran_ms = wall_ms()
         self._copies: dict[str, Log] = {}
         """Folder of a log -> its copy in another directory, where the log moves (rule 10)."""
-        self._copy_rate = UNLIMITED
-        self._copied: list[tuple[int, int]] = []
-        """(start in ms, bytes) of the last seconds in which logs were copied."""
+        self._copied = ReplicationQuota()
+        """The rate of all copies, and its maximum."""
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -671,9 +673,10 @@ class LogManager:
         copy = self._copies.get(path)
         if copy is None:
             return -1, 0, ""
-        log, wait = self._log(path), self._copy_wait()
-        if wait:
-            return log.end - copy.end, wait, ""
+        log, now = self._log(path), self._wall_ms() / 1000
+        wait = self._copied.free_at(now) - now
+        if wait > 0:
+            return log.end - copy.end, ceil(1000 * wait), ""
         restarts = copy.end < log.start
         position = max(copy.end, log.start)
         data = log.read(position, max_bytes, log.end, True, None).data if position < log.end else b""
@@ -688,22 +691,16 @@ class LogManager:
         except OSError as error:
             self.end_copy(path)
             return -1, 0, error.strerror or str(error)
-        if self._copy_rate < UNLIMITED:
-            self._copied.append((self._wall_ms(), len(data)))
+        self._copied.count(len(data), now)
         return log.end - copy.end, 0, ""
 
     def limit_copies(self, rate: int) -> None:
         """Set the maximum number of bytes per second of all copies."""
-        self._copy_rate = rate
+        self._copied.rate = rate
 
-    def _copy_wait(self) -> int:
-        """Return for how many ms no bytes may be copied: the rate of the last eleven seconds is at most the limit."""
-        now = self._wall_ms()
-        self._copied = [each for each in self._copied if each[0] > now - 11_000]
-        if not self._copied:
-            return 0
-        enough = self._copied[0][0] + 1000 * sum(size for _, size in self._copied) // max(self._copy_rate, 1)
-        return max(0, min(enough, self._copied[0][0] + 11_000) - now) if enough - now > 0 else 0
+    def copied_per_second(self) -> float:
+        """Return the rate of all copies in bytes per second. Like calls of `log_metrics`, this is not recorded."""
+        return self._copied.moved(self._wall_ms() / 1000)
 
     def end_copy(self, path: str) -> None:
         """Stop copying a log; the copy's files stay."""
@@ -815,6 +812,8 @@ class LogManager:
         A log is (path, clean bytes, bytes that can be cleaned, `min.cleanable.dirty.ratio` in millionths, ms by which a
         record is dirty beyond `max.compaction.lag.ms`).
         """
+        if not position:
+            self._cleaner_ran_ms = self._wall_ms()
         paths = tuple(islice(self._compacted, position, position + count))
         found = []
         for path in paths:
@@ -826,6 +825,10 @@ class LogManager:
                     ratio = log.config.min_cleanable_dirty_ratio
                     found.append((path, dirt.clean_bytes, dirt.cleanable_bytes, ratio, dirt.overdue_ms))
         return position + count if len(paths) == count else -1, tuple(found)
+
+    def cleaner_ran_before(self) -> int:
+        """Return for how many ms no dirty log was looked for. Like calls of `log_metrics`, this is not recorded."""
+        return self._wall_ms() - self._cleaner_ran_ms
 
     def roll_compacted(self, topic: str) -> tuple[tuple[str, bool, int], ...]:
         """End the active segments of a topic's logs, so that all records can be cleaned.

@@ -161,13 +161,44 @@ def test_a_log_is_due_by_its_ratio_or_its_lag(
 def test_each_cleaner_gets_one_log_and_a_damaged_log_none() -> None:
     cleaner = LogCleaner(settings("/d", log_cleaner_threads=2, log_cleaner_dedupe_buffer_size=4800))
     logs = [DirtyLog(f"/d/t-{number}", number, 10, 0, 0) for number in range(4)]
-    assert [(job.path[-1], job.slots) for job in cleaner.assign(reversed(logs))] == [("0", 100), ("1", 100)]
+    assert [(job.path[-1], job.slots) for job in cleaner.assign(logs[::-1])] == [("0", 100), ("1", 100)]
     assert cleaner.assign(logs) == []
     cleaner.ended(LogCleaned("/d/t-0", UNCLEANABLE, (), "damaged", 1.0))
     cleaner.ended(LogCleaned("/d/t-1", ABORTED, (), "truncated", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs)] == ["1", "2"]
     cleaner.ended(LogCleaned("/d/t-1", CLEANED, (0,) * 7, "", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs)] == ["1"]
+    cleaner.ended(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
+    assert [job.path[-1] for job in cleaner.assign(logs[2:])] == ["2"], "the damaged log was deleted"
+    cleaner.ended(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
+    assert [job.path[-1] for job in cleaner.assign(logs)] == ["0"], "and created again"
+
+
+def test_the_gauges_are_those_of_the_last_cleanings_and_of_the_dirtiest_log() -> None:
+    cleaner = LogCleaner(settings("/d", "/e", log_cleaner_threads=2))
+    logs = [DirtyLog(f"/d/t-{number}", 60, 40 + number, 0, 2_500 * number) for number in range(2)]
+    before = {gauge.value for gauge in cleaner.changed_gauges(())}
+    cleaner.assign(logs)
+    for seconds, written, used in ((9.0, 900, 99), (2.5, 100, 7), (3.9, 200, 5)):
+        cleaner.ended(LogCleaned("/d/t-0", CLEANED, (0, 9, 1000, written, 50, 3, used), "", seconds))
+    cleaner.ended(LogCleaned("/d/t-1", UNCLEANABLE, (), "damaged", 1.0))
+    changed = {
+        (gauge.name.removeprefix("kafka_log_"), *gauge.labels): gauge.value for gauge in cleaner.changed_gauges(logs)
+    }
+    uncleanable, directory = "logcleanermanager_uncleanable_", ("logdirectory", "/d")
+    assert (before, changed) == (
+        {0},
+        {
+            ("logcleaner_max_buffer_utilization_percent",): 7,
+            ("logcleaner_cleaner_recopy_percent",): 15,
+            ("logcleaner_max_clean_time_secs",): 3,
+            ("logcleaner_max_compaction_delay_secs",): 2,
+            ("logcleanermanager_max_dirty_percent",): 40,
+            (f"{uncleanable}partitions_count", directory): 1,
+            (f"{uncleanable}bytes", directory): 41,
+        },
+    )
+    assert cleaner.changed_gauges(logs) == ()
 
 
 def test_a_busy_node_gives_the_cleaner_a_fifth_of_its_time() -> None:

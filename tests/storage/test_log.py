@@ -667,6 +667,14 @@ def test_records_without_timestamps_expire_by_the_time_of_the_file(folder: str) 
     assert log.expire(log.end, 20_000) == 2
 
 
+def test_a_simulated_disk_gives_files_the_simulated_time(folder: str) -> None:
+    Path(folder).mkdir()
+    log = Log(folder, Handles(wall_ms=lambda: 10_000), LogConfig(segment_bytes=100, retention_ms=1000))
+    for _ in range(2):
+        append(log, b"x" * 40, timestamp=-1)
+    assert [log.expire(1, now_ms) for now_ms in (11_000, 11_001)] == [0, 1]
+
+
 def test_appends_are_flushed_by_number_and_by_time(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", flushed.append)

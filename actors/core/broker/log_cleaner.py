@@ -4,23 +4,28 @@ Rule 1: a log may be cleaned if the part that can be cleaned, in bytes, is more 
         whole, or if a record in it is dirty for longer than `max.compaction.lag.ms`. The log with the largest ratio is
         next.
 Rule 2: a log that cannot be cleaned, because a batch in it is damaged, is not tried again before the next start
-        (KAFKA-7215).
+        (KAFKA-7215), unless it was deleted or emptied meanwhile.
 Rule 3: a cleaner works in slices of some ms. It begins the next slice late if the node has other work; then the
         cleaner pauses for four times the slice, so that cleaning takes at most a fifth of a busy node's time.
 
-Kafka: `LogCleaner`, `LogCleanerManager.grabFilthiestCompactedLog`, `Throttler`.
+Kafka: `LogCleaner`, `LogCleanerManager.grabFilthiestCompactedLog`, `maintainUncleanablePartitions`, `Throttler`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import attrs
 
 from actors.core.broker.partition_effects import Address
 from messages.log_cleaner import UNCLEANABLE, CleanLog, CompactedLog, LogCleaned
+from messages.metrics import Gauge
 from messages.node_settings import NodeSettings
+
+CLEANER, MANAGER = "kafka_log_logcleaner_", "kafka_log_logcleanermanager_"
+"""Prefixes of the gauges."""
 
 SLOT_BYTES = 24
 STEPS = 4
@@ -91,12 +96,53 @@ class LogCleaner:
         """Path -> reason (rule 2)."""
         self.requested: dict[str, None] = {}
         """Logs that are cleaned next, whatever their ratio is."""
+        self.dead = 0
+        """Number of cleaners that have failed."""
+        self._last: tuple[tuple[int, ...], ...] = ()
+        """What the last cleanings read, wrote, and used of the map in %, and their seconds; one for each cleaner."""
+        self._published: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
 
-    def assign(self, logs: Iterable[DirtyLog]) -> list[CleanLog]:
-        """Return a job for each cleaner that is free, the dirtiest log first, and note that they are in progress."""
+    def changed_gauges(self, logs: Sequence[DirtyLog]) -> tuple[Gauge, ...]:
+        """Return the gauges that have changed, after all dirty logs were looked for."""
+        changed = tuple(
+            [gauge for gauge in self._gauges(logs) if self._published.get((gauge.name, gauge.labels)) != gauge.value]
+        )
+        self._published |= {(gauge.name, gauge.labels): gauge.value for gauge in changed}
+        return changed
+
+    def _gauges(self, logs: Sequence[DirtyLog]) -> Iterator[Gauge]:
+        read, written, used, seconds = zip(*(self._last or ((0, 0, 0, 0),)), strict=True)
+        dirtiest = max([log.ratio for log in logs], default=0.0)
+        delay = max([log.overdue_ms for log in logs], default=0)
+        yield Gauge(f"{CLEANER}max_buffer_utilization_percent", max(used))
+        yield Gauge(f"{CLEANER}cleaner_recopy_percent", 100 * sum(written) // max(sum(read), 1))
+        yield Gauge(f"{CLEANER}max_clean_time_secs", max(seconds))
+        yield Gauge(f"{CLEANER}max_compaction_delay_secs", delay // 1000)
+        yield Gauge(f"{CLEANER}deadthreadcount", self.dead)
+        yield Gauge(f"{MANAGER}max_dirty_percent", int(100 * dirtiest))
+        counts, sizes = Counter[str](), Counter[str]()
+        for log in logs:
+            if log.path in self.uncleanable:
+                directory = log.path.rpartition("/")[0]
+                counts[directory] += 1
+                sizes[directory] += log.cleanable_bytes
+        for directory in self.settings.log_dirs:
+            labels = (("logdirectory", directory),)
+            yield Gauge(f"{MANAGER}uncleanable_partitions_count", counts[directory], labels)
+            yield Gauge(f"{MANAGER}uncleanable_bytes", sizes[directory], labels)
+
+    def assign(self, logs: Sequence[DirtyLog], unstable: Collection[str] = ()) -> list[CleanLog]:
+        """Return a job for each cleaner that is free, the dirtiest log first, and note that they are in progress.
+
+        Args:
+            logs: All logs with a part that can be cleaned.
+            unstable: Paths of logs of which a larger part is about to be cleaned.
+        """
         settings = self.settings
+        self.uncleanable = {log.path: self.uncleanable[log.path] for log in logs if log.path in self.uncleanable}
         free = settings.log_cleaner_threads - len(self.in_progress)
-        dirtiest = sorted((log for log in logs if log.is_due), key=lambda log: -log.ratio)
+        due = (log for log in logs if log.is_due and log.path not in unstable)
+        dirtiest = sorted(due, key=lambda log: -log.ratio)
         paths = dict.fromkeys((*self.requested, *(log.path for log in dirtiest)))
         chosen = [path for path in paths if path not in self.in_progress and path not in self.uncleanable]
         chosen = chosen[: max(free, 0)]
@@ -118,6 +164,10 @@ class LogCleaner:
     def ended(self, cleaned: LogCleaned) -> None:
         """Note the end of a cleaning."""
         self.in_progress.pop(cleaned.path, None)
+        if cleaned.figures:
+            _, _, read, written, _, _, used = cleaned.figures
+            cleaning = read, written, used, int(cleaned.seconds)
+            self._last = (*self._last, cleaning)[-self.settings.log_cleaner_threads :]
         if cleaned.state == UNCLEANABLE:
             self.uncleanable[cleaned.path] = cleaned.reason
 

@@ -1,4 +1,4 @@
-"""Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync.
+"""Replication throttles (KIP-73): limit the bytes per second of replicas that are not in sync, or move (KIP-113).
 
 Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each throttle comes from the brokers'
         dynamic configuration. The throttled replicas come from the topics' configuration: all replicas, or a list of
@@ -115,9 +115,11 @@ class ReplicationQuota:
             del samples[:-SAMPLES]
 
     def moved(self, now: float) -> float:
-        """Drop expired samples, and return the measured rate in bytes per second (rule 2)."""
-        self._samples = [sample for sample in self._samples if sample[0] + SAMPLES * SAMPLE_SECONDS > now]
-        return _rate(self._samples, now)
+        """Return the measured rate in bytes per second (rule 2). Nothing changes, so any thread may call this."""
+        return _rate(self._valid(now), now)
+
+    def _valid(self, now: float) -> list[tuple[float, int]]:
+        return [sample for sample in self._samples if sample[0] + SAMPLES * SAMPLE_SECONDS > now]
 
     def is_exceeded(self, now: float) -> bool:
         """Return whether the current rate exceeds the quota."""
@@ -125,7 +127,7 @@ class ReplicationQuota:
 
     def free_at(self, now: float) -> float:
         """Return the time at which the quota is no longer exceeded, if no bytes are counted until then."""
-        left, moment = self._samples, now
+        left, moment = self._valid(now), now
         while left and self.rate is not None and _rate(left, moment) > self.rate:
             first, expires = left[0][0], left[0][0] + SAMPLES * SAMPLE_SECONDS
             enough = first + sum(size for _, size in left) / self.rate if self.rate else expires

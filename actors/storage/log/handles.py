@@ -3,7 +3,8 @@
 Rule 1: a file is opened when it is first needed. A fetch in progress holds the file that it sends from, even after the
         file is closed here. While a total of `limit` files are open here or held by fetches, no further fetch may hold
         a file.
-Rule 2: a lack of free file descriptors does not count as a disk failure (`NO_DESCRIPTORS`). The files here are closed,
+Rule 2: logs are written and dated here: a simulated disk gives files the simulated time.
+Rule 3: a lack of free file descriptors does not count as a disk failure (`NO_DESCRIPTORS`). The files here are closed,
         fewer are kept open from then on, and the failed open is repeated once (`opening`).
 """
 
@@ -14,7 +15,7 @@ import logging
 import os
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ _every: weakref.WeakSet[Handles] = weakref.WeakSet()
 
 
 def opening(open: Callable[[], T]) -> T:
-    """Return `open()`. If no file descriptor is free, close all log files, and call `open` once more (rule 2).
+    """Return `open()`. If no file descriptor is free, close all log files, and call `open` once more (rule 3).
 
     Raises:
         OSError: The error of the last call of `open`.
@@ -66,15 +67,21 @@ class OpenFile:
 
 
 class Handles:
-    """The open files of all logs, in a dict by path; a missing file is created when it is opened for writing."""
+    """The open files of all logs, in a dict by path; a missing file is created when it is opened for writing.
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    Args:
+        limit: Maximum number of open files.
+        wall_ms: Returns the time in ms that a written file gets as its modification time; None for the system's.
+    """
+
+    def __init__(self, limit: int = LIMIT, wall_ms: Callable[[], int] | None = None) -> None:
         self._limit = limit
         self._most = max(1, limit // 2)
         """Maximum number of files that are kept open here. Fetches may hold the same number."""
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
         self._alive = [0]
         """Number of files that are open here or held by a fetch."""
+        self._wall_ms = wall_ms
         _every.add(self)
 
     def __len__(self) -> int:
@@ -84,6 +91,18 @@ class Handles:
     def may_lend(self) -> bool:
         """Whether a fetch may hold a file (rule 1)."""
         return self._alive[0] < self._limit
+
+    def write(self, descriptor: int, pieces: Sequence[bytes | memoryview], position: int) -> int:
+        """Write to an open file, and return the number of written bytes (rule 2)."""
+        written = os.pwritev(descriptor, pieces, position)
+        if self._wall_ms is not None:
+            time = 1_000_000 * self._wall_ms()
+            os.utime(descriptor, ns=(time, time))
+        return written
+
+    def modified_ms(self, path: str) -> int:
+        """Return the modification time of a file in ms."""
+        return os.stat(path).st_mtime_ns // 1_000_000  # noqa: PTH116  (as `DiskAdapter.make_directory`)
 
     def get(self, path: str, create: bool = False) -> OpenFile:
         """Return the file at `path`; it is open while the caller references it. Raises OSError."""

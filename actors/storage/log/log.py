@@ -788,7 +788,7 @@ class Log:
         if config.retention_ms >= 0:
             newest = segment.max_timestamp
             if newest < 0:
-                newest = int(Path(segment.path).stat().st_mtime * 1000)
+                newest = self._handles.modified_ms(segment.path)
             if now_ms - newest > config.retention_ms:
                 return True
         return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes

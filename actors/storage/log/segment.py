@@ -137,7 +137,7 @@ class Segment:
         """
         self.remove_unreadable()
         file = self._handles.get(self.path, create=True)
-        written = os.pwritev(file.descriptor, pieces, self.size)
+        written = self._handles.write(file.descriptor, pieces, self.size)
         if written != sum([header.size for header in headers]):
             os.ftruncate(file.descriptor, self.size)
             raise OSError(28, "No space left on device")
