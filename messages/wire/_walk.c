@@ -1,7 +1,7 @@
-/* Check the records of a batch (batch_records.py, rule 2) at the speed of memory.
+/* Check the records of a batch (batch_records.py, rule 2) at the speed of memory, and clean them (offset_map.py, rule 3).
  *
- * The check passes over valid records, and stops before the first invalid or incomplete record. The Python check then
- * finds the error in that record. Without a C compiler, the Python check does all of the work.
+ * Each function passes over valid records, and stops before the first invalid or incomplete record. The Python code
+ * then finds the error in that record. Without a C compiler, the Python code does all of the work.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -96,7 +96,139 @@ static PyObject *walk(PyObject *self, PyObject *args)
     return keyless ? Py_BuildValue("nnN", done, (Py_ssize_t)(at - start), keyless) : NULL;
 }
 
+/* A record as the log cleaner reads it; the size of a null key is negative. */
+struct frame {
+    bytes key, end;
+    long long size, offset;
+    int has_value;
+};
+
+/* Read the record from `at` on. Return 0 if it is invalid or incomplete. */
+static int frame(bytes at, bytes limit, struct frame *found)
+{
+    long long size, value;
+    if (!number(&at, limit, 5, &size) || size < 1 || size > limit - at)
+        return 0;
+    bytes end = found->end = at + size;
+    at += 1;
+    if (!number(&at, end, 10, &value) || !number(&at, end, 5, &found->offset) || !text(&at, end, 1, &found->size))
+        return 0;
+    found->key = found->size > 0 ? at - found->size : at;
+    if (!number(&at, end, 5, &value))
+        return 0;
+    found->has_value = value >= 0;
+    return 1;
+}
+
+/* The offset map: `slots` of two words of a hash and one of an offset plus 1; `md5` is Python's. */
+struct map {
+    Py_buffer table;
+    Py_ssize_t slots;
+    PyObject *md5;
+};
+
+/* Return the slot of a key, or the free one where it would be, and its hash. Return NULL after an exception. */
+static unsigned long long *slot(struct map *map, struct frame *record, unsigned long long hash[2])
+{
+    PyObject *key = PyBytes_FromStringAndSize((const char *)record->key, record->size);
+    PyObject *made = key ? PyObject_CallFunctionObjArgs(map->md5, key, NULL) : NULL;
+    PyObject *digest = made ? PyObject_CallMethod(made, "digest", NULL) : NULL;
+    unsigned long long *table = map->table.buf, *at = NULL;
+    if (digest && PyBytes_Check(digest) && PyBytes_GET_SIZE(digest) == 16) {
+        memcpy(hash, PyBytes_AS_STRING(digest), 16);
+        at = table + 3 * (hash[0] % (unsigned long long)map->slots);
+        while (at[2] && (at[0] != hash[0] || at[1] != hash[1]))
+            at = at + 3 == table + 3 * map->slots ? table : at + 3;
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(made);
+    Py_XDECREF(digest);
+    return at;
+}
+
+static int has_bounds(struct map *map, Py_buffer *view, Py_ssize_t position)
+{
+    if (position >= 0 && position <= view->len && map->slots > 0 && map->table.len >= 24 * map->slots)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "the position is not in the data, or the table is too small");
+    return 0;
+}
+
+static PyObject *put(PyObject *self, PyObject *args)
+{
+    struct map map;
+    Py_buffer view;
+    Py_ssize_t free, position, count, done = 0, added = 0;
+    long long base, first, last = -1;
+    if (!PyArg_ParseTuple(args, "w*nnOy*nnLL", &map.table, &map.slots, &free, &map.md5, &view, &position, &count, &base,
+                          &first))
+        return NULL;
+    int holds = has_bounds(&map, &view, position);
+    bytes start = view.buf, at = start + position;
+    struct frame record;
+    for (; holds && done < count && frame(at, start + view.len, &record); done++, at = record.end) {
+        long long offset = base + record.offset;
+        if (record.size >= 0 && offset >= first) {
+            unsigned long long hash[2], *found = slot(&map, &record, hash);
+            if (!found) {
+                holds = 0;
+                break;
+            }
+            if (!found[2]) {
+                if (added == free)
+                    break;
+                added++;
+                memcpy(found, hash, 16);
+            }
+            found[2] = offset + 1;
+            last = offset;
+        }
+    }
+    PyBuffer_Release(&map.table);
+    PyBuffer_Release(&view);
+    return holds ? Py_BuildValue("nnnL", done, (Py_ssize_t)(at - start), added, last) : NULL;
+}
+
+static PyObject *kept(PyObject *self, PyObject *args)
+{
+    struct map map;
+    Py_buffer view;
+    Py_ssize_t position, count, done = 0;
+    long long base, limit;
+    int is_due, has_tombstone = 0;
+    if (!PyArg_ParseTuple(args, "w*nOy*nnLLp", &map.table, &map.slots, &map.md5, &view, &position, &count, &base,
+                          &limit, &is_due))
+        return NULL;
+    PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
+    bytes start = view.buf, at = start + position, next;
+    struct frame record;
+    for (; places && done < count && frame(at, start + view.len, &record); done++, at = next) {
+        long long offset = base + record.offset;
+        next = record.end;
+        if (offset < limit) {
+            if (record.size < 0 || (is_due && !record.has_value))
+                continue;
+            unsigned long long hash[2], *found = slot(&map, &record, hash);
+            if (!found)
+                Py_CLEAR(places);
+            if (!found || offset < (long long)found[2] - 1)
+                continue;
+        }
+        PyObject *place = Py_BuildValue("nn", (Py_ssize_t)(at - start), (Py_ssize_t)(next - start));
+        if (!place || PyList_Append(places, place))
+            Py_CLEAR(places);
+        Py_XDECREF(place);
+        has_tombstone = has_tombstone || !record.has_value;
+    }
+    PyBuffer_Release(&map.table);
+    PyBuffer_Release(&view);
+    return places ? Py_BuildValue("nnNO", done, (Py_ssize_t)(at - start), places, has_tombstone ? Py_True : Py_False)
+                  : NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"put", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
+    {"kept", kept, METH_VARARGS, "Find records that stay: (records that were read, position, places, tombstones)."},
     {"walk", walk, METH_VARARGS, "Go over records that are right: (number of the next, its position, keyless runs)."},
     {NULL, NULL, 0, NULL},
 };

@@ -216,26 +216,21 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
         raise InvalidRecords("Found invalid record structure: a record is cut") from error
 
 
-class RecordFrame(NamedTuple):
-    """The place of a record in the decompressed records of a batch, with what the log cleaner needs of the record."""
-
-    start: int
-    end: int
-    offset_delta: int
-    key: bytes | None
-    has_value: bool
+RecordFrame = tuple[int, int, int, bytes | None, bool]
+"""(start, end) of a record in decompressed data, its offset delta, its key, and whether it has a value."""
 
 
 def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
     """Return the next `count` records of decompressed data, from `position` on.
 
-    The log cleaner reads each record twice by this function, so short numbers are decoded inline.
+    The log cleaner reads each record twice by this function or the one in `_walk.c`, so short numbers are decoded
+    inline.
 
     Raises:
         InvalidRecords: A length is wrong.
     """
     found: list[RecordFrame] = []
-    add, make, size = found.append, partial(tuple.__new__, RecordFrame), len(data)
+    add, size = found.append, len(data)
     try:
         for _ in range(count):
             start = position
@@ -267,7 +262,7 @@ def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
             else:
                 key = data[position : position + length]
                 position += length
-            add(make((start, end, delta, key, not data[position] & 1)))
+            add((start, end, delta, key, not data[position] & 1))
             if not position < end <= size:
                 raise InvalidRecords("Found invalid record structure: a record is cut")
             position = end
@@ -276,8 +271,10 @@ def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
     return found
 
 
-def cleaned(header: BatchHeader, data: bytes, kept: Sequence[RecordFrame], delete_horizon: int = NO_TIMESTAMP) -> bytes:
-    """Return a batch with only the records `kept` of its decompressed records `data`; offsets and times are the same.
+def cleaned(
+    header: BatchHeader, data: bytes, kept: Sequence[tuple[int, int]], delete_horizon: int = NO_TIMESTAMP
+) -> bytes:
+    """Return a batch with only the records at the places `kept` in `data`; offsets and times are the same.
 
     With `delete_horizon` (ms), the tombstones or the marker in the batch may be removed from this time on (KIP-534):
     it replaces the first timestamp, and the records' times become relative to it.
@@ -292,7 +289,7 @@ def cleaned(header: BatchHeader, data: bytes, kept: Sequence[RecordFrame], delet
     if delete_horizon != NO_TIMESTAMP:
         shift = header.first_timestamp - delete_horizon
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, first_timestamp=delete_horizon)
-    for start, end, _, _, _ in kept:
+    for start, end in kept:
         _, position = _varint(data, start)
         delta, after = _varint(data, position + 1, _LONGEST_LONG)
         newest = max(newest, header.first_timestamp + delta + shift)

@@ -11,14 +11,14 @@ import attrs
 import pytest
 
 from actors.storage import log_manager
-from actors.storage.log import LogConfig
+from actors.storage.log import LogConfig, offset_map
 from actors.storage.log.cleaner import measure
 from actors.storage.log.offset_map import OffsetMap
 from actors.storage.log_directories import CLEANED_OFFSETS
 from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING
 from messages.records import CODECS
-from messages.wire.batch_records import recompressed
-from messages.wire.record_batch import batch_of, body_of, whole_batches
+from messages.wire.batch_records import InvalidRecords, recompressed
+from messages.wire.record_batch import batch_of, body_of, record, whole_batches
 from tests.cluster.java_tools import run_tool
 from tests.storage.test_transactions import ALL, Partition
 
@@ -93,6 +93,16 @@ class Compacted(Partition):
         return [header for _, header in whole_batches(data)]
 
 
+@pytest.fixture(params=["compiled", "plain"])
+def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a test with the compiled loops, if they are available, and with the Python ones."""
+    if request.param == "plain":
+        monkeypatch.setattr(offset_map, "compiled_put", None)
+        monkeypatch.setattr(offset_map, "compiled_kept", None)
+    elif offset_map.compiled_put is None:
+        pytest.skip("messages/wire/_walk.c is not compiled")
+
+
 @pytest.fixture(autouse=True)
 def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
@@ -104,7 +114,8 @@ def last_of_each_key(rows: list[tuple[int, bytes | None, bytes | None, int]]) ->
     }
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.usefixtures("walk")
+@pytest.mark.parametrize("seed", range(3))
 def test_a_cleaned_log_has_the_last_value_of_each_key_and_changes_nothing_else(tmp_path: Path, seed: int) -> None:
     """Batches of all codecs, idempotent producers, transactions, tombstones, and maps that are too small for the keys.
 
@@ -297,22 +308,52 @@ def test_small_segments_become_one(tmp_path: Path) -> None:
     assert len(list(Path(log.path).glob("*.log"))) <= 6
 
 
+@pytest.mark.usefixtures("walk")
 @pytest.mark.parametrize("slots", [2, 100, 5000])
 def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> None:
+    """Records without a key are not stored, and do not stay."""
     keys = OffsetMap(slots, 0.9)
-    rows = [(b"%d" % (number % 3000), number) for number in range(6000)]
-    stored = 0
-    for start in range(0, len(rows), 100):
+    stored: dict[bytes, int] = {}
+    data, offset, done = b"", 0, 100
+    while offset < 6000 and done == 100:
+        wanted = [None if number % 50 == 7 else b"%d" % (number % 3000) for number in range(offset, offset + 100)]
+        data = b"--" + b"".join(record(delta, key, b"v" * (delta % 3)) for delta, key in enumerate(wanted))
         for _ in keys.grow(100):
             pass
-        count = keys.put(rows[start : start + 100])
-        stored += count
-        if count < 100:
-            break
-    expected = dict(rows[:stored])
-    assert keys.size == len(expected) == (3000 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
-    assert keys.get(expected) == list(expected.values())
-    assert keys.get([b"none"]) == [-1]
+        done, position, last = keys.put(data, 2, 100, offset, 5)
+        found = {key: offset + delta for delta, key in enumerate(wanted[:done]) if key and offset + delta >= 5}
+        stored |= found
+        assert last == max(found.values(), default=-1)
+        assert position == len(data) or done < 100
+        offset += done
+    assert keys.size == len(stored) == (2940 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
+    for key, last in stored.items():
+        for offset in (last - 1, last):
+            assert bool(keys.kept(record(0, key, b""), 0, 1, offset, 10**6, False)[0]) == (offset == last)
+    assert keys.kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0]
+
+
+@pytest.mark.usefixtures("walk")
+def test_records_that_stay() -> None:
+    """The last of each key, and all from the limit on; tombstones unless they are due."""
+    rows = [(b"a", b"1"), (b"b", b"1"), (b"a", None), (None, b"1"), (b"c", None), (b"a", b"2")]
+    data = b"".join(record(delta, key, value) for delta, (key, value) in enumerate(rows))
+    ends = [len(b"".join(record(delta, key, value) for delta, (key, value) in enumerate(rows[:n]))) for n in range(7)]
+    keys = OffsetMap(100, 0.9)
+    assert keys.put(data, 0, 5, 1000, 0) == (5, ends[5], 1004)
+    for limit, is_due, kept in ((1005, False, (1, 2, 4, 5)), (1005, True, (1, 5)), (1002, False, (1, 2, 3, 4, 5))):
+        found = keys.kept(data, 0, 6, 1000, limit, is_due)
+        assert found == ([(ends[n], ends[n + 1]) for n in kept], ends[6], not is_due)
+
+
+@pytest.mark.usefixtures("walk")
+def test_damaged_records_are_an_error() -> None:
+    data = record(0, b"a", b"1") + record(1, b"b", b"1")
+    for change in (data[:-2], data[:4] + b"\x7e" + data[5:], data[:9]):
+        for operation in (OffsetMap.put, OffsetMap.kept):
+            arguments = (change, 0, 2, 0, 0) if operation is OffsetMap.put else (change, 0, 2, 0, 9, False)
+            with pytest.raises(InvalidRecords):
+                operation(OffsetMap(10, 0.9), *arguments)
 
 
 @pytest.mark.apache

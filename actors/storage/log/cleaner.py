@@ -30,25 +30,35 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from actors.storage.log.flushing import Flusher, make_durable
 from actors.storage.log.index import AbortedTxn, aborted_in
 from actors.storage.log.leftovers import CLEANED, SWAP
 from actors.storage.log.log import Log
-from actors.storage.log.offset_map import OffsetMap
+from actors.storage.log.offset_map import OffsetMap, compiled_put
 from actors.storage.log.segment import MAX_RELATIVE, MOST_TOGETHER, Segment
 from actors.storage.log.transactions import CompletedTxn
-from messages.records import NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from messages.records import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    TRANSACTION_BIT,
+    BatchHeader,
+)
 from messages.wire import WireError
-from messages.wire.batch_records import RecordFrame, cleaned, frames
+from messages.wire.batch_records import cleaned
 from messages.wire.compression import decompressed
 from messages.wire.control_batch import read_marker
-from messages.wire.record_batch import HEADER, has_valid_crc, read_header
+from messages.wire.record_batch import CRC_FROM, HEADER, read_header
 
 EVERYTHING = 2**63 - 1
-RECORDS = 256
-"""Maximum number of records that one step reads: about a millisecond of work."""
-BATCH_WORK = 6
-"""Number of records whose reading takes as long as the rest of the work for a batch: 15 us."""
+SPECIAL = CONTROL_BIT | TRANSACTION_BIT
+RECORDS, BATCH_WORK = (256, 1) if compiled_put is None else (1000, 4)
+"""Maximum number of records that one step reads, less than a millisecond of work; and the number of records whose
+reading takes as long as the rest of the work for a batch, about 4 us."""
 BYTES = 256 << 10
 """Maximum number of bytes that one step copies without reading their records, and that are written in one call."""
 WAITS = -1
@@ -70,6 +80,11 @@ class Dirt(NamedTuple):
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
+
+
+def unpack(header: BatchHeader, batch: bytes) -> bytes:
+    """Return the decompressed records of a batch."""
+    return decompressed(memoryview(batch)[HEADER.size :], header.codec)
 
 
 def measure(log: Log, checkpoint: int, last_stable: int, now_ms: int) -> Dirt:
@@ -136,7 +151,7 @@ class CleanedTransactions:
         self._aborted[header.producer_id] = aborted[0], True
         return True
 
-    def is_spent(self, header: BatchHeader, batch: memoryview) -> bool:
+    def is_spent(self, header: BatchHeader, batch: bytes) -> bool:
         """Return whether no record of a control batch's transaction is left. A batch without a record is spent."""
         self._begin(header.last_offset)
         if not header.record_count:
@@ -188,7 +203,7 @@ class Cleaning:
         self._transactions = CleanedTransactions(())
         self._draft: Segment | None = None
         """The new segment of the group."""
-        self._pieces: list[bytes | memoryview] = []
+        self._pieces: list[bytes] = []
         self._headers: list[BatchHeader] = []
         self._pending = 0
         """Number of bytes in `_pieces`."""
@@ -226,69 +241,68 @@ class Cleaning:
     def _map(self, segment: Segment, next_base: int) -> Generator[int, None, bool]:
         """Map the keys of a segment. Return False if the map is full (rule 2)."""
         first = segment.find(self.dirt.first_dirty) if segment.base_offset < self.dirt.first_dirty else None
-        work, read = 0, 0
+        keys, first_dirty, end = self.map, self.dirt.first_dirty, self.end
+        work = read = records = 0
         for header, batch in self._batches(segment, first.position if first is not None else 0):
-            read += header.size
-            if header.is_control:
-                self._transactions.is_spent(header, batch)
-            elif not self._transactions.is_aborted(header):
-                base = header.base_offset
-                for found in self._records(header, batch):
-                    rows = [
-                        (key, base + delta)
-                        for _, _, delta, key, _ in found
-                        if key is not None and base + delta >= self.dirt.first_dirty
-                    ]
-                    for _ in self.map.grow(len(rows)):
-                        yield 0
-                    stored = self.map.put(rows)
-                    if rows:
-                        self.end = max(self.end, rows[stored - 1][1] + 1 if stored else self.end)
-                    if stored < len(rows):
+            read += len(batch)
+            work += BATCH_WORK
+            attributes, left, base = header.attributes, header.record_count, header.base_offset
+            if not (attributes & SPECIAL and self._is_skipped(header, batch)):
+                data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
+                records += left
+                while left:
+                    count = left if left < RECORDS else RECORDS
+                    if count > keys.capacity - keys.size:
+                        for _ in keys.grow(count):
+                            yield 0
+                    done, position, last = keys.put(data, position, count, base, first_dirty)
+                    if last >= 0:
+                        end = last + 1
+                    if done < count:
+                        self.records += records
+                        self.end = max(self.end, end)
                         return False
-                    work += len(found)
+                    left -= count
+                    work += count
                     if work >= RECORDS:
                         yield read
                         work = read = 0
-            self.end = max(self.end, header.next_offset)
-            work += BATCH_WORK
+            end = base + header.last_offset_delta + 1
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
-        self.end = max(self.end, next_base)
+        self.records += records
+        self.end = max(self.end, end, next_base)
         yield read
         return True
 
-    def _batches(self, segment: Segment, position: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    def _is_skipped(self, header: BatchHeader, batch: bytes) -> bool:
+        """Note a control batch or a batch of a transaction; return whether no key of it is mapped."""
+        if header.is_control:
+            self._transactions.is_spent(header, batch)
+            return True
+        return self._transactions.is_aborted(header)
+
+    def _batches(self, segment: Segment, position: int) -> Iterator[tuple[BatchHeader, bytes]]:
         """Yield the batches of a segment from a position on."""
-        data, start = b"", position
-        while position < segment.size:
-            at = position - start
-            if len(data) - at < HEADER.size:
-                data, start, at = segment.read(position, self._buffer), position, 0
+        data, at, end = b"", 0, segment.size
+        while position < end:
+            size = 0
             try:
+                if len(data) - at < HEADER.size:
+                    data, at = segment.read(position, self._buffer), 0
                 header = read_header(data, at)
-                if len(data) - at < header.size:
-                    data, start, at = segment.read(position, max(self._buffer, header.size)), position, 0
-                is_whole = len(data) - at >= header.size and has_valid_crc(data, at, header)
+                size = header.length + LOG_OVERHEAD
+                if len(data) - at < size:
+                    data, at = segment.read(position, max(self._buffer, size)), 0
             except WireError:
-                is_whole = False
-            if not is_whole:
+                size = 0
+            batch = data[at : at + size]
+            if len(batch) < size or not size or crc32c(batch[CRC_FROM:]) != header.crc:
                 raise DamagedLog(f"{segment.path}: the batch at position {position} is damaged")
-            yield header, memoryview(data)[at : at + header.size]
-            position += header.size
-
-    def _records(self, header: BatchHeader, batch: memoryview) -> Iterator[list[RecordFrame]]:
-        """Yield the records of a batch, at most RECORDS at a time."""
-        self.records += header.record_count
-        data, position = self._data(header, batch), 0
-        for done in range(0, header.record_count, RECORDS):
-            found = frames(data, position, min(RECORDS, header.record_count - done))
-            position = found[-1].end
-            yield found
-
-    def _data(self, header: BatchHeader, batch: memoryview) -> bytes:
-        return decompressed(batch[HEADER.size :], header.codec)
+            yield header, batch
+            position += size
+            at += size
 
     # ------------------------------------------------------------------------------------------------ groups
 
@@ -344,66 +358,61 @@ class Cleaning:
         flush.result()
 
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
-        work, read = 0, 0
+        keys, end, work, read, records = self.map, self.end, 0, 0, 0
         for header, batch in self._batches(segment, 0):
-            work, read = work + BATCH_WORK, read + header.size
-            is_last = header.producer_id != NO_PRODUCER_ID and self._is_last(header, producers)
-            keeps_empty = is_last or header.next_offset == self.end
-            horizon = header.delete_horizon
-            is_due = horizon != NO_TIMESTAMP and self._now_ms >= horizon
-            if header.is_control:
-                is_spent = self._transactions.is_spent(header, batch)
-                drops, sets_horizon = is_spent and (is_due or not header.record_count), is_spent
-                kept = None
-            else:
-                drops, sets_horizon = self._transactions.is_aborted(header), False
-                kept = []
-                for found in () if drops else self._records(header, batch):
-                    kept += self._kept(header.base_offset, found, is_due)
-                    work += len(found)
+            read += len(batch)
+            work += BATCH_WORK
+            attributes, left, base = header.attributes, header.record_count, header.base_offset
+            has_horizon = bool(attributes & DELETE_HORIZON_BIT)
+            is_due = has_horizon and self._now_ms >= header.first_timestamp
+            sets_horizon = False
+            kept: list[tuple[int, int]] = []
+            if attributes & CONTROL_BIT:
+                sets_horizon = self._transactions.is_spent(header, batch)
+                if not (sets_horizon and (is_due or not left)):
+                    data, kept = batch, [(HEADER.size, len(batch))]
+            elif not (attributes & TRANSACTION_BIT and self._transactions.is_aborted(header)):
+                data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
+                records += left
+                while left:
+                    count = left if left < RECORDS else RECORDS
+                    found, position, has_tombstone = keys.kept(data, position, count, base, end, is_due)
+                    kept += found
+                    sets_horizon = sets_horizon or has_tombstone
+                    left -= count
+                    work += count
                     if work >= RECORDS:
                         yield read
                         work = read = 0
-                sets_horizon = any(not frame.has_value for frame in kept)
-            sets_horizon = sets_horizon and horizon == NO_TIMESTAMP
-            if drops or kept == []:
-                if keeps_empty:
-                    self._add(cleaned(header, b"", ()), header)
-            elif not sets_horizon and (kept is None or len(kept) == header.record_count):
+            if not kept:
+                if header.next_offset == end or self._is_last(header, producers):
+                    self._add(cleaned(header, b"", ()))
+            elif len(kept) == header.record_count and (has_horizon or not sets_horizon):
                 self._add(batch, header)
+            elif has_horizon or not sets_horizon:
+                self._add(cleaned(header, data, kept))
             else:
-                data = self._data(header, batch)
-                new_horizon = self._now_ms + self._log.config.delete_retention_ms if sets_horizon else NO_TIMESTAMP
-                self._add(cleaned(header, data, frames(data, 0, 1) if kept is None else kept, new_horizon), header)
+                self._add(cleaned(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
+        self.records += records
         yield read
 
     @staticmethod
     def _is_last(header: BatchHeader, producers: dict[int, tuple[int, int]]) -> bool:
         """Return whether the batch is the last one of a live producer (rule 5); without one, its last marker is."""
+        if header.producer_id == NO_PRODUCER_ID:
+            return False
         last_offset, epoch = producers.get(header.producer_id, (-1, -1))
         if last_offset >= 0:
             return header.last_offset == last_offset
         return header.is_control and header.producer_epoch == epoch
 
-    def _kept(self, base: int, found: Sequence[RecordFrame], is_due: bool) -> list[RecordFrame]:
-        """Return the records that stay: the last one of each key, and those that were not mapped."""
-        end = self.end
-        latest = iter(self.map.get([key for _, _, _, key, _ in found if key is not None]))
-        kept = []
-        for frame in found:
-            last = EVERYTHING if frame.key is None else next(latest)
-            offset = base + frame.offset_delta
-            if offset >= end or (offset >= last and (frame.has_value or not is_due)):
-                kept.append(frame)
-        return kept
-
-    def _add(self, batch: bytes | memoryview, header: BatchHeader) -> None:
-        """Add a batch to the new segment. `header` is that of the old batch; rebuilt batches are bytes."""
+    def _add(self, batch: bytes, header: BatchHeader | None = None) -> None:
+        """Add a batch to the new segment; `header` is known for batches that do not change."""
         self._pieces.append(batch)
-        self._headers.append(header if isinstance(batch, memoryview) else read_header(batch))
+        self._headers.append(header or read_header(batch))
         self._pending += len(batch)
         if len(self._pieces) == MOST_TOGETHER or self._pending >= BYTES:
             self._write()

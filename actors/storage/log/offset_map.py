@@ -2,7 +2,8 @@
 
 Rule 1: a slot of 24 bytes has the MD5 hash of a key, and the offset. Equal hashes count as equal keys, as in Kafka.
 Rule 2: the slots are in one bytearray, which grows with the number of keys. A growth copies the slots in steps.
-Rule 3: keys come in lists, because a call for each key would take as long as the work of the call.
+Rule 3: the compiled `_walk.c` reads the records of a batch, and stops at an invalid one or when the map is full. The
+        Python code then does the same for the rest. Without a compiler, Python does all of the work.
 
 Kafka: `SkimpyOffsetMap`.
 """
@@ -11,9 +12,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+
+from messages.wire.batch_records import frames
+
+try:
+    from messages.wire._walk import kept as compiled_kept
+    from messages.wire._walk import put as compiled_put
+except ImportError:
+    compiled_kept = compiled_put = None  # type: ignore[assignment]
 
 try:
     from _md5 import md5  # type: ignore[import-not-found]  # takes half the time of hashlib's
@@ -32,7 +41,7 @@ _words: Callable[[bytes], tuple[Any, ...]] = struct.Struct("QQ").unpack
 class OffsetMap:
     """The last offset of each key; `slots` is the maximum number of slots, of which a fraction `load` may be in use."""
 
-    __slots__ = ("_load", "_most", "_slots", "_table", "size")
+    __slots__ = ("_load", "_most", "_slots", "_table", "capacity", "size")
 
     def __init__(self, slots: int, load: float) -> None:
         self._most = max(2, min(slots, MOST_SLOTS))
@@ -41,20 +50,21 @@ class OffsetMap:
         self._table = memoryview(bytearray(self._slots * SLOT)).cast("Q")
         """Three words for each slot: two of the hash, and the offset plus 1; 0 if the slot is free."""
         self.size = 0
+        self.capacity = self._capacity_of(self._slots)
+        """Number of keys for which the table has space."""
 
     @property
     def utilization(self) -> float:
         """The fraction of the permitted slots that are in use."""
         return self.size / self._most
 
-    @property
-    def _capacity(self) -> int:
-        """Number of keys for which the table has space; one slot always stays free, where a search ends."""
-        return max(1, min(int(self._slots * self._load), self._slots - 1))
+    def _capacity_of(self, slots: int) -> int:
+        """Return the maximum number of keys in a table; one slot always stays free, where a search ends."""
+        return max(1, min(int(slots * self._load), slots - 1))
 
     def grow(self, keys: int) -> Iterator[None]:
         """Make space for a number of new keys, if the maximum permits. The map is usable only after the last step."""
-        while self._slots < self._most and self.size + keys > self._capacity:
+        while self._slots < self._most and self.size + keys > self.capacity:
             old, slots = self._table, min(2 * self._slots, self._most)
             table = memoryview(bytearray(slots * SLOT)).cast("Q")
             end = len(table)
@@ -68,43 +78,98 @@ class OffsetMap:
                     table[free], table[free + 1], table[free + 2] = old[at], old[at + 1], old[at + 2]
                 if not at % (3 * _AT_ONCE):
                     yield
-            self._table, self._slots = table, slots
+            self._table, self._slots, self.capacity = table, slots, self._capacity_of(slots)
 
-    def put(self, rows: Sequence[tuple[bytes, int]]) -> int:
-        """Store the offset of each key, in order; return how many were stored before the map was full."""
-        table, slots, words = self._table, self._slots, _words
-        end, free = len(table), self._capacity - self.size
-        for number, (key, offset) in enumerate(rows):
-            first, second = words(md5(key).digest())
-            at = first % slots * 3
-            while table[at + 2]:
-                if table[at] == first and table[at + 1] == second:
-                    break
-                at += 3
-                if at == end:
-                    at = 0
-            else:
-                if not free:
-                    return number
-                free -= 1
-                self.size += 1
-                table[at], table[at + 1] = first, second
-            table[at + 2] = offset + 1
-        return len(rows)
+    def put(self, data: bytes, position: int, count: int, base: int, first: int) -> tuple[int, int, int]:
+        """Store the offsets of the next records of a batch, unless they are below `first` or have no key.
 
-    def get(self, keys: Iterable[bytes]) -> list[int]:
-        """Return the offset of each key; -1 for a key that has none."""
+        Args:
+            data: The decompressed records.
+            position: Position of the first record.
+            count: Number of records.
+            base: Base offset of the batch.
+            first: First offset to store.
+
+        Returns:
+            The number of records that were read before the map was full, the position after them, and the last stored
+            offset or -1.
+
+        Raises:
+            InvalidRecords: A length is wrong.
+        """
         table, slots, words = self._table, self._slots, _words
-        end = len(table)
-        found = []
-        for key in keys:
-            first, second = words(md5(key).digest())
-            at = first % slots * 3
-            while offset := table[at + 2]:
-                if table[at] == first and table[at + 1] == second:
-                    break
-                at += 3
-                if at == end:
-                    at = 0
-            found.append(offset - 1)
-        return found
+        end, done, last = len(table), 0, -1
+        if compiled_put is not None:
+            free = self.capacity - self.size
+            done, position, added, last = compiled_put(table, slots, free, md5, data, position, count, base, first)
+            self.size += added
+            if done == count:
+                return done, position, last
+        for _, next_position, delta, key, _ in frames(data, position, count - done):
+            offset = base + delta
+            if key is not None and offset >= first:
+                one, two = words(md5(key).digest())
+                at = one % slots * 3
+                while table[at + 2]:
+                    if table[at] == one and table[at + 1] == two:
+                        break
+                    at += 3
+                    if at == end:
+                        at = 0
+                else:
+                    if self.size >= self.capacity:
+                        break
+                    self.size += 1
+                    table[at], table[at + 1] = one, two
+                table[at + 2] = offset + 1
+                last = offset
+            position = next_position
+            done += 1
+        return done, position, last
+
+    def kept(
+        self, data: bytes, position: int, count: int, base: int, limit: int, is_due: bool
+    ) -> tuple[list[tuple[int, int]], int, bool]:
+        """Find the next records of a batch that stay: the last one of each key, and those from the offset `limit` on.
+
+        Args:
+            data: The decompressed records.
+            position: Position of the first record.
+            count: Number of records.
+            base: Base offset of the batch.
+            limit: The offset after the last mapped record.
+            is_due: Whether tombstones go, too.
+
+        Returns:
+            (start, end) of each record that stays, the position after the records, and whether a tombstone stays.
+
+        Raises:
+            InvalidRecords: A length is wrong.
+        """
+        table, slots, words = self._table, self._slots, _words
+        found: list[tuple[int, int]] = []
+        end, done, has_tombstone = len(table), 0, False
+        if compiled_kept is not None:
+            arguments = table, slots, md5, data, position, count, base, limit, is_due
+            done, position, found, has_tombstone = compiled_kept(*arguments)
+            if done == count:
+                return found, position, has_tombstone
+        for start, stop, delta, key, has_value in frames(data, position, count - done):
+            position = stop
+            offset = base + delta
+            if offset < limit:
+                if key is None or (is_due and not has_value):
+                    continue
+                one, two = words(md5(key).digest())
+                at = one % slots * 3
+                while stored := table[at + 2]:
+                    if table[at] == one and table[at + 1] == two:
+                        break
+                    at += 3
+                    if at == end:
+                        at = 0
+                if offset < stored - 1:
+                    continue
+            found.append((start, stop))
+            has_tombstone = has_tombstone or not has_value
+        return found, position, has_tombstone
