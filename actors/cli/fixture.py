@@ -123,6 +123,7 @@ class FixtureCluster:
         session_timeout: float = 1.0,
         host: str = HOST,
         advertised_host: str | None = None,
+        log_dirs: int = 1,
     ) -> dict[str, object]:
         """Start a cluster in `directory`, which is created; return its ports and the folder of its traces."""
         if self._running is not None:
@@ -134,7 +135,7 @@ class FixtureCluster:
         self._open.enter_context(logging_to(place / CLUSTER_LOG))
         try:
             ports = free_ports(brokers, host)
-            self._running = MemoryCluster(place, ports, settings, session_timeout, host, advertised_host)
+            self._running = MemoryCluster(place, ports, settings, session_timeout, host, advertised_host, log_dirs)
             await self._running.start()
         except BaseException:
             await self.stop()

@@ -7,6 +7,7 @@ verifies the plan's completion removes them.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,14 +27,18 @@ from messages.apis.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.describe_configs import BROKER, TOPIC
+from messages.apis.describe_log_dirs import DescribeLogDirsRequest
 from messages.cluster import ReplicaAssignment, TopicPartition
+from messages.error_names import name_of
 
 IN_PROGRESS = (
     "Cannot execute because there is an existing partition assignment.  Use --additional to override this and create a"
     " new partition assignment in addition to the existing one. The --additional flag can also be used to change the"
     " throttle by resubmitting the current reassignment."
 )
+MOVE_VERSION, DESCRIBE_VERSION = 1, 1
 RUN_VERIFY = (
     "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
 )
@@ -49,7 +54,7 @@ class ActionOptions(NamedTuple):
 PLAN = "reassignment-json-file"
 ACTIONS = {
     "cancel": ActionOptions((PLAN,), ("preserve-throttles",)),
-    "execute": ActionOptions((PLAN,), ("additional", "throttle")),
+    "execute": ActionOptions((PLAN,), ("additional", "replica-alter-log-dirs-throttle", "throttle")),
     "generate": ActionOptions(("broker-list", "topics-to-move-json-file"), ("disable-rack-aware",)),
     "list": ActionOptions(),
     "verify": ActionOptions((PLAN,), ("preserve-throttles",)),
@@ -82,6 +87,12 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="With --execute: maximum replication rate of each broker, in bytes per second.",
 )
 @click.option(
+    "--replica-alter-log-dirs-throttle",
+    type=click.IntRange(1),
+    metavar="BYTES",
+    help="With --execute: maximum rate of moves between the log directories of each broker, in bytes per second.",
+)
+@click.option(
     "--additional", is_flag=True, help="With --execute: start these reassignments even if others are ongoing."
 )
 @click.option("--preserve-throttles", is_flag=True, help="With --verify or --cancel: keep the replication throttles.")
@@ -91,18 +102,19 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
     action = only_action(options, ACTIONS)
     needs, may = ACTIONS[action]
     check_options(options, action, needs, {*needs, *may}, OPTIONS)
-    plan = reassignment_plan.parse_plan(text_of(options[PLAN])) if PLAN in needs else {}
+    plan, targets = reassignment_plan.parse_plan(text_of(options[PLAN])) if PLAN in needs else ({}, {})
     match action:
         case "generate":
             topics = reassignment_plan.parse_topics(text_of(options["topics-to-move-json-file"]))
-            targets = reassignment_plan.parse_brokers(options["broker-list"])
-            _generate(cluster, topics, targets, not options["disable-rack-aware"])
+            brokers = reassignment_plan.parse_brokers(options["broker-list"])
+            _generate(cluster, topics, brokers, not options["disable-rack-aware"])
         case "execute":
-            _execute(cluster, plan, options["throttle"], options["additional"])
+            throttles = options["throttle"], options["replica-alter-log-dirs-throttle"]
+            _execute(cluster, plan, targets, throttles, options["additional"])
         case "verify":
-            _verify(cluster, plan, options["preserve-throttles"])
+            _verify(cluster, plan, targets, options["preserve-throttles"])
         case "cancel":
-            _cancel(cluster, plan, options["preserve-throttles"])
+            _cancel(cluster, plan, targets, options["preserve-throttles"])
         case "list":
             for line in reassignment_plan.ongoing(_assignments(cluster)):
                 _print(line)
@@ -131,8 +143,14 @@ def _generate(cluster: AdminClient, topics: Collection[str], targets: Collection
     _print(f"Proposed partition reassignment configuration\n{reassignment_plan.format_plan(proposed)}")
 
 
-def _execute(cluster: AdminClient, plan: reassignment_plan.Plan, throttle: int | None, additional: bool) -> None:
-    """Submit a plan."""
+def _execute(
+    cluster: AdminClient,
+    plan: reassignment_plan.Plan,
+    targets: reassignment_plan.Directories,
+    rates: tuple[int | None, int | None],
+    additional: bool,
+) -> None:
+    """Submit a plan. The rates are those of replication and of moves between log directories."""
     _check_brokers(cluster, {replica for replicas in plan.values() for replica in replicas})
     everything = _assignments(cluster)
     if not additional and _is_ongoing(everything):
@@ -143,32 +161,94 @@ def _execute(cluster: AdminClient, plan: reassignment_plan.Plan, throttle: int |
     current = reassignment_plan.format_plan({tp: everything[tp].replicas for tp in plan})
     _print(f"Current partition replica assignment\n\n{current}\n")
     _print("Save this to use as the --reassignment-json-file option during rollback")
-    if throttle is not None:
+    rate, move_rate = rates
+    if rate is not None or move_rate is not None:
         _print(RUN_VERIFY)
+    if rate is not None:
         moved = reassignment_plan.moves(everything, plan)
         for topic, throttles in reassignment_plan.topic_throttles(moved).items():
             _override(cluster, TOPIC, topic, throttles)
         for broker in reassignment_plan.moving_brokers(moved):
-            _override(cluster, BROKER, str(broker), dict.fromkeys(reassignment_plan.RATES, str(throttle)))
-        _print(f"The inter-broker throttle limit was set to {throttle} B/s")
+            _override(cluster, BROKER, str(broker), dict.fromkeys(reassignment_plan.RATES, str(rate)))
+        _print(f"The inter-broker throttle limit was set to {rate} B/s")
+    if move_rate is not None:
+        for broker in sorted({broker for _, broker in targets}):
+            _override(cluster, BROKER, str(broker), {reassignment_plan.MOVE_RATE: str(move_rate)})
+        _print(f"The replica-alter-dir throttle limit was set to {move_rate} B/s")
     _alter(cluster, plan, "Error reassigning partition(s):")
     plural, names = reassignment_plan.named(plan)
     _print(f"Successfully started partition reassignment{plural} for {names}")
+    _move(cluster, targets)
 
 
-def _verify(cluster: AdminClient, plan: reassignment_plan.Plan, preserve_throttles: bool) -> None:
+def _move(cluster: AdminClient, targets: reassignment_plan.Directories) -> None:
+    """Start the moves to log directories. A broker gets its request again until it hosts all its replicas."""
+    pending, deadline = dict(targets), time.monotonic() + cluster.timeout_ms / 1000
+    while pending:
+        for broker in sorted({broker for _, broker in pending}):
+            moves = [
+                ReplicaLogDir(directory, (tp,)) for (tp, replica), directory in pending.items() if replica == broker
+            ]
+            answer = cluster.ask(broker, AlterReplicaLogDirsRequest(MOVE_VERSION, tuple(moves)))
+            for each in answer.partitions:
+                tp, code = each.partition, each.error_code
+                if code == errors.NONE:
+                    directory = pending.pop((tp, broker))
+                    _print(
+                        f"Successfully started moving log directory to {directory} for replica"
+                        f" {tp} with broker {broker}"
+                    )
+                elif code != errors.REPLICA_NOT_AVAILABLE:
+                    raise CommandFailed(f"Failed to alter dir for {tp}-{broker}: {name_of(code)}")
+        if pending and time.monotonic() > deadline:
+            plural = "" if len(pending) == 1 else "s"
+            names = ",".join(f"{tp}-{broker}" for tp, broker in pending)
+            raise CommandFailed(f"Timed out before log directory move{plural} could be started for: {names}")
+        time.sleep(0.1 if pending else 0)
+
+
+def _places(
+    cluster: AdminClient, targets: reassignment_plan.Directories
+) -> dict[tuple[TopicPartition, int], tuple[str, str]]:
+    """Return the log directory of each replica, and the one to which it moves; "" for none."""
+    found = dict.fromkeys(targets, ("", ""))
+    for broker in {broker for _, broker in targets}:
+        for place in cluster.ask(broker, DescribeLogDirsRequest(DESCRIBE_VERSION, None)).results:
+            for topic in place.topics:
+                for log in topic.partitions:
+                    replica = TopicPartition(topic.name, log.partition_index), broker
+                    if replica in found:
+                        current, future = found[replica]
+                        found[replica] = (current, place.log_dir) if log.is_future_key else (place.log_dir, future)
+    return found
+
+
+def _verify(
+    cluster: AdminClient,
+    plan: reassignment_plan.Plan,
+    targets: reassignment_plan.Directories,
+    preserve_throttles: bool,
+) -> None:
     """Print the progress of a plan, and remove the throttles if no reassignment is active."""
     everything = _assignments(cluster)
     _print("Status of partition reassignment:")
     for partition, target in plan.items():
         _print(reassignment_plan.progress(partition, target, everything.get(partition)))
+    places = _places(cluster, targets)
+    for replica, directory in targets.items():
+        _print(reassignment_plan.move_progress(*replica, directory, *places[replica]))
     _print("")
-    if not preserve_throttles and not _is_ongoing(everything):
+    if not preserve_throttles and not _is_ongoing(everything) and not any(future for _, future in places.values()):
         _clear_throttles(cluster, plan)
 
 
-def _cancel(cluster: AdminClient, plan: reassignment_plan.Plan, preserve_throttles: bool) -> None:
-    """Cancel the active reassignments of a plan's partitions."""
+def _cancel(
+    cluster: AdminClient,
+    plan: reassignment_plan.Plan,
+    targets: reassignment_plan.Directories,
+    preserve_throttles: bool,
+) -> None:
+    """Cancel the active reassignments of a plan's partitions, and the active moves of its replicas."""
     moves = cluster.reassignments()
     active = [tp for tp in plan if tp in moves]
     if active:
@@ -177,6 +257,10 @@ def _cancel(cluster: AdminClient, plan: reassignment_plan.Plan, preserve_throttl
         _print(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:
         _print("None of the specified partition reassignments are active.")
+    back = {replica: current for replica, (current, future) in _places(cluster, targets).items() if future}
+    if targets and not back:
+        _print("None of the specified partition moves are active.")
+    _move(cluster, back)
     if not preserve_throttles:
         _clear_throttles(cluster, plan)
 
@@ -233,7 +317,7 @@ def _clear_throttles(cluster: AdminClient, plan: reassignment_plan.Plan) -> None
     brokers, topics = sorted(cluster.ids()), sorted({tp.topic for tp in plan})
     _print(f"Clearing broker-level throttles on broker{'' if len(brokers) == 1 else 's'} {','.join(map(str, brokers))}")
     for broker in brokers:
-        _override(cluster, BROKER, str(broker), dict.fromkeys(reassignment_plan.RATES))
+        _override(cluster, BROKER, str(broker), dict.fromkeys((*reassignment_plan.RATES, reassignment_plan.MOVE_RATE)))
     _print(f"Clearing topic-level throttles on topic{'' if len(topics) == 1 else 's'} {','.join(topics)}")
     for topic in topics:
         throttled = (reassignment_plan.LEADER_THROTTLED, reassignment_plan.FOLLOWER_THROTTLED)

@@ -1,7 +1,7 @@
 """Reassignment plans: parse their JSON, generate them, and report their progress (ReassignPartitionsCommand).
 
 Rule 1: A plan contains each partition once, with at least one replica and no duplicates. If a plan contains log
-        directories, each must be "any": moves between a broker's log directories are not supported.
+        directories, there is one for each replica: an absolute path, or "any".
 Rule 2: The sources of a move are the partition's replicas, except replicas that an unfinished reassignment is adding.
         The destinations of a move are the replicas in the plan that are not sources. Sources and destinations can be
         throttled per replica.
@@ -24,6 +24,8 @@ Json: TypeAlias = Any  # type: ignore[explicit-any]
 """A value of JSON."""
 Replicas = tuple[int, ...]
 Plan = Mapping[TopicPartition, Replicas]
+Directories = dict[tuple[TopicPartition, int], str]
+"""(partition, broker) -> log directory, for the replicas that a plan moves to a certain directory."""
 Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 ANY = "any"
@@ -35,20 +37,22 @@ LEADER_THROTTLED, FOLLOWER_THROTTLED = (
 """Topic configs with the throttled leader replicas and follower replicas."""
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 """Broker configs with the throttled rates, in bytes per second."""
+MOVE_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 
 
 # --------------------------------------------------------------------------------------------------------------- JSON
 
 
-def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
-    """Return the plan in a JSON file, sorted by topic and partition.
+def parse_plan(text: str) -> tuple[dict[TopicPartition, Replicas], Directories]:
+    """Return the plan in a JSON file and its log directories, sorted by topic and partition.
 
     Raises:
         CommandFailed: The file is invalid (rule 1).
     """
-    rows = [
+    planned = [
         _planned(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
     ]
+    rows = [(tp, replicas) for tp, replicas, _ in planned]
     if not rows:
         raise CommandFailed("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in rows):
@@ -60,7 +64,13 @@ def parse_plan(text: str) -> dict[TopicPartition, Replicas]:
     if doubled:
         entries = ". ".join(f"{tp} contains multiple entries for {_joined(ids)}" for tp, ids in doubled)
         raise CommandFailed(f"Partition replica lists may not contain duplicate entries: {entries}")
-    return dict(sorted(rows))
+    targets = {
+        (tp, broker): directory
+        for tp, replicas, directories in sorted(planned)
+        for broker, directory in zip(replicas, directories, strict=True)
+        if directory != ANY
+    }
+    return dict(sorted(rows)), targets
 
 
 def format_plan(plan: Plan) -> str:
@@ -105,7 +115,7 @@ def parse_brokers(text: str) -> list[int]:
     return ids
 
 
-def _planned(row: Json) -> tuple[TopicPartition, Replicas]:
+def _planned(row: Json) -> tuple[TopicPartition, Replicas, Sequence[str]]:
     tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
     replicas = _member(row, "replicas", list)
     if not all(type(each) is int for each in replicas):
@@ -115,9 +125,10 @@ def _planned(row: Json) -> tuple[TopicPartition, Replicas]:
         raise CommandFailed(
             f"Size of replicas list {replicas} is different from size of log dirs list {directories} for partition {tp}"
         )
-    if directories != [ANY] * len(replicas):
-        raise CommandFailed(f"{tp}: replicas cannot be moved between log directories, log_dirs should be '{ANY}'")
-    return tp, tuple(replicas)
+    wrong = [each for each in directories if type(each) is not str or not (each == ANY or each.startswith("/"))]
+    if wrong:
+        raise CommandFailed(f"{tp}: the log directory {json.dumps(wrong[0])} is neither an absolute path nor '{ANY}'")
+    return tp, tuple(replicas), directories
 
 
 def _document(text: str) -> dict[str, Json]:
@@ -237,6 +248,30 @@ def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment
         f"There is no active reassignment of partition {partition}, but replica set is {_joined(replicas)} rather than"
         f" {_joined(target)}."
     )
+
+
+def move_progress(tp: TopicPartition, broker: int, target: str, current: str, future: str) -> str:
+    """Return the progress of a replica's move to the log directory `target`.
+
+    Args:
+        tp: The partition.
+        broker: The replica's broker.
+        target: The log directory in the plan.
+        current: The log directory of the replica, or "".
+        future: The log directory to which the replica moves, or "".
+    """
+    if not current:
+        return (
+            f"Partition {tp} is not found in any live log dir on broker {broker}. There is likely an offline log"
+            " directory on the broker."
+        )
+    if future == target:
+        return f"Reassignment of replica {tp}-{broker} is still in progress."
+    if future:
+        return f"Partition {tp} on broker {broker} is being moved to log dir {future} instead of {target}."
+    if current == target:
+        return f"Reassignment of replica {tp}-{broker} completed successfully."
+    return f"Partition {tp} on broker {broker} is not being moved from log dir {current} to {target}."
 
 
 def ongoing(assignments: Assignments) -> list[str]:

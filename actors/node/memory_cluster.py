@@ -39,8 +39,10 @@ from messages.apis.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from messages.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from messages.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from messages.apis.fetch import NO_REPLICA
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -69,6 +71,7 @@ GLANCE = 0.002
 """Initial seconds between two checks. They grow to a tenth of a second."""
 CLIENT = "kafka_actors.kafka_cluster"
 METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
+MOVE_VERSION, DESCRIBE_VERSION = 2, 2
 LIST_OFFSETS_VERSION, LIST_GROUPS_VERSION, OFFSET_FETCH_VERSION = 5, 3, 5
 
 DEFAULTS = {
@@ -169,6 +172,7 @@ class MemoryCluster(ZooKeeperView):
         session_seconds: Session timeout, after which a session of a killed node expires.
         host: Address on which nodes listen for clients.
         advertised_host: Host that nodes advertise to clients; None means `host`.
+        log_dirs: Number of log directories of each node.
 
     Raises:
         SettingsError: A setting has an invalid value.
@@ -184,6 +188,7 @@ class MemoryCluster(ZooKeeperView):
         session_seconds: float = 1.0,
         host: str = HOST,
         advertised_host: str | None = None,
+        log_dirs: int = 1,
     ) -> None:
         if not ports:
             raise ClusterError("A cluster needs at least one broker")
@@ -196,6 +201,7 @@ class MemoryCluster(ZooKeeperView):
         self.trace_dir = directory / "trace"
         self._host = host
         self._advertised_host = advertised_host or host
+        self._log_dirs = ("data", *(f"data-{number}" for number in range(1, log_dirs)))
         self._session_seconds = session_seconds
         self._overrides = {
             **internal_topic_settings(len(ports)),
@@ -248,7 +254,7 @@ class MemoryCluster(ZooKeeperView):
             "broker.id": str(id),
             "broker.id.generation.enable": "false",
             **self._listeners(place),
-            "log.dirs": folder_text(str(self.directory / f"node-{id}" / "data")),
+            "log.dirs": ",".join(folder_text(str(self.directory / f"node-{id}" / name)) for name in self._log_dirs),
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
         }
@@ -496,6 +502,35 @@ class MemoryCluster(ZooKeeperView):
         self._check_led(topic)
         for id in self._responsive:
             await self._ask_actor(id, ReplicaManagerActor, ApplyRetention(topic))
+
+    async def log_dirs_of(self, broker_id: int) -> list[str]:
+        """Return the paths of a node's log directories."""
+        return list(self._member(broker_id).node.settings.log_dirs)
+
+    async def move_replica(self, topic: str, partition: int, directory: str) -> None:
+        """Move a replica to this log directory of its broker. Return when it is there."""
+        ids = [id for id in self._responsive if directory in self._settings[id].log_dirs]
+        if not ids:
+            raise ClusterError(f"no running broker has the log directory {directory}")
+        [id], tp = ids, TopicPartition(topic, partition)
+        request = AlterReplicaLogDirsRequest(MOVE_VERSION, (ReplicaLogDir(directory, (tp,)),))
+        response = await self._response_to(id, request)
+        codes = [each.error_code for each in getattr(response, "partitions", ())]
+        if codes != [errors.NONE]:
+            reason = name_of(codes[0]) if codes else str(response)
+            raise ClusterError(f"{tp} on broker {id} was not moved to {directory}: {reason}")
+
+        async def moved() -> bool:
+            question = DescribeLogDirsRequest(DESCRIBE_VERSION, (DescribableLogDirTopic(topic, (partition,)),))
+            answer = await self._response_to(id, question)
+            return any(
+                found.log_dir == directory and not log.is_future_key
+                for found in getattr(answer, "results", ())
+                for described in found.topics
+                for log in described.partitions
+            )
+
+        await self._until(moved, f"{tp} on broker {id} was not moved to {directory}", (id,))
 
     def _check_led(self, topic: str) -> None:
         """Raise ClusterError if a topic does not exist, or one of its partitions has no leader that responds."""

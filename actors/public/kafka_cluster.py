@@ -78,6 +78,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         advertised_host: Name or address by which clients reach this machine; by default `host`.
         speaks: Kafka release up to whose API versions clients are served: "2.1", "2.4", "2.6", "2.8", "3.3", "3.6" or
             "3.9", the default. All else stays as it is. `restart` can change it for a broker.
+        log_dirs: Number of log directories of each broker, between which `move_replica` moves replicas.
 
     Raises:
         ClusterError: An argument has an invalid value, or `host` is "0.0.0.0" without an `advertised_host`.
@@ -96,6 +97,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         host: str = HOST,
         advertised_host: str | None = None,
         speaks: str | None = None,
+        log_dirs: int = 1,
     ) -> None:
         check("KafkaCluster", speaks=speaks)
         if speaks is not None:
@@ -109,6 +111,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
                 "session_timeout": session_timeout,
                 "host": host,
                 "advertised_host": advertised_host,
+                "log_dirs": log_dirs,
             },
         )
         if host in ANY_ADDRESS and advertised_host is None:

@@ -111,6 +111,7 @@ CHECKS: dict[str, Check] = {
         "the path of a folder", lambda value: isinstance(value, str | os.PathLike) and _text().accepts(str(value)), str
     ),
     "brokers": _integer(1, 100),
+    "log_dirs": _integer(1, 10),
     "settings": _optional(_SETTINGS),
     "session_timeout": _number(0.05, MAX_SECONDS, f"a number of seconds from 0.05 to {MAX_SECONDS}"),
     "speaks": _optional(_text()),
@@ -368,6 +369,25 @@ class ClusterOperations(SharedOperations):
         A segment is deleted only as a whole, and only below the high watermark; see `segment.bytes` and `segment.ms`.
         """
         self._ask("apply_retention", topic=topic)
+
+    @operation
+    def log_dirs_of(self: Blocking, broker_id: int) -> list[str]:
+        """Return the paths of a broker's log directories; see `log_dirs`."""
+        return [str(path) for path in self._ask("log_dirs_of", broker_id=broker_id)]
+
+    @operation
+    def move_replica(self: Blocking, topic: str, partition: int, directory: str | os.PathLike[str]) -> None:
+        """Move a replica to another log directory of its broker, and wait until it is there.
+
+        Args:
+            topic: Name of the topic.
+            partition: Number of the partition.
+            directory: Path of the log directory, one of `log_dirs_of` its broker.
+
+        Raises:
+            ClusterError: No running broker has this directory, or the broker has no replica of the partition.
+        """
+        self._ask("move_replica", topic=topic, partition=partition, directory=directory)
 
     @operation
     def add_broker(self: Blocking) -> int:

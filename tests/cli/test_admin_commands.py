@@ -12,7 +12,9 @@ import pytest
 
 from actors.cli.app import run
 from actors.cli.configs import parse_added
+from actors.cli.reassignment_plan import MOVE_RATE, move_progress
 from actors.public import KafkaCluster
+from messages.cluster import TopicPartition
 
 Tool = Callable[..., list[str]]
 UNCLEAN, RATE = "unclean.leader.election.enable", "leader.replication.throttled.rate"
@@ -21,7 +23,7 @@ UNCLEAN, RATE = "unclean.leader.election.enable", "leader.replication.throttled.
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     """Yield a cluster with the topics foo (3 partitions) and a.b."""
-    with KafkaCluster(3) as cluster:
+    with KafkaCluster(3, log_dirs=2) as cluster:
         cluster.create_topic("foo", partitions=3, replication_factor=1)
         cluster.create_topic("a.b", replication_factor=1)
         yield cluster
@@ -205,6 +207,34 @@ def test_a_plan_is_proposed_executed_with_throttles_and_verified(
     assert elected == ["Valid replica already elected for partitions foo-0"]
 
 
+def test_a_plan_with_log_directories_is_executed_and_verified(
+    cluster: KafkaCluster, tool: Tool, tmp_path: Path
+) -> None:
+    broker, plan = cluster.leader_of("foo", 1), tmp_path / "plan.json"
+    home, other = sorted(cluster.log_dirs_of(broker), key=lambda place: not Path(place, "foo-1").is_dir())
+    row = {"topic": "foo", "partition": 1, "replicas": [broker], "log_dirs": [other]}
+    plan.write_text(json.dumps({"partitions": [row]}))
+    verify = f"reassign-partitions --verify --reassignment-json-file {plan}"
+    assert tool(verify)[2] == f"Partition foo-1 on broker {broker} is not being moved from log dir {home} to {other}."
+    throttle = "--replica-alter-log-dirs-throttle 1000000"
+    said = tool(f"reassign-partitions --execute {throttle} --reassignment-json-file {plan}")
+    assert said[-1] == f"Successfully started moving log directory to {other} for replica foo-1 with broker {broker}"
+    assert f"{MOVE_RATE}=1000000" in "\n".join(tool(f"configs --describe --broker {broker}"))
+    cluster.wait_for(lambda: tool(verify)[2] == f"Reassignment of replica foo-1-{broker} completed successfully.")
+    cluster.wait_for(lambda: MOVE_RATE not in "\n".join(tool("configs --describe --entity-type brokers")))
+    assert Path(other, "foo-1").is_dir()
+    cancelled = tool(f"reassign-partitions --cancel --reassignment-json-file {plan}")
+    assert cancelled[1] == "None of the specified partition moves are active."
+
+
+@pytest.mark.parametrize(
+    ("current", "future", "words"),
+    [("", "", "not found in any live log dir on broker 1"), ("/a", "/b", "still in progress"), ("/a", "/c", "is being moved to log dir /c instead of /b")],
+)  # fmt: skip
+def test_the_progress_of_a_move(current: str, future: str, words: str) -> None:
+    assert words in move_progress(TopicPartition("t", 0), 1, "/b", current, future)
+
+
 def test_an_impossible_reassignment_is_listed_and_cancelled(cluster: KafkaCluster, tool: Tool, tmp_path: Path) -> None:
     cluster.create_topic("stuck", replication_factor=1)
     leader = cluster.leader_of("stuck", 0)
@@ -232,7 +262,7 @@ def test_an_impossible_reassignment_is_listed_and_cancelled(cluster: KafkaCluste
         ('{"partitions":[{"topic":"foo","partition":0,"replicas":[0]},{"topic":"foo","partition":0,"replicas":[1]}]}', "Partition reassignment contains duplicate topic partitions: foo-0"),
         ('{"partitions":[{"topic":"foo","partition":0,"replicas":[7]}]}', "Unknown broker id 7"),
         ('{"partitions":[{"topic":"foo","partition":9,"replicas":[0]}]}', "Unable to find partition: foo-9"),
-        ('{"partitions":[{"topic":"foo","partition":0,"replicas":[0],"log_dirs":["/a"]}]}', "foo-0: replicas cannot be moved between log directories, log_dirs should be 'any'"),
+        ('{"partitions":[{"topic":"foo","partition":0,"replicas":[0],"log_dirs":["a"]}]}', "foo-0: the log directory \"a\" is neither an absolute path nor 'any'"),
         ('{"partitions":[7]}', "7 has no valid field 'topic'"),
     ],
 )  # fmt: skip

@@ -493,3 +493,20 @@ def test_a_topic_is_compacted_and_old_segments_are_deleted_on_request() -> None:
         cluster.kill(cluster.wait_for_leader("e"))
         with pytest.raises(ClusterError, match="partition e-0 has no live leader"):
             cluster.compact("e")
+
+
+def test_a_replica_moves_between_the_log_directories_of_its_broker() -> None:
+    with KafkaCluster(1, log_dirs=2) as cluster:
+        cluster.create_topic("t")
+        send(cluster, "t", ["a", "b"])
+        home, other = sorted(map(Path, cluster.log_dirs_of(0)), key=lambda place: not (place / "t-0").is_dir())
+        cluster.move_replica("t", 0, other)
+        assert ((home / "t-0").is_dir(), (other / "t-0").is_dir()) == (False, True)
+        send(cluster, "t", ["c"])
+        assert read(cluster, "t", 3) == ["a", "b", "c"]
+        for topic, directory, reason in (
+            ("t", "/absent", "no running broker has"),
+            ("x", str(home), "UNKNOWN_TOPIC_OR_PARTITION"),
+        ):
+            with pytest.raises(ClusterError, match=reason):
+                cluster.move_replica(topic, 0, directory)

@@ -28,7 +28,7 @@ NOT_TEXTS: list[Any] = [*ANY, None, 5, "\0", "\ud800", "x" * 40_000]
 
 NONSENSE: dict[str, list[Any]] = {
     **{name: [*NOT_INTEGERS, -1, 2**31] for name in ("broker_id", "a", "b", "broker", "partition")},
-    **{name: [*NOT_INTEGERS, -1, 0, 2**31] for name in ("partitions", "n", "milliseconds", "brokers")},
+    **{name: [*NOT_INTEGERS, -1, 0, 2**31] for name in ("partitions", "n", "milliseconds", "brokers", "log_dirs")},
     **{name: [*NOT_INTEGERS[9:], -1, 2**31] for name in ("replication_factor", "to")},
     "other_than": [True, "x", 1.5, -1],
     "config": [True, [1], 5, "x", {1: 2}, {"a": None}, {"a": []}, {"": "x"}],
@@ -50,6 +50,7 @@ NONSENSE: dict[str, list[Any]] = {
 """Argument -> values that are errors, whatever the operation."""
 VALID = {"a": 0, "api": "Produce", "b": 0, "broker": 0, "broker_id": 0, "code": 6, "condition": bool, "n": 1}
 VALID |= {"topic": "t", "group": "g", "to": 0, "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
+VALID |= {"partition": 0, "directory": "/d"}
 
 Call = tuple[str, dict[str, Any]]
 
