@@ -1,4 +1,4 @@
-/* Check the records of a batch (batch_records.py, rule 2) at the speed of memory, and clean them (offset_map.py, rule 3).
+/* Check the records of a batch (batch_records.py, rule 2) or clean them (offset_map.py, rule 3) at the speed of memory.
  *
  * Each function passes over valid records, and stops before the first invalid or incomplete record. The Python code
  * then finds the error in that record. Without a C compiler, the Python code does all of the work.
@@ -154,39 +154,60 @@ static int has_bounds(struct map *map, Py_buffer *view, Py_ssize_t position)
     return 0;
 }
 
+/* Put the keys of records from `at` on, at most `free` new ones. Return the number of records, -1 after an exception.
+ *
+ * Records without a key, and offsets below `first`, are passed over. */
+static Py_ssize_t put_records(struct map *map, bytes *at, bytes limit, Py_ssize_t count, long long base,
+                              long long first, Py_ssize_t *free, long long *last)
+{
+    Py_ssize_t done = 0;
+    struct frame record;
+    for (; done < count && frame(*at, limit, &record); done++, *at = record.end) {
+        long long offset = base + record.offset;
+        if (record.size < 0 || offset < first)
+            continue;
+        unsigned long long hash[2], *found = slot(map, &record, hash);
+        if (!found)
+            return -1;
+        if (!found[2]) {
+            if (!*free)
+                break;
+            --*free;
+            memcpy(found, hash, 16);
+        }
+        found[2] = offset + 1;
+        *last = offset;
+    }
+    return done;
+}
+
+/* Return whether a record stays, -1 after an exception. */
+static int stays(struct map *map, struct frame *record, long long offset, long long limit, int is_due)
+{
+    if (offset >= limit)
+        return 1;
+    if (record->size < 0 || (is_due && !record->has_value))
+        return 0;
+    unsigned long long hash[2], *found = slot(map, record, hash);
+    return !found ? -1 : offset >= (long long)found[2] - 1;
+}
+
 static PyObject *put(PyObject *self, PyObject *args)
 {
     struct map map;
     Py_buffer view;
-    Py_ssize_t free, position, count, done = 0, added = 0;
+    Py_ssize_t free, position, count, done = -1;
     long long base, first, last = -1;
     if (!PyArg_ParseTuple(args, "w*nnOy*nnLL", &map.table, &map.slots, &free, &map.md5, &view, &position, &count, &base,
                           &first))
         return NULL;
-    int holds = has_bounds(&map, &view, position);
     bytes start = view.buf, at = start + position;
-    struct frame record;
-    for (; holds && done < count && frame(at, start + view.len, &record); done++, at = record.end) {
-        long long offset = base + record.offset;
-        if (record.size >= 0 && offset >= first) {
-            unsigned long long hash[2], *found = slot(&map, &record, hash);
-            if (!found) {
-                holds = 0;
-                break;
-            }
-            if (!found[2]) {
-                if (added == free)
-                    break;
-                added++;
-                memcpy(found, hash, 16);
-            }
-            found[2] = offset + 1;
-            last = offset;
-        }
-    }
+    Py_ssize_t left = free;
+    if (has_bounds(&map, &view, position))
+        done = put_records(&map, &at, start + view.len, count, base, first, &left, &last);
     PyBuffer_Release(&map.table);
     PyBuffer_Release(&view);
-    return holds ? Py_BuildValue("nnnL", done, (Py_ssize_t)(at - start), added, last) : NULL;
+    return done < 0 ? NULL : Py_BuildValue("nnnL", done, (Py_ssize_t)(at - start), free - left, last);
 }
 
 static PyObject *kept(PyObject *self, PyObject *args)
@@ -200,21 +221,15 @@ static PyObject *kept(PyObject *self, PyObject *args)
                           &limit, &is_due))
         return NULL;
     PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
-    bytes start = view.buf, at = start + position, next;
+    bytes start = view.buf, at = start + position;
     struct frame record;
-    for (; places && done < count && frame(at, start + view.len, &record); done++, at = next) {
-        long long offset = base + record.offset;
-        next = record.end;
-        if (offset < limit) {
-            if (record.size < 0 || (is_due && !record.has_value))
-                continue;
-            unsigned long long hash[2], *found = slot(&map, &record, hash);
-            if (!found)
-                Py_CLEAR(places);
-            if (!found || offset < (long long)found[2] - 1)
-                continue;
-        }
-        PyObject *place = Py_BuildValue("nn", (Py_ssize_t)(at - start), (Py_ssize_t)(next - start));
+    for (; places && done < count && frame(at, start + view.len, &record); done++, at = record.end) {
+        int stay = stays(&map, &record, base + record.offset, limit, is_due);
+        if (stay < 0)
+            Py_CLEAR(places);
+        if (stay <= 0)
+            continue;
+        PyObject *place = Py_BuildValue("nn", (Py_ssize_t)(at - start), (Py_ssize_t)(record.end - start));
         if (!place || PyList_Append(places, place))
             Py_CLEAR(places);
         Py_XDECREF(place);
@@ -226,7 +241,122 @@ static PyObject *kept(PyObject *self, PyObject *args)
                   : NULL;
 }
 
+/* A whole batch with the right checksum, uncompressed, outside transactions and without a delete horizon. */
+struct batch {
+    bytes records, end;
+    long long base, next, producer, count;
+};
+
+static unsigned long long big_endian(bytes at, int size)
+{
+    unsigned long long value = 0;
+    while (size--)
+        value = value << 8 | *at++;
+    return value;
+}
+
+/* Return 0 if the batch from `at` on is another one, -1 after an exception. `crc32c` is Python's. */
+static int plain(PyObject *crc32c, bytes at, bytes limit, struct batch *found)
+{
+    long long size = limit - at < 61 ? 0 : 12LL + (int)big_endian(at + 8, 4);
+    if (size < 61 || size > limit - at || at[16] != 2 || at[22] & 0x77)
+        return 0;
+    PyObject *rest = PyMemoryView_FromMemory((char *)at + 21, size - 21, PyBUF_READ);
+    PyObject *sum = rest ? PyObject_CallFunctionObjArgs(crc32c, rest, NULL) : NULL;
+    unsigned long long crc = sum ? PyLong_AsUnsignedLongLong(sum) : 0;
+    Py_XDECREF(rest);
+    Py_XDECREF(sum);
+    if (PyErr_Occurred())
+        return -1;
+    found->records = at + 61;
+    found->end = at + size;
+    found->base = (long long)big_endian(at, 8);
+    found->next = found->base + (int)big_endian(at + 23, 4) + 1;
+    found->producer = (long long)big_endian(at + 43, 8);
+    found->count = (int)big_endian(at + 57, 4);
+    return crc == big_endian(at + 17, 4);
+}
+
+static PyObject *put_batches(PyObject *self, PyObject *args)
+{
+    struct map map;
+    Py_buffer view;
+    PyObject *crc32c;
+    Py_ssize_t free, position, most, records = 0, batches = 0;
+    long long first, last, next = -1;
+    if (!PyArg_ParseTuple(args, "w*nnOOy*nnL", &map.table, &map.slots, &free, &map.md5, &crc32c, &view, &position,
+                          &most, &first))
+        return NULL;
+    bytes start = view.buf, at = start + position;
+    Py_ssize_t left = free;
+    struct batch batch;
+    int more = has_bounds(&map, &view, position) ? 1 : -1;
+    while (more > 0 && records + batches < most && (more = plain(crc32c, at, start + view.len, &batch)) > 0) {
+        bytes end = batch.records;
+        Py_ssize_t done = put_records(&map, &end, batch.end, batch.count, batch.base, first, &left, &last);
+        more = done < 0 ? -1 : done == batch.count && end == batch.end;
+        if (more > 0) {
+            at = end;
+            next = batch.next;
+            records += done;
+            batches++;
+        }
+    }
+    PyBuffer_Release(&map.table);
+    PyBuffer_Release(&view);
+    return more < 0 ? NULL : Py_BuildValue("nnnnL", (Py_ssize_t)(at - start), records, batches, free - left, next);
+}
+
+static PyObject *kept_batches(PyObject *self, PyObject *args)
+{
+    struct map map;
+    Py_buffer view;
+    PyObject *crc32c;
+    Py_ssize_t position, most, records = 0, batches = 0;
+    long long limit;
+    if (!PyArg_ParseTuple(args, "w*nOOy*nnL", &map.table, &map.slots, &map.md5, &crc32c, &view, &position, &most,
+                          &limit))
+        return NULL;
+    PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
+    bytes start = view.buf, at = start + position;
+    struct batch batch;
+    int more = places ? 1 : -1;
+    while (more > 0 && records + batches < most && (more = plain(crc32c, at, start + view.len, &batch)) > 0) {
+        long long staying = 0, done = 0;
+        int has_tombstone = 0, stay = 0;
+        struct frame record;
+        for (bytes next = batch.records; done < batch.count && frame(next, batch.end, &record); done++) {
+            stay = stays(&map, &record, batch.base + record.offset, limit, 0);
+            if (stay < 0)
+                break;
+            staying += stay;
+            has_tombstone = has_tombstone || (stay && !record.has_value);
+            next = record.end;
+        }
+        int is_copied = done && staying == done && !has_tombstone;
+        int is_dropped = !staying && batch.producer == -1 && batch.next != limit;
+        more = stay < 0 ? -1 : done == batch.count && (is_copied || is_dropped);
+        if (more > 0 && is_copied) {
+            PyObject *place = PyLong_FromSsize_t(at - start);
+            more = place && !PyList_Append(places, place) ? 1 : -1;
+            Py_XDECREF(place);
+        }
+        if (more > 0) {
+            at = batch.end;
+            records += done;
+            batches++;
+        }
+    }
+    PyBuffer_Release(&map.table);
+    PyBuffer_Release(&view);
+    if (more < 0)
+        Py_CLEAR(places);
+    return places ? Py_BuildValue("nnnN", (Py_ssize_t)(at - start), records, batches, places) : NULL;
+}
+
 static PyMethodDef functions[] = {
+    {"put_batches", put_batches, METH_VARARGS, "Map keys of plain batches: (position, records, batches, new, end)."},
+    {"kept_batches", kept_batches, METH_VARARGS, "Pass over plain batches: (position, records, batches, kept ones)."},
     {"put", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
     {"kept", kept, METH_VARARGS, "Find records that stay: (records that were read, position, places, tombstones)."},
     {"walk", walk, METH_VARARGS, "Go over records that are right: (number of the next, its position, keyless runs)."},

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from typing import Any
 
 def walk(
     data: bytes | memoryview, position: int, done: int, count: int, in_order: bool, /
@@ -8,7 +7,7 @@ def put(
     table: memoryview,
     slots: int,
     free: int,
-    md5: Callable[[bytes], Any],
+    md5: Callable[[bytes], object],
     data: bytes,
     position: int,
     count: int,
@@ -19,7 +18,7 @@ def put(
 def kept(
     table: memoryview,
     slots: int,
-    md5: Callable[[bytes], Any],
+    md5: Callable[[bytes], object],
     data: bytes,
     position: int,
     count: int,
@@ -28,3 +27,26 @@ def kept(
     is_due: bool,
     /,
 ) -> tuple[int, int, list[tuple[int, int]], bool]: ...
+def put_batches(
+    table: memoryview,
+    slots: int,
+    free: int,
+    md5: Callable[[bytes], object],
+    crc32c: Callable[[memoryview], int],
+    data: bytes,
+    position: int,
+    most: int,
+    first: int,
+    /,
+) -> tuple[int, int, int, int, int]: ...
+def kept_batches(
+    table: memoryview,
+    slots: int,
+    md5: Callable[[bytes], object],
+    crc32c: Callable[[memoryview], int],
+    data: bytes,
+    position: int,
+    most: int,
+    limit: int,
+    /,
+) -> tuple[int, int, int, list[int]]: ...

@@ -97,8 +97,8 @@ class Compacted(Partition):
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with the compiled loops, if they are available, and with the Python ones."""
     if request.param == "plain":
-        monkeypatch.setattr(offset_map, "compiled_put", None)
-        monkeypatch.setattr(offset_map, "compiled_kept", None)
+        for name in ("compiled_put", "compiled_kept", "compiled_put_batches", "compiled_kept_batches"):
+            monkeypatch.setattr(offset_map, name, None)
     elif offset_map.compiled_put is None:
         pytest.skip("messages/wire/_walk.c is not compiled")
 

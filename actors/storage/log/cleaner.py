@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -207,6 +207,8 @@ class Cleaning:
         self._headers: list[BatchHeader] = []
         self._pending = 0
         """Number of bytes in `_pieces`."""
+        self._skimmed = 0
+        """Number of batches and records that were passed over in one call."""
 
     @property
     def figures(self) -> tuple[int, ...]:
@@ -241,40 +243,47 @@ class Cleaning:
     def _map(self, segment: Segment, next_base: int) -> Generator[int, None, bool]:
         """Map the keys of a segment. Return False if the map is full (rule 2)."""
         first = segment.find(self.dirt.first_dirty) if segment.base_offset < self.dirt.first_dirty else None
-        keys, first_dirty, end = self.map, self.dirt.first_dirty, self.end
-        work = read = records = 0
-        for header, batch in self._batches(segment, first.position if first is not None else 0):
+        keys, first_dirty, work, read = self.map, self.dirt.first_dirty, 0, 0
+        for header, batch in self._batches(segment, first.position if first is not None else 0, self._skim_keys):
+            if work >= RECORDS or read >= BYTES:
+                yield read
+                work = read = 0
             read += len(batch)
+            if header is None:
+                work += self._skimmed
+                continue
             work += BATCH_WORK
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             if not (attributes & SPECIAL and self._is_skipped(header, batch)):
                 data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
-                records += left
+                self.records += left
                 while left:
                     count = left if left < RECORDS else RECORDS
                     if count > keys.capacity - keys.size:
                         for _ in keys.grow(count):
                             yield 0
                     done, position, last = keys.put(data, position, count, base, first_dirty)
-                    if last >= 0:
-                        end = last + 1
+                    if last >= self.end:
+                        self.end = last + 1
                     if done < count:
-                        self.records += records
-                        self.end = max(self.end, end)
                         return False
                     left -= count
                     work += count
                     if work >= RECORDS:
                         yield read
                         work = read = 0
-            end = base + header.last_offset_delta + 1
-            if work >= RECORDS or read >= BYTES:
-                yield read
-                work = read = 0
-        self.records += records
-        self.end = max(self.end, end, next_base)
+            self.end = max(self.end, header.next_offset)
+        self.end = max(self.end, next_base)
         yield read
         return True
+
+    def _skim_keys(self, data: bytes, at: int) -> int:
+        """Map the keys of plain batches; return the position after them."""
+        at, records, batches, end = self.map.put_batches(data, at, RECORDS, self.dirt.first_dirty)
+        self.records += records
+        self._skimmed = records + batches
+        self.end = max(self.end, end)
+        return at
 
     def _is_skipped(self, header: BatchHeader, batch: bytes) -> bool:
         """Note a control batch or a batch of a transaction; return whether no key of it is mapped."""
@@ -283,10 +292,18 @@ class Cleaning:
             return True
         return self._transactions.is_aborted(header)
 
-    def _batches(self, segment: Segment, position: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Yield the batches of a segment from a position on."""
+    def _batches(
+        self, segment: Segment, position: int, skim: Callable[[bytes, int], int]
+    ) -> Iterator[tuple[BatchHeader | None, bytes]]:
+        """Yield the batches of a segment from a position on; those that `skim` passes over have no header."""
         data, at, end = b"", 0, segment.size
         while position < end:
+            after = skim(data, at)
+            if after > at:
+                yield None, data[at:after]
+                position += after - at
+                at = after
+                continue
             size = 0
             try:
                 if len(data) - at < HEADER.size:
@@ -358,9 +375,15 @@ class Cleaning:
         flush.result()
 
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
-        keys, end, work, read, records = self.map, self.end, 0, 0, 0
-        for header, batch in self._batches(segment, 0):
+        keys, end, work, read = self.map, self.end, 0, 0
+        for header, batch in self._batches(segment, 0, self._skim_kept):
+            if work >= RECORDS or read >= BYTES:
+                yield read
+                work = read = 0
             read += len(batch)
+            if header is None:
+                work += self._skimmed
+                continue
             work += BATCH_WORK
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             has_horizon = bool(attributes & DELETE_HORIZON_BIT)
@@ -373,7 +396,7 @@ class Cleaning:
                     data, kept = batch, [(HEADER.size, len(batch))]
             elif not (attributes & TRANSACTION_BIT and self._transactions.is_aborted(header)):
                 data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
-                records += left
+                self.records += left
                 while left:
                     count = left if left < RECORDS else RECORDS
                     found, position, has_tombstone = keys.kept(data, position, count, base, end, is_due)
@@ -393,11 +416,17 @@ class Cleaning:
                 self._add(cleaned(header, data, kept))
             else:
                 self._add(cleaned(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
-            if work >= RECORDS or read >= BYTES:
-                yield read
-                work = read = 0
-        self.records += records
         yield read
+
+    def _skim_kept(self, data: bytes, at: int) -> int:
+        """Pass over plain batches that stay or go as a whole; return the position after them."""
+        at, records, batches, places = self.map.kept_batches(data, at, RECORDS, self.end)
+        self.records += records
+        self._skimmed = records + batches
+        for place in places:
+            header = read_header(data, place)
+            self._add(data[place : place + header.size], header)
+        return at
 
     @staticmethod
     def _is_last(header: BatchHeader, producers: dict[int, tuple[int, int]]) -> bool:

@@ -3,7 +3,8 @@
 Rule 1: a slot of 24 bytes has the MD5 hash of a key, and the offset. Equal hashes count as equal keys, as in Kafka.
 Rule 2: the slots are in one bytearray, which grows with the number of keys. A growth copies the slots in steps.
 Rule 3: the compiled `_walk.c` reads the records of a batch, and stops at an invalid one or when the map is full. The
-        Python code then does the same for the rest. Without a compiler, Python does all of the work.
+        Python code then does the same for the rest. Without a compiler, Python does all of the work. Whole batches are
+        read by `_walk.c` as far as they need nothing else.
 
 Kafka: `SkimpyOffsetMap`.
 """
@@ -16,13 +17,17 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from crc32c import crc32c
+
 from messages.wire.batch_records import frames
 
 try:
     from messages.wire._walk import kept as compiled_kept
+    from messages.wire._walk import kept_batches as compiled_kept_batches
     from messages.wire._walk import put as compiled_put
+    from messages.wire._walk import put_batches as compiled_put_batches
 except ImportError:
-    compiled_kept = compiled_put = None  # type: ignore[assignment]
+    compiled_kept = compiled_kept_batches = compiled_put = compiled_put_batches = None  # type: ignore[assignment]
 
 try:
     from _md5 import md5  # type: ignore[import-not-found]  # takes half the time of hashlib's
@@ -173,3 +178,44 @@ class OffsetMap:
             found.append((start, stop))
             has_tombstone = has_tombstone or not has_value
         return found, position, has_tombstone
+
+    def put_batches(self, data: bytes, position: int, most: int, first: int) -> tuple[int, int, int, int]:
+        """Store the offsets of the records of plain batches, as `put` does, up to another batch or a full map.
+
+        Plain batches are complete, uncompressed, outside transactions and without a delete horizon. Without the
+        compiled loop there are none.
+
+        Args:
+            data: The batches.
+            position: Position of the first one.
+            most: Number of batches and records after which to return.
+            first: First offset to store.
+
+        Returns:
+            The position after the batches, the numbers of records and of batches, and the offset after the last one.
+        """
+        if compiled_put_batches is None:
+            return position, 0, 0, -1
+        free = self.capacity - self.size
+        arguments = self._table, self._slots, free, md5, crc32c, data, position, most, first
+        position, records, batches, added, end = compiled_put_batches(*arguments)
+        self.size += added
+        return position, records, batches, end
+
+    def kept_batches(self, data: bytes, position: int, most: int, limit: int) -> tuple[int, int, int, list[int]]:
+        """Find the plain batches that stay unchanged, up to one that changes.
+
+        A batch of which no record stays is passed over, unless it has a producer id or ends at `limit`.
+
+        Args:
+            data: The batches.
+            position: Position of the first one.
+            most: Number of batches and records after which to return.
+            limit: The offset after the last mapped record.
+
+        Returns:
+            The position after the batches, the numbers of records and of batches, and the positions of those that stay.
+        """
+        if compiled_kept_batches is None:
+            return position, 0, 0, []
+        return compiled_kept_batches(self._table, self._slots, md5, crc32c, data, position, most, limit)
