@@ -133,7 +133,7 @@ LAYERS: dict[str, Layer] = {
         " actors.storage"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " actors.public.operations zk_bridge zk_bridge.kazoo_store",
-        others="attrs javaproperties thespian",
+        others="attrs cryptography javaproperties thespian",
         touches=_EVERYTHING,
     ),
     "actors.simulation": Layer(

@@ -10,24 +10,19 @@ Rule 3: secrets are in the result only, never in NodeSettings, which traces stor
 from __future__ import annotations
 
 import secrets
-import ssl
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
-from actors.core.security.distinguished_name import parse_rules, principal_of
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
 from actors.core.security.sasl_exchange import Exchange, plain
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramServer
 from actors.gateway.vault import Vault
+from actors.node.tls_settings import listener_tls
 from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
 
 SPOKEN_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-PEM = "PEM"
 PLAIN = "PLAIN"
 MODULES = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -129,53 +124,16 @@ class _SecurityReader:
         """Return the TLS contexts of a listener."""
 
         def of(name: str, default: str = "") -> str:
+            if name == "ssl.client.auth" and protocol == "SASL_SSL":  # it needs the listener's prefix, as in Kafka
+                return self._of(listener, name, default)
             self.honoured.add(name)
             return self._of(listener, name, self._properties.get(name, default))
 
-        is_sasl = protocol == "SASL_SSL"
         try:
-            for store in ("ssl.keystore", "ssl.truststore"):
-                if of(f"{store}.type", "JKS").upper() != PEM and of(f"{store}.location"):
-                    raise ValueError(f"{store}.type of listener {listener} must be PEM; other stores are not supported")
-                if of(f"{store}.password"):
-                    raise ValueError(f"{store}.password is set, but PEM has only ssl.key.password")
-            # On a SASL listener, only the setting with the listener's prefix counts, as in Kafka.
-            asked = self._of(listener, "ssl.client.auth", "none") if is_sasl else of("ssl.client.auth", "none")
-            if asked not in CLIENT_AUTH:
-                raise ValueError(f"ssl.client.auth={asked} of listener {listener} is not {', '.join(CLIENT_AUTH)}")
-            algorithm = of("ssl.endpoint.identification.algorithm", "https").lower()
-            if algorithm not in ("", "https"):
-                raise ValueError(f"ssl.endpoint.identification.algorithm={algorithm} is not https or empty")
-            enabled = items(of("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
-            if of("ssl.protocol", "TLSv1.3") not in VERSIONS or not enabled or not set(enabled) <= VERSIONS.keys():
-                raise ValueError(f"ssl.protocol and ssl.enabled.protocols take {' and '.join(VERSIONS)}")
-            keystore, truststore = of("ssl.keystore.location"), of("ssl.truststore.location")
-            if not keystore:
-                raise ValueError(f"ssl.keystore.location is missing, and listener {listener} is {protocol}")
-            rules = parse_rules(of("ssl.principal.mapping.rules", "DEFAULT"))
-            password = of("ssl.key.password")
-            versions = sorted(VERSIONS[each] for each in enabled)
-            contexts = []
-            for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT):
-                context = ssl.SSLContext(kind)
-                context.minimum_version, context.maximum_version = versions[0], versions[-1]
-                context.load_cert_chain(keystore, password=lambda: password)
-                if truststore:
-                    context.load_verify_locations(truststore)
-                else:
-                    context.load_default_certs()
-                context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # as in Java, any trusted certificate will do
-                context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET | ssl.OP_NO_COMPRESSION
-                contexts.append(context)
-            server, client = contexts
-            server.num_tickets = 0  # a ticket would carry an identity past a changed truststore
-            server.verify_mode = CLIENT_AUTH[asked]
-            client.check_hostname = algorithm == "https"
-        except (ValueError, OSError) as error:
-            reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-            self._error(f"TLS of listener {listener} is wrong: {reason}")
+            return listener_tls(of, listener == self._settings.inter_broker_listener_name)
+        except ValueError as error:
+            self._error(f"TLS of listener {listener} is wrong: {error}")
             return None
-        return Tls(server, client, partial(principal_of, rules=rules))
 
     def _error(self, text: str) -> None:
         self.errors.append(text)

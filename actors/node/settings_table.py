@@ -29,6 +29,7 @@ SECURITY_NOT_ASKED = {
     "principal.builder.class": "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
     "sasl.kerberos.service.name": "",
     "ssl.client.auth": "none",
+    "ssl.engine.factory.class": "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
     "zookeeper.set.acl": "false",
     "zookeeper.ssl.client.enable": "false",
 }

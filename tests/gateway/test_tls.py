@@ -156,12 +156,13 @@ def test_plain_text_on_a_tls_port_is_closed(certificates: dict[str, str]) -> Non
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"ssl.keystore.type": "JKS"}, "ssl.keystore.type of listener INT must be PEM"),
+        ({"ssl.keystore.type": "BKS"}, "ssl.keystore.type=BKS is not"),
         ({"ssl.keystore.location": "/missing"}, "No such file"),
         ({"listener.name.int.ssl.client.auth": "maybe"}, "ssl.client.auth=maybe"),
         ({"ssl.enabled.protocols": "TLSv1.1"}, "TLSv1.2 and TLSv1.3"),
         ({"ssl.principal.mapping.rules": "RULE:x"}, "Invalid rule"),
-        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "Unsupported security settings: ssl.cipher.suites"),
+        ({"ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "TLS_CHACHA20_POLY1305_SHA256: the suites of TLSv1.3"),
+        ({"ssl.cipher.suites": "ALL"}, "Unsupported CipherSuite: ALL"),
         ({"ssl.engine.factory.class": "x"}, "Unsupported security settings: ssl.engine.factory.class"),
     ],
 )

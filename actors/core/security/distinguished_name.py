@@ -41,7 +41,7 @@ class _Der(NamedTuple):
     whole: bytes
 
 
-def _values(data: bytes) -> Iterator[_Der]:
+def der_values(data: bytes) -> Iterator[_Der]:
     """Yield the values one after another. Raises ValueError."""
     at = 0
     while at < len(data):
@@ -62,8 +62,8 @@ def _values(data: bytes) -> Iterator[_Der]:
 
 def subject_of(certificate: bytes) -> str:
     """Return the subject of a certificate in DER as Java writes it (rule 1); "" if it is empty. Raises ValueError."""
-    (outer,) = _values(certificate)
-    fields = list(_values(next(_values(outer.content)).content))
+    (outer,) = der_values(certificate)
+    fields = list(der_values(next(der_values(outer.content)).content))
     if fields and fields[0].tag == 0xA0:  # the version
         fields.pop(0)
     return java_name(fields[4].content)  # after serial number, algorithm, issuer and validity
@@ -72,10 +72,10 @@ def subject_of(certificate: bytes) -> str:
 def java_name(content: bytes) -> str:
     """Return the text of a name, given the content of its SEQUENCE. Raises ValueError."""
     parts = []
-    for part in _values(content):
+    for part in der_values(content):
         attributes = []
-        for attribute in _values(part.content):
-            type, value = _values(attribute.content)
+        for attribute in der_values(part.content):
+            type, value = der_values(attribute.content)
             attributes.append(_attribute(_dotted(type.content), value))
         parts.append("+".join(attributes))
     return ",".join(reversed(parts))
