@@ -21,6 +21,7 @@ from thespian.actors import ActorAddress
 
 from actors.core import client_quotas
 from actors.core.config import config_requests
+from actors.core.config.broker_config import is_of_store
 from actors.core.refusal import Refused
 from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
@@ -213,9 +214,26 @@ class ConfigsActor(FlowActor):
         )
         if kind == BROKER:
             config_requests.check_broker(broker, old, new, self._settings)
+            if any(is_of_store(change.name) for change in resource.configs):
+                self._check_stores(new, changed=set(new) != set(old))
             return SetBrokerConfig(broker, new)
         config_requests.check_topic(name, new)
         return SetTopicConfig(name, new)
+
+    def _check_stores(self, entries: tuple[ConfigEntry, ...], changed: bool) -> None:
+        """Refuse key stores and trust stores that cannot be used.
+
+        Args:
+            entries: The overrides of this broker.
+            changed: Whether an override has changed; otherwise only the files have.
+        """
+        problem = self.port("tls").problem(tuple(each for each in entries if is_of_store(each.name)))
+        if problem and changed:
+            raise Refused(f"Invalid dynamic configuration: {problem}")
+        if problem:
+            resource = f"ConfigResource(type=BROKER, name='{self._settings.node_id}')"
+            text = f"Validation of dynamic config update of SSLFactory failed: {problem}"
+            raise Refused(f"Invalid config value for resource {resource}: {text}", errors.INVALID_CONFIG)
 
     def _check_broker(self, name: str, expected: str) -> None:
         """Refuse another broker's name: a broker has only its own settings."""

@@ -4,9 +4,10 @@ Rule 1: each configuration change creates a notification in /config/changes. Not
         Subscribers receive the configuration as it is at the time of reading.
 Rule 2: a change is processed when its configuration has been read. A read interrupted by a lost session is repeated in
         the next session.
-Rule 3: three kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), the
-        settings in `actors.core.config.broker_config`, such as defaults of topics, and advertised listeners. This
-        broker's overrides take precedence over the cluster-wide default; advertised listeners have no such default.
+Rule 3: four kinds of broker overrides apply: replication throttles (`actors.core.broker.replication_quota`), the
+        settings in `actors.core.config.broker_config`, such as defaults of topics, advertised listeners, and the stores
+        of listeners. This broker's overrides take precedence over the cluster-wide default; the last two kinds have no
+        such default.
         Broker overrides and client quotas are also read at the start.
 Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
         by then.
@@ -24,7 +25,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
-from actors.core.config.broker_config import THREADS, configured, invalid
+from actors.core.config.broker_config import THREADS, configured, invalid, is_of_store
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
@@ -146,6 +147,12 @@ class DynamicConfigActor(FlowActor):
             if rate != self._rates[side]:
                 self._rates[side] = rate
                 self.send(whom, ThrottleReplication(rate))
+        if any(endpoint.security_protocol.endswith("SSL") for endpoint in self._settings.listeners):
+            problem = self.port("tls").reload(
+                tuple(each for each in found.brokers[0].entries if is_of_store(each.name))
+            )
+            if problem:
+                log.error("[Broker id=%d] Keeping the stores of listeners: %s", self._settings.node_id, problem)
         if own.get(ADVERTISED_LISTENERS) != self._advertised:
             self._advertised = own.get(ADVERTISED_LISTENERS)
             self.send(self._node, Advertise(self._advertised))

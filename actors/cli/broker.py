@@ -99,7 +99,7 @@ def command(
 
     from actors.node.process import run_node
 
-    return run_node(loaded.settings, loaded.security, loaded.vault)
+    return run_node(loaded)
 
 
 def _report(loaded: LoadedSettings) -> int:

@@ -17,16 +17,15 @@ import signal
 from collections.abc import Sequence
 from functools import partial
 
-from actors.core.security.listener_security import UNPROTECTED, Security
 from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
-from actors.gateway.vault import Vault
 from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
+from actors.node.settings import LoadedSettings
 from actors.runtime import LoopScheduler, RealClock
 from actors.storage.log_manager import number_of_logs, recover
-from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
+from messages.node import NodeFailed, NodeReady, NodeStopped
 from messages.vocabulary import Message
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import ZooKeeperUnavailable
@@ -134,8 +133,8 @@ _server_log = logging.getLogger("kafka.server.KafkaServer")
 class NodeProcess:
     """Runs a node, from reading its settings until its exit; call `run` once, on the event loop of the process."""
 
-    def __init__(self, settings: NodeSettings, security: Security = UNPROTECTED, vault: Vault | None = None) -> None:
-        self._settings, self._security, self._vault = settings, security, vault
+    def __init__(self, loaded: LoadedSettings) -> None:
+        self._loaded, self._settings = loaded, (settings := loaded.settings)
         self._store = KazooStore(
             settings.zookeeper_connect,
             session_timeout=settings.zookeeper_session_timeout_ms / 1000,
@@ -151,16 +150,17 @@ class NodeProcess:
         _server_log.info("starting")
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
-        settings, scheduler = self._settings, LoopScheduler(loop)
+        loaded, settings, scheduler = self._loaded, self._settings, LoopScheduler(loop)
         node = Node(
             settings,
             self._store,
-            partial(NetworkGateway, security=self._security),
-            partial(ListenerGateway, security=self._security),
+            partial(NetworkGateway, security=loaded.security),
+            partial(ListenerGateway, security=loaded.security),
             RealClock(),
             scheduler,
+            ports={"tls": loaded.stores},
             notify=self._process_received,
-            vault=self._vault,
+            vault=loaded.vault,
         )
         try:
             node.metrics.serve(settings.metrics_host, settings.metrics_port)
@@ -243,8 +243,9 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def run_node(settings: NodeSettings, security: Security = UNPROTECTED, vault: Vault | None = None) -> int:
+def run_node(loaded: LoadedSettings) -> int:
     """Run one node in this process until SIGTERM, SIGINT or a failure. Return 0 after a clean stop, else 1."""
+    settings = loaded.settings
     tame()
     raise_limit()
     files = FileLimit.of_process()
@@ -253,7 +254,7 @@ def run_node(settings: NodeSettings, security: Security = UNPROTECTED, vault: Va
     if "broker" in settings.roles:
         recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
     try:
-        process = NodeProcess(settings, security, vault)
+        process = NodeProcess(loaded)
     except ZooKeeperUnavailable as error:
         _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error)
         return 1

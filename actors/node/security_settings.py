@@ -13,13 +13,15 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import attrs
+
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
 from actors.core.security.sasl_exchange import Exchange, plain
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramServer
 from actors.gateway.vault import Vault
-from actors.node.tls_settings import listener_tls
+from actors.node.tls_settings import Of, check_replacement, listener_tls, sources
 from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
 
 SPOKEN_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -44,6 +46,7 @@ class ReadSecurity(NamedTuple):
         errors: A sentence for each error.
         warnings: A sentence for each listener that discloses passwords.
         vault: Keeps the credentials of users.
+        stores: Reads the stores of listeners anew.
     """
 
     listeners: Security
@@ -51,6 +54,7 @@ class ReadSecurity(NamedTuple):
     errors: list[str]
     warnings: list[str]
     vault: Vault
+    stores: Stores
 
 
 def read_security(properties: Mapping[str, str], settings: NodeSettings) -> ReadSecurity:
@@ -61,7 +65,60 @@ def read_security(properties: Mapping[str, str], settings: NodeSettings) -> Read
         for endpoint in settings.listeners
         if endpoint.security_protocol != "PLAINTEXT"
     }
-    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings, reader.vault)
+    stores = Stores(properties, settings, listeners)
+    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings, reader.vault, stores)
+
+
+class Stores:
+    """The I/O adapter `tls`, which reads the key stores and trust stores of listeners anew (KIP-226).
+
+    New connections use what was read last. If the stores of one listener cannot be used, those of all listeners stay.
+    """
+
+    def __init__(
+        self, properties: Mapping[str, str], settings: NodeSettings, listeners: dict[str, ListenerSecurity]
+    ) -> None:
+        self._properties, self._settings, self._listeners = properties, settings, listeners
+        self._used = {listener: sources(of) for listener, of in self._protected(())}
+        """Listener -> the sources of its stores."""
+
+    def problem(self, overrides: tuple[tuple[str, str], ...]) -> str:
+        """Return why the stores that these overrides name cannot be used; "" if they can."""
+        try:
+            self._changed(overrides)
+        except ValueError as error:
+            return str(error)
+        return ""
+
+    def reload(self, overrides: tuple[tuple[str, str], ...]) -> str:
+        """Use the stores that these overrides name; return as `problem`."""
+        try:
+            changed = self._changed(overrides)
+        except ValueError as error:
+            return str(error)
+        self._listeners |= changed
+        self._used |= {listener: sources(of) for listener, of in self._protected(overrides) if listener in changed}
+        return ""
+
+    def _protected(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, Of]]:
+        """Return the listeners with TLS, each with its settings."""
+        reader = _SecurityReader({**self._properties, **dict(overrides)}, self._settings)
+        return [
+            (name, reader.tls_of(name, bool(each.mechanisms))) for name, each in self._listeners.items() if each.tls
+        ]
+
+    def _changed(self, overrides: tuple[tuple[str, str], ...]) -> dict[str, ListenerSecurity]:
+        """Return the listeners whose stores have changed, with the new ones. Raises ValueError."""
+        changed = {}
+        for listener, of in self._protected(overrides):
+            if sources(of) == self._used[listener]:
+                continue
+            old = self._listeners[listener]
+            tls = listener_tls(of, listener == self._settings.inter_broker_listener_name)
+            if old.tls is not None:
+                check_replacement(old.tls.certificate, tls.certificate, of)
+            changed[listener] = attrs.evolve(old, tls=tls)
+        return changed
 
 
 def _nonce() -> str:
@@ -122,18 +179,23 @@ class _SecurityReader:
 
     def _tls(self, listener: str, protocol: str) -> Tls | None:
         """Return the TLS contexts of a listener."""
-
-        def of(name: str, default: str = "") -> str:
-            if name == "ssl.client.auth" and protocol == "SASL_SSL":  # it needs the listener's prefix, as in Kafka
-                return self._of(listener, name, default)
-            self.honoured.add(name)
-            return self._of(listener, name, self._properties.get(name, default))
-
+        of = self.tls_of(listener, protocol == "SASL_SSL")
         try:
             return listener_tls(of, listener == self._settings.inter_broker_listener_name)
         except ValueError as error:
             self._error(f"TLS of listener {listener} is wrong: {error}")
             return None
+
+    def tls_of(self, listener: str, is_sasl: bool) -> Of:
+        """Return the ssl.* settings of a listener."""
+
+        def of(name: str, default: str = "") -> str:
+            if name == "ssl.client.auth" and is_sasl:  # it needs the listener's prefix, as in Kafka
+                return self._of(listener, name, default)
+            self.honoured.add(name)
+            return self._of(listener, name, self._properties.get(name, default))
+
+        return of
 
     def _error(self, text: str) -> None:
         self.errors.append(text)

@@ -28,7 +28,7 @@ from actors.core.security.listener_security import Security
 from actors.gateway.vault import Vault
 from actors.node import settings_table
 from actors.node.properties import parse_properties
-from actors.node.security_settings import SPOKEN_PROTOCOLS, read_security
+from actors.node.security_settings import SPOKEN_PROTOCOLS, Stores, read_security
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings, items
 
@@ -70,6 +70,7 @@ class LoadedSettings(NamedTuple):
         security: The protection of the listeners.
         exposed: A sentence for each listener that discloses passwords.
         vault: Keeps the credentials of users.
+        stores: Reads the stores of listeners anew.
     """
 
     settings: NodeSettings
@@ -79,6 +80,7 @@ class LoadedSettings(NamedTuple):
     security: Security
     exposed: tuple[str, ...]
     vault: Vault
+    stores: Stores
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -162,7 +164,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
     if errors:
         raise SettingsError(errors)
     unknown = (_unknown(name) for name in idle if name not in ignored)
-    protection = security.listeners, tuple(security.warnings), security.vault
+    protection = security.listeners, tuple(security.warnings), security.vault, security.stores
     return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking, *protection)
 
 

@@ -12,10 +12,12 @@ import re
 import ssl
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, NamedTuple
 
-from actors.core.security.distinguished_name import parse_rules, principal_of
+from actors.core.config.broker_config import STORES
+from actors.core.security.distinguished_name import alternative_names_of, parse_rules, principal_of, subject_of
 from actors.core.security.listener_security import Tls
 from actors.node.key_stores import PEM, TYPES, Identity, read_identity, read_trusted
 from messages.node_settings import items
@@ -28,6 +30,8 @@ WITHOUT_EFFECT = tuple(
     for each in ("provider", "keymanager.algorithm", "trustmanager.algorithm", "secure.random.implementation")
 )
 """Settings of Java's implementation."""
+ALLOWANCES = ("ssl.allow.dn.changes", "ssl.allow.san.changes")
+"""What a new certificate of a running listener may lack."""
 
 Of = Callable[..., str]
 """Function (name, default="") -> the value of a setting."""
@@ -58,7 +62,7 @@ def listener_tls(of: Of, is_between: bool) -> Tls:
     asked = of("ssl.client.auth", "none")
     if asked not in CLIENT_AUTH:
         raise ValueError(f"ssl.client.auth={asked} is not {', '.join(CLIENT_AUTH)}")
-    for name in WITHOUT_EFFECT:
+    for name in (*WITHOUT_EFFECT, *ALLOWANCES):
         of(name)
     rules = parse_rules(of("ssl.principal.mapping.rules", "DEFAULT"))
     stores = read_stores(of)
@@ -69,7 +73,26 @@ def listener_tls(of: Of, is_between: bool) -> Tls:
     server.verify_mode = CLIENT_AUTH[asked]
     if is_between:
         _connect_in_memory(server, client)
-    return Tls(server, client, partial(principal_of, rules=rules))
+    return Tls(server, client, partial(principal_of, rules=rules), stores.identity.certificate)
+
+
+def sources(of: Of) -> tuple[object, ...]:
+    """Return what decides whether the stores are read anew: their settings, and the times of their files."""
+    paths = [Path(of(f"ssl.{each}store.location") or os.devnull) for each in ("key", "trust")]
+    return *map(of, STORES), *(path.stat().st_mtime_ns if path.is_file() else 0 for path in paths)
+
+
+def check_replacement(old: bytes, new: bytes, of: Of) -> None:
+    """Check that a certificate may replace that of a running listener. Raises ValueError.
+
+    Kafka: `SslFactory.CertificateEntries.ensureCompatible`.
+    """
+    names = [subject_of(each) for each in (old, new)]
+    if names[0] != names[1] and of("ssl.allow.dn.changes", "false").lower() != "true":
+        raise ValueError(f"Keystore DistinguishedName does not match: existing={names[0]}, new={names[1]}")
+    lost = alternative_names_of(old) - alternative_names_of(new)
+    if lost and of("ssl.allow.san.changes", "false").lower() != "true":
+        raise ValueError(f"Keystore SubjectAltNames do not match: {len(lost)} of the existing names are missing")
 
 
 def context_of(of: Of, kind: int, stores: Stores) -> ssl.SSLContext:

@@ -83,7 +83,7 @@ def run_metered(properties: str, log: str) -> int:
             return MeteredLoop(Path(log))
 
     asyncio.set_event_loop_policy(Policy())
-    return run_node(load_settings(properties, {}).settings)
+    return run_node(load_settings(properties, {}))
 
 
 class Turns:

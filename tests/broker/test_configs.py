@@ -39,7 +39,7 @@ from messages.apis.incremental_alter_configs import IncrementalAlterConfigsReque
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
 from messages.broker import MergeMetadata
-from messages.cluster import ConfigEntry
+from messages.cluster import ConfigEntry, Endpoint
 from messages.errors import INVALID_CONFIG, INVALID_REQUEST, INVALID_TOPIC, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from messages.network import ClientRequest, ClientResponse, Forwarded
 from messages.zookeeper import GetBrokerConfigs, GetTopicConfigs, SetBrokerConfig
@@ -277,6 +277,45 @@ def test_topic_defaults_are_described_with_all_their_sources(world: World) -> No
             ConfigSynonym("log.retention.hours", "168", DEFAULT_CONFIG),
         )
         assert (retention.value, retention.config_source) == ("4000", DYNAMIC_DEFAULT_BROKER_CONFIG)
+
+
+class FakeStores:
+    """The adapter `tls` of a node: `problem` is what is wrong with the stores."""
+
+    def __init__(self) -> None:
+        self.wrong, self.used = "", []
+
+    def problem(self, overrides: Any) -> str:
+        return self.wrong
+
+    def reload(self, overrides: Any) -> str:
+        self.used.append([tuple(each) for each in overrides])
+        return self.wrong
+
+
+def test_the_stores_of_a_listener_are_read_anew_when_one_of_their_settings_is_altered(world: World) -> None:
+    world.base.ports["tls"] = stores = FakeStores()
+    where = (Endpoint("PLAINTEXT", "h0", 1), Endpoint("TLS", "h0", 2, "SSL"))
+    node = world.node(0, listeners=where, advertised_listeners=where)
+    location = "listener.name.tls.ssl.keystore.location"
+    for name, setting, wrong, code in (
+        ("0", location, "", NONE),
+        ("0", location, "", NONE),
+        ("0", location, "the new file is wrong", INVALID_CONFIG),
+        ("0", "listener.name.tls.ssl.truststore.location", "it is wrong", INVALID_REQUEST),
+        ("", location, "", INVALID_REQUEST),
+        ("0", "ssl.keystore.location", "", INVALID_REQUEST),
+        ("0", "listener.name.tls.ssl.keystore.password", "", INVALID_REQUEST),
+        ("0", "listener.name.plaintext.ssl.keystore.location", "", INVALID_REQUEST),
+        ("0", "listener.name.tls.ssl.client.auth", "", INVALID_REQUEST),
+    ):
+        stores.wrong = wrong
+        asked = IncrementalAlterConfigsRequest(1, changed(ConfigChange(setting, "/k"), kind=BROKER, name=name))
+        assert [each.error_code for each in ask(world, node, asked).responses] == [code], setting
+    assert stores.used == [[], [(location, "/k")], [(location, "/k")]]
+    wanted = DescribeConfigsRequest(3, (DescribeConfigsResource(BROKER, "0", (location,)),))
+    ((config,),) = (each.configs for each in ask(world, node, wanted).results)
+    assert (config.value, config.config_source, config.read_only) == ("/k", DYNAMIC_BROKER_CONFIG, False)
 
 
 @pytest.mark.parametrize("name", ["num.partitions", "listeners", "metric.reporters"])

@@ -43,8 +43,8 @@ def endpoint(broker_id: int) -> cluster.Endpoint:
 def settings(node_id: int, **options: Any) -> NodeSettings:
     """Return a node's settings."""
     where = (endpoint(node_id),)
-    said = {"advertised_listeners": where, "validate_state": True, **options}
-    return NodeSettings(node_id, where, log_dirs=("/nowhere",), zookeeper_connect="memory", **said)
+    said = {"listeners": where, "advertised_listeners": where, "validate_state": True, **options}
+    return NodeSettings(node_id, log_dirs=("/nowhere",), zookeeper_connect="memory", **said)
 
 
 def good_answer(request: Any) -> Any:

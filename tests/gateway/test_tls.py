@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import subprocess
 from pathlib import Path
@@ -32,10 +33,13 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(made(folder, name)) for name in ("node", "stranger")}
 
 
-def made(folder: Path, name: str) -> Path:
+NAMES = "subjectAltName=IP:127.0.0.1"
+
+
+def made(folder: Path, name: str, alternatives: str = NAMES) -> Path:
     file = folder / f"{name}.pem"
     new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    names = ("-subj", f"/O=Test/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1")
+    names = ("-subj", f"/O=Test/CN={name}", "-addext", alternatives)
     subprocess.run((*new, *names, "-keyout", str(file), "-out", str(folder / "cert")), check=True, capture_output=True)
     file.write_text(file.read_text() + (folder / "cert").read_text())
     return file
@@ -151,6 +155,69 @@ def test_plain_text_on_a_tls_port_is_closed(certificates: dict[str, str]) -> Non
         writer.close()
 
     assert not [each for each in run(scenario, node, node) if isinstance(each, network.ClientRequest)]
+
+
+def test_a_new_certificate_counts_for_new_connections(certificates: dict[str, str], tmp_path: Path) -> None:
+    keystore = tmp_path / "keystore.pem"
+    keystore.write_text(Path(certificates["node"]).read_text())
+    renewed = made(tmp_path, "node").read_text()
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_text(keystore.read_text() + renewed)
+    node = loaded(str(keystore), str(trusted))
+    client = loaded(certificates["node"], str(trusted)).security["INT"].tls
+    assert client is not None
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        async def connected() -> Any:
+            return await asyncio.open_connection(
+                endpoint.host, endpoint.port, ssl=client.client, server_hostname=endpoint.host
+            )
+
+        def certificate(writer: Any) -> Any:
+            return ssl.DER_cert_to_PEM_cert(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+
+        old = await connected()
+        assert node.stores.reload(()) == ""
+        os.utime(keystore, (1, 1))  # the file has changed, its content has not
+        keystore.write_text(renewed)
+        unused = await connected()
+        assert certificate(unused[1]) == certificate(old[1])
+        assert node.stores.problem(()) == node.stores.reload(()) == ""
+        new = await connected()
+        assert certificate(new[1]) in renewed
+        for reader, writer in (old, unused, new):
+            writer.write(encode_request(REQUEST, 1, "c"))
+            assert await reader.readexactly(4)
+            writer.close()
+
+    run(scenario, node, node)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("stranger", "", "Keystore DistinguishedName does not match: existing=CN=node,O=Test, new=CN=stranger,O=Test"),
+        ("node", "subjectAltName=IP:127.0.0.2", "Keystore SubjectAltNames do not match"),
+        ("", "garbage", "the key store cannot be used"),
+    ],
+)
+def test_a_store_that_cannot_replace_the_old_one_leaves_it(
+    certificates: dict[str, str], tmp_path: Path, name: str, content: str, problem: str
+) -> None:
+    other = tmp_path / "other.pem"
+    if name:
+        made(tmp_path, name, content or NAMES).rename(other)
+    else:
+        other.write_text(content)
+    node = loaded(certificates["node"], certificates["node"])
+    before = node.security["INT"]
+    overrides = (
+        ("listener.name.int.ssl.keystore.location", str(other)),
+        ("listener.name.int.ssl.truststore.location", str(other)),
+    )
+    assert problem in node.stores.problem(overrides)
+    assert problem in node.stores.reload(overrides)
+    assert node.security["INT"] is before
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,22 @@ Rule 1: Broker settings that are defaults of topic configs are dynamic if this n
         override takes precedence over the cluster-wide override, which takes precedence over server.properties.
 Rule 2: advertised.listeners is accepted for a single broker only. That broker checks the value, because the check
         depends on the broker's settings.
-Rule 3: Thread counts have no effect here. They are accepted, because Kafka's brokers in the same cluster may use the
+Rule 3: The key stores and trust stores of a listener are read anew when one of their settings is altered, even to the
+        value that it has. The broker checks them (`Stores`).
+Rule 4: Thread counts have no effect here. They are accepted, because Kafka's brokers in the same cluster may use the
         cluster-wide default.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long
+from messages.sensitive_configs import masked_value
 from messages.vocabulary import changed
 
 RETENTION = "log.retention.ms"
@@ -27,7 +31,15 @@ THREADS = (
     *("background.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir"),
     "num.replica.fetchers",
 )
-"""Thread counts, which are fixed here (rule 3)."""
+"""Thread counts, which are fixed here (rule 4)."""
+
+STORES = (
+    *("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password", "ssl.keystore.key"),
+    *("ssl.keystore.certificate.chain", "ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password"),
+    "ssl.truststore.certificates",
+)
+"""The settings of stores, which change with the prefix of a listener only (rule 3)."""
+_STORE = re.compile(rf"listener\.name\.([a-z0-9_-]+)\.(?:{'|'.join(map(re.escape, STORES))})")
 
 DYNAMIC: dict[str, SettingType] = {
     ADVERTISED_LISTENERS: TEXT,
@@ -36,7 +48,7 @@ DYNAMIC: dict[str, SettingType] = {
     **TOPIC_DEFAULTS,
     **dict.fromkeys(THREADS, integer(1)),
 }
-"""Dynamic setting -> type of its value."""
+"""Dynamic setting -> type of its value. `type_of` also knows the settings of stores."""
 
 CLEANERS, DEDUPE_BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.size"
 LEAST_DEDUPE_BUFFER = 1 << 20
@@ -47,6 +59,16 @@ REQUIREMENTS = {
     "log.roll.ms": "greater than or equal to 1",
 }
 """Kafka's error text for a number that is out of range."""
+
+
+def is_of_store(name: str) -> bool:
+    """Return whether a setting is one of STORES with the prefix of a listener."""
+    return _STORE.fullmatch(name) is not None
+
+
+def type_of(name: str) -> SettingType | None:
+    """Return the type of a dynamic setting; None if it is not dynamic."""
+    return TEXT if is_of_store(name) else DYNAMIC.get(name)
 
 
 def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
@@ -86,13 +108,20 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         Refused: The override is invalid or not dynamic.
     """
     name, value = entry.name, entry.value.strip()
-    kind = DYNAMIC.get(name)
+    kind = type_of(name)
+    if name in STORES:
+        prefix = "only per-listener using the listener prefix"
+        raise Refused(f"These security configs can be dynamically updated {prefix}: Set({name})")
     if kind is None:
         raise Refused(f"Cannot update these configs dynamically: Set({name})")
+    if masked_value(name, value) != value:
+        raise Refused("Password encoder secret not configured")
+    if (store := _STORE.fullmatch(name)) and store[1] not in _with_tls(node):
+        raise Refused(f"Cannot update {name}: there is no listener {store[1].upper()} with TLS")
+    if of_all and (name == ADVERTISED_LISTENERS or is_of_store(name)):
+        where = "at default cluster level, broker id must be specified"
+        raise Refused(f"Cannot update these configs {where}: Set({name})")
     if name == ADVERTISED_LISTENERS:
-        if of_all:
-            where = "at default cluster level, broker id must be specified"
-            raise Refused(f"Cannot update these configs {where}: Set({name})")
         advertised_listeners(node, value)
     required = REQUIREMENTS.get(name)
     if required is not None and long().problem(value) is None and (int(value) == 0 or kind.problem(value)):
@@ -102,6 +131,10 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         raise Refused(f"Invalid value {value} for configuration {name}: {problem}")
     if name in (CLEANERS, DEDUPE_BUFFER):
         check_cleaners(configured(node, {name: value}, {}), node.log_cleaner_threads)
+
+
+def _with_tls(node: NodeSettings) -> list[str]:
+    return [each.listener.lower() for each in node.listeners if each.security_protocol.endswith("SSL")]
 
 
 def check_cleaners(node: NodeSettings, current: int) -> None:

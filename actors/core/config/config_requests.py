@@ -4,7 +4,7 @@ Rule 1: A topic's setting is its override, else this node's setting, else Kafka'
         setting. A node does not store which settings server.properties contained, so a value that differs from Kafka's
         default is reported as set in server.properties.
 Rule 2: A refused change raises Refused with Kafka's message and error code.
-Rule 3: The described broker settings are those that this node implements. Settings in `broker_config.DYNAMIC` can
+Rule 3: The described broker settings are those that this node implements. Settings with a `broker_config.type_of` can
         change while the broker runs, for one broker or for all. Other dynamic settings of Kafka are refused, because
         they would have no effect. The error names the setting.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from actors.core.config.broker_config import DYNAMIC, check_broker_config
+from actors.core.config.broker_config import check_broker_config, type_of
 from actors.core.config.log_settings import log_settings
 from actors.core.config.topic_config import CONFIGS, UNSAID, InvalidConfig, check_config
 from actors.core.refusal import Refused
@@ -153,7 +153,7 @@ def describe_all_brokers(
 
 
 def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[describe_configs.ConfigSynonym]]:
-    return {name: [describe_configs.ConfigSynonym(name, value, source)] for name, value in entries if name in DYNAMIC}
+    return {name: [describe_configs.ConfigSynonym(name, value, source)] for name, value in entries if type_of(name)}
 
 
 def _described(
@@ -167,11 +167,11 @@ def _described(
         describe_configs.DescribedConfig(
             name,
             configured[0].value,
-            name not in DYNAMIC or name.endswith("throttled.rate"),
+            type_of(name) is None or name.endswith("throttled.rate"),
             configured[0].source,
             False,
             tuple(each for each in configured if each.value is not None) if synonyms else (),
-            TYPES[DYNAMIC[name].name] if name in DYNAMIC else 0,
+            0 if (kind := type_of(name)) is None else TYPES[kind.name],
         )
         for name, configured in sorted(places.items())
     )

@@ -62,11 +62,29 @@ def der_values(data: bytes) -> Iterator[_Der]:
 
 def subject_of(certificate: bytes) -> str:
     """Return the subject of a certificate in DER as Java writes it (rule 1); "" if it is empty. Raises ValueError."""
-    (outer,) = der_values(certificate)
-    fields = list(der_values(next(der_values(outer.content)).content))
-    if fields and fields[0].tag == 0xA0:  # the version
-        fields.pop(0)
+    fields = [each for each in _fields(certificate) if each.tag != 0xA0]  # without the version
     return java_name(fields[4].content)  # after serial number, algorithm, issuer and validity
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
+    """Return the subject alternative names of a certificate in DER. Raises ValueError."""
+    for field in _fields(certificate):
+        for extension in next(map(_parts, _parts(field))) if field.tag == 0xA3 else ():
+            type, *_, value = _parts(extension)
+            if _dotted(type.content) == "2.5.29.17":
+                (names,) = _parts(value)
+                return frozenset(name.whole for name in _parts(names))
+    return frozenset()
+
+
+def _fields(certificate: bytes) -> list[_Der]:
+    """Return the parts of a certificate that its issuer has signed."""
+    (outer,) = der_values(certificate)
+    return _parts(_parts(outer)[0])
+
+
+def _parts(value: _Der) -> list[_Der]:
+    return list(der_values(value.content))
 
 
 def java_name(content: bytes) -> str:

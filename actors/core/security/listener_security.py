@@ -47,11 +47,13 @@ class Tls:
         server: The context of accepted connections.
         client: The context of connections to this listener of another node.
         principal: Function (client certificate in DER) -> the principal. Raises ValueError.
+        certificate: This node's certificate, in DER.
     """
 
     server: SSLContext
     client: SSLContext
     principal: Callable[[bytes], str]
+    certificate: bytes
 
 
 @attrs.frozen(repr=False)
