@@ -2,7 +2,9 @@
 
 Rule 1: OpenSSL works on memory (`ssl.MemoryBIO`), so that the stream keeps its own socket calls. A plaintext piece
         stays in the stream until all of its ciphertext is sent.
-Rule 2: the handshake runs with the first reads. A failure sends OpenSSL's alert and closes at once.
+Rule 2: the handshake runs with the first reads. OpenSSL takes 50 KB for it, so it begins when the client's first record
+        is complete: clients that stay silent, or send less, must not fill the memory. A failure sends OpenSSL's alert
+        and closes at once.
 
 The reasons for MemoryBIO: an `SSLSocket` has no sendmsg, and after a partial write it must get the same bytes again.
 """
@@ -21,6 +23,12 @@ from messages.wire.data_plane import Piece
 
 READ_BYTES = 64 * 1024
 """Bytes of ciphertext that are read from the socket at once."""
+_RECEIVED = memoryview(bytearray(READ_BYTES))
+"""What was read last, from any socket."""
+HANDSHAKE = 22
+RECORD_HEADER = 5
+LARGEST_RECORD = 1 << 14
+"""Type of the records of a handshake, and bytes of a record."""
 MOST_PLAINTEXT = 64 * 1024
 """Bytes of plaintext that are encrypted in a call."""
 MOST_PIECES = 64
@@ -41,8 +49,12 @@ class TlsSocket:
     ) -> None:
         self._socket = connected
         self._established: Callable[[bytes | None], None] | None = established
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._context = context
+        self._first: bytearray | None = bytearray()
+        """The first record as far as it is received; None once the handshake has begun (rule 2)."""
+        self._incoming: ssl.MemoryBIO
+        self._outgoing: ssl.MemoryBIO
+        self._tls: ssl.SSLObject
         self._unsent = b""
         """Ciphertext that the socket has not accepted."""
         self._encrypted = 0
@@ -87,6 +99,8 @@ class TlsSocket:
     def _read(self, read: Callable[[], bytes]) -> bytes:
         while True:
             try:
+                if self._first is not None and not self._begin(self._first):
+                    return b""
                 if self._established is not None:
                     self._tls.do_handshake()
                     established, self._established = self._established, None
@@ -95,10 +109,10 @@ class TlsSocket:
                 return read()
             except ssl.SSLWantReadError:
                 self._flush()
-                data = self._socket.recv(READ_BYTES)
-                if not data:
+                size = self._socket.recv_into(_RECEIVED)
+                if not size:
                     return b""
-                self._incoming.write(data)
+                self._incoming.write(_RECEIVED[:size])
             except ssl.SSLZeroReturnError:
                 return b""
             except ValueError as error:
@@ -106,6 +120,22 @@ class TlsSocket:
             except ssl.SSLError:
                 self._flush()
                 raise
+
+    def _begin(self, first: bytearray) -> bool:
+        """Begin the handshake once the first record is complete; return False if the client has closed.
+
+        Raises:
+            BlockingIOError: The record is not complete.
+        """
+        while not _is_record(first):
+            size = self._socket.recv_into(_RECEIVED)
+            if not size:
+                return False
+            first += _RECEIVED[:size]
+        self._first, self._incoming, self._outgoing = None, ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming.write(first)
+        self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return True
 
     def send_pieces(self, pieces: list[Any]) -> int:
         """Encrypt and send pieces; return the number of plaintext bytes once their ciphertext is sent.
@@ -134,6 +164,14 @@ class TlsSocket:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             except (BlockingIOError, InterruptedError):
                 return
+
+
+def _is_record(data: bytearray) -> bool:
+    """Return whether these bytes contain a record of a handshake, or cannot become one."""
+    if not data or data[0] != HANDSHAKE:
+        return bool(data)
+    size = int.from_bytes(data[3:5], "big")
+    return len(data) >= RECORD_HEADER and (size > LARGEST_RECORD or len(data) >= RECORD_HEADER + size)
 
 
 class TlsStream(Stream):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
+from actors.node.process import raise_limit
 from actors.node.settings import LoadedSettings, SettingsError, settings_of
 from actors.runtime import LocalBase, RealClock
 from messages import network
@@ -45,15 +48,26 @@ def made(folder: Path, name: str, alternatives: str = NAMES) -> Path:
     return file
 
 
+NODE = {
+    "broker.id": "0",
+    "zookeeper.connect": "h:2181",
+    "log.dirs": "/nowhere",
+    "listeners": "INT://127.0.0.1:0",
+    "listener.security.protocol.map": "INT:SSL",
+    "inter.broker.listener.name": "INT",
+}
+SASL = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.int.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    ' username="a" password="b" user_a="b";',
+}
+
+
 def loaded(keystore: str, truststore: str, **changes: str) -> LoadedSettings:
     return settings_of(
         {
-            "broker.id": "0",
-            "zookeeper.connect": "h:2181",
-            "log.dirs": "/nowhere",
-            "listeners": "INT://127.0.0.1:0",
-            "listener.security.protocol.map": "INT:SSL",
-            "inter.broker.listener.name": "INT",
+            **NODE,
             "ssl.keystore.type": "PEM",
             "ssl.truststore.type": "PEM",
             "ssl.keystore.location": keystore,
@@ -131,6 +145,74 @@ def test_pipelined_requests_in_one_record_are_all_answered(certificates: dict[st
             frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
             assert decode_response(ApiVersionsRequest, 3, frame)[0] == number
         writer.close()
+
+    run(scenario, node, node)
+
+
+def test_a_first_record_may_arrive_in_bytes(certificates: dict[str, str]) -> None:
+    node = loaded(certificates["node"], certificates["node"])
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        context = node.security["INT"].tls
+        assert context is not None
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.client.wrap_bio(back, there, server_hostname=endpoint.host)
+        reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
+        for byte in there.read():
+            writer.write(bytes([byte]))
+            await asyncio.sleep(0)
+        while tls.version() is None:
+            back.write(await reader.read(1 << 16))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                tls.do_handshake()
+        tls.write(encode_request(REQUEST, 5, "c"))
+        writer.write(there.read())
+        back.write(await reader.read(1 << 16))
+        assert tls.read(8)[4:] == (5).to_bytes(4, "big")
+        writer.close()
+
+    run(scenario, node, node)
+
+
+HALF_A_HELLO = b"\x16\x03\x01\x02\x00" + bytes(100)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("protocol", "sent", "kilobytes"),
+    [("PLAINTEXT", b"", 15), ("SASL_PLAINTEXT", b"", 15), ("SSL", b"", 15), ("SSL", HALF_A_HELLO, 35)],
+    ids=["PLAINTEXT", "SASL", "TLS", "half a hello"],
+)
+def test_a_thousand_silent_clients_take_little_memory(
+    certificates: dict[str, str], protocol: str, sent: bytes, kilobytes: int
+) -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    if protocol == "SSL":
+        node = loaded(certificates["node"], certificates["node"])
+    else:
+        node = settings_of({**NODE, **SASL, "listener.security.protocol.map": f"INT:{protocol}"}, insecure=True)
+    raise_limit()
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        async def connected(count: int) -> list[socket.socket]:
+            clients = []
+            for _ in range(count):
+                clients.append(socket.create_connection((endpoint.host, endpoint.port)))
+                clients[-1].sendall(sent)
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.5)
+            return clients
+
+        clients = await connected(100)
+        before = resident()
+        clients += await connected(1000)
+        assert (resident() - before) / 1000 < kilobytes * 1024
+        for client in clients:
+            client.close()
 
     run(scenario, node, node)
 

@@ -68,13 +68,14 @@ def subject_of(certificate: bytes) -> str:
 
 def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
     """Return the subject alternative names of a certificate in DER. Raises ValueError."""
-    for field in _fields(certificate):
-        for extension in next(map(_parts, _parts(field))) if field.tag == 0xA3 else ():
-            type, *_, value = _parts(extension)
-            if _dotted(type.content) == "2.5.29.17":
-                (names,) = _parts(value)
-                return frozenset(name.whole for name in _parts(names))
-    return frozenset()
+    try:
+        extensions = [
+            _parts(each) for field in _fields(certificate) if field.tag == 0xA3 for each in _parts(_parts(field)[0])
+        ]
+        values = [each[-1] for each in extensions if _dotted(each[0].content) == "2.5.29.17"]
+        return frozenset(name.whole for value in values for name in _parts(_parts(value)[0]))
+    except LookupError:
+        raise ValueError("the certificate cannot be read") from None
 
 
 def _fields(certificate: bytes) -> list[_Der]:
@@ -176,7 +177,7 @@ def principal_of(certificate: bytes, rules: Sequence[MappingRule]) -> str:
     """Return the principal of a client certificate in DER. Raises ValueError if it has none."""
     try:
         name = subject_of(certificate)
-    except (LookupError, StopIteration):
+    except LookupError:
         raise ValueError("the certificate cannot be read") from None
     if not name:
         raise ValueError("the certificate has no subject")
