@@ -123,6 +123,7 @@ def test_hostile_bytes_are_errors_at_most(targets: list[Target], data: some.Data
 
 
 @pytest.mark.soak
+@pytest.mark.long
 @given(data=some.data())
 @settings(max_examples=4000)
 def test_a_million_hostile_bytes_are_errors_at_most(targets: list[Target], data: some.DataObject) -> None:

@@ -8,11 +8,13 @@ import os
 import socket
 import ssl
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from actors.gateway import tls_stream
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.node.process import raise_limit
@@ -23,7 +25,7 @@ from messages.apis.api_versions import ApiVersionRange, ApiVersionsRequest, ApiV
 from messages.cluster import Endpoint
 from messages.node import ServeClients
 from messages.wire import decode_response, encode_request
-from tests.gateway.gateways import eventually
+from tests.gateway.gateways import eventually, turns
 
 LARGE = tuple(ApiVersionRange(key % 100, 0, 1) for key in range(100_000))
 REQUEST = ApiVersionsRequest(3, "test", "1")
@@ -176,10 +178,75 @@ def test_a_first_record_may_arrive_in_bytes(certificates: dict[str, str]) -> Non
     run(scenario, node, node)
 
 
+def test_few_steps_of_handshakes_run_in_a_turn(certificates: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    node = loaded(certificates["node"], certificates["node"])
+    steps: list[int] = []
+    turn = 0
+    step = tls_stream.TlsSocket._read
+
+    def counted(self: Any, read: Any) -> bytes:
+        if not self.is_established:
+            steps.append(turn)
+        return step(self, read)
+
+    monkeypatch.setattr(tls_stream.TlsSocket, "_read", counted)
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        tls = node.security["INT"].tls
+        assert tls is not None
+        loop = asyncio.get_running_loop()
+
+        def next_turn() -> None:
+            nonlocal turn
+            turn += 1
+            loop.call_soon(next_turn)
+
+        next_turn()
+        opening = (
+            asyncio.open_connection(endpoint.host, endpoint.port, ssl=tls.client, server_hostname=endpoint.host)
+            for _ in range(12)
+        )
+        for _, writer in await asyncio.gather(*opening):
+            writer.close()
+
+    run(scenario, node, node)
+    assert len(steps) >= 12
+    assert max(Counter(steps).values()) <= tls_stream.HANDSHAKES
+
+
+def test_the_oldest_of_too_many_handshakes_is_ended(
+    certificates: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = loaded(certificates["node"], certificates["node"])
+    monkeypatch.setattr(tls_stream, "MOST_HANDSHAKES", 2)
+
+    async def scenario(endpoint: Endpoint, transmit: Any) -> None:
+        tls = node.security["INT"].tls
+        assert tls is not None
+        there = ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            tls.client.wrap_bio(ssl.MemoryBIO(), there, server_hostname=endpoint.host).do_handshake()
+        hello, silent = there.read(), []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+            silent.append((reader, writer))
+            writer.write(hello)
+            assert await reader.readexactly(5)
+        await silent[0][0].read()  # to the end
+        assert (await transmit()).response.api_keys == LARGE
+        await silent[1][0].read()
+        assert not silent[2][0].at_eof()
+        for _, writer in silent:
+            writer.close()
+
+    run(scenario, node, node)
+
+
 HALF_A_HELLO = b"\x16\x03\x01\x02\x00" + bytes(100)
 
 
 @pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "sent", "kilobytes"),
     [("PLAINTEXT", b"", 15), ("SASL_PLAINTEXT", b"", 15), ("SSL", b"", 15), ("SSL", HALF_A_HELLO, 35)],
@@ -204,7 +271,7 @@ def test_a_thousand_silent_clients_take_little_memory(
                 clients.append(socket.create_connection((endpoint.host, endpoint.port)))
                 clients[-1].sendall(sent)
                 await asyncio.sleep(0)
-            await asyncio.sleep(0.5)
+            await turns(1000)
             return clients
 
         clients = await connected(100)
