@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from messages import store
+from zk_bridge import paths
 
 _GET_DATA = 4
 _EXISTS = 3
@@ -36,7 +37,15 @@ _data_start = struct.Struct("!iBii")  # type, done, error, and one of: data leng
 _stat = struct.Struct("!q24xi8xq16x")  # czxid, version, ephemeralOwner; the other fields of a stat are skipped
 _STAT_BYTES = 68
 _END = struct.pack("!iBi", -1, 1, -1)
-_OPEN_ACL = struct.pack("!ii", 1, 31) + _int.pack(5) + b"world" + _int.pack(6) + b"anyone"
+
+
+def _acl(*entries: tuple[int, bytes, bytes]) -> bytes:
+    texts = (_int.pack(perms) + _int.pack(len(kind)) + kind + _int.pack(len(id)) + id for perms, kind, id in entries)
+    return _int.pack(len(entries)) + b"".join(texts)
+
+
+_CREATOR, _READERS = (31, b"auth", b""), (1, b"world", b"anyone")
+_OPEN_ACL, _PRIVATE_ACL, _READABLE_ACL = _acl((31, b"world", b"anyone")), _acl(_CREATOR), _acl(_CREATOR, _READERS)
 _FLAGS = {store.CREATE: _int.pack(0), store.CREATE_EPHEMERAL: _int.pack(1), store.CREATE_SEQUENTIAL: _int.pack(2)}
 
 _new: Callable[..., Any] = tuple.__new__
@@ -196,12 +205,18 @@ class SetWatches:
 
 
 class Multi:
-    """A ZooKeeper transaction. The constructor encodes it, so that its size is known before it is sent."""
+    """A ZooKeeper transaction. The constructor encodes it, so that its size is known before it is sent.
+
+    Args:
+        ops: The operations.
+        prefix: The chroot; the paths are relative to it.
+        sets_acls: Whether new znodes get Kafka's ACLs; otherwise every client may do everything with them.
+    """
 
     type = _MULTI
     __slots__ = ("body", "ops", "prefix")
 
-    def __init__(self, ops: tuple[store.WriteOp, ...], prefix: str) -> None:
+    def __init__(self, ops: tuple[store.WriteOp, ...], prefix: str, sets_acls: bool = False) -> None:
         self.ops = ops
         self.prefix = prefix
         parts: list[bytes] = []
@@ -215,7 +230,8 @@ class Multi:
             elif kind == store.CHECK:
                 parts += (_op_start.pack(_CHECK_TYPE, 0, -1, length), name, _int.pack(version))
             else:
-                parts += (_op_start.pack(_CREATE_TYPE, 0, -1, length), name, *_buffer(data), _OPEN_ACL, _FLAGS[kind])
+                acl = _acl_of(path) if sets_acls else _OPEN_ACL
+                parts += (_op_start.pack(_CREATE_TYPE, 0, -1, length), name, *_buffer(data), acl, _FLAGS[kind])
         parts.append(_END)
         self.body = b"".join(parts)
 
@@ -248,6 +264,13 @@ class Multi:
             else:
                 results.append(store.Written())
         return store.OK, -1, results
+
+
+def _acl_of(path: str) -> bytes:
+    """Return the ACL of a new znode (`paths`, rule 2)."""
+    if path == paths.CONSUMERS:
+        return _OPEN_ACL
+    return _PRIVATE_ACL if path.startswith(paths.SENSITIVE) else _READABLE_ACL
 
 
 def _buffer(data: bytes | None) -> tuple[bytes, ...]:

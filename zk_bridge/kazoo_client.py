@@ -14,7 +14,10 @@ Rule 3: each attempt to connect is limited to a third of the session timeout, or
 Rule 4: each log line about connection attempts is written at most once in LINE_SECONDS, because a server may be down
         for hours.
 Rule 5: if the thread that reads the socket ends unexpectedly, StoreFailed is sent. Otherwise the node would keep
-        running without ZooKeeper.
+        running without ZooKeeper. It also ends if ZooKeeper refuses the credentials, but not if the connection is lost
+        while they are checked.
+Rule 6: TLS is that of this node's own context. A TLS record may contain several responses, and the socket does not
+        become readable for the second: `select` asks the TLS layer first.
 
 kazoo's own watch registry, retries and result objects are not used. kazoo drops watches at every disconnect. Requests
 that are lost with the connection must be reported to the bridge, which decides whether to send them again.
@@ -30,7 +33,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kazoo.client import CLOSED_STATES, KazooClient
-from kazoo.exceptions import ConnectionDropped, KazooException, WriterNotClosedException
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, KazooException, WriterNotClosedException
 from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.connection import CLOSE_RESPONSE, ConnectionHandler
 from kazoo.protocol.serialization import Close, Connect, Watch
@@ -39,7 +42,7 @@ from kazoo.retry import KazooRetry
 
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import store
-from zk_bridge.store import ZooKeeperUnavailable
+from zk_bridge.store import UNPROTECTED, StoreSecurity, ZooKeeperUnavailable
 
 SENT_AT_ONCE = 100
 RECONNECT_DELAY = 0.05
@@ -78,8 +81,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     writing thread is also the thread that reads the pipe. Here at most one unread byte is in the pipe.
     """
 
-    def __init__(self, client: KazooSession, retry: KazooRetry, logger: Any) -> None:
-        super().__init__(client, retry, logger=logger)
+    def __init__(self, client: KazooSession, retry: KazooRetry, logger: Any, sasl_options: Any) -> None:
+        super().__init__(client, retry, logger=logger, sasl_options=sasl_options)
         self._xid: int = 0
         self._rung = False
         self._heard_at = time.monotonic()
@@ -100,6 +103,8 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         except Exception as error:
             self.logger.exception("The ZooKeeper client thread failed")
             why = f"{type(error).__name__}: {error}"
+        if self.client.is_refused:
+            why = "ZooKeeper refuses the credentials in zookeeper.sasl.username and zookeeper.sasl.password"
         if not self.client._stopped.is_set():
             self.client.news(store.StoreFailed(f"the ZooKeeper client thread has ended: {why}"))
 
@@ -114,6 +119,14 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 return timeouts
         except Exception:  # kazoo stores the response before it has read all of it: no password would fail for ever
             client._session_id, client._session_passwd = session
+            raise
+
+    def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
+        try:
+            super()._authenticate_with_sasl(host, timeout)
+        except AuthFailedError as error:
+            if isinstance(error.__cause__, ConnectionDropped):
+                raise error.__cause__ from None
             raise
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
@@ -180,9 +193,25 @@ class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's threads and sockets, but with a separate timeout for connecting."""
 
     patience = 0.0
+    tls: Any = None
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
-        return super().create_connection(*args, **{**options, "timeout": self.patience})
+        connected = super().create_connection(*args, **{**options, "timeout": self.patience})
+        if self.tls is None:
+            return connected
+        try:
+            connected.settimeout(self.patience)
+            return self.tls.wrap_socket(connected, server_hostname=options.get("hostname"))
+        except OSError:
+            connected.close()
+            raise
+
+    def select(self, reads: Any, writes: Any, errors: Any, timeout: Any = None) -> Any:
+        decrypted = [each for each in reads if getattr(each, "pending", int)()] if self.tls is not None else []
+        if not decrypted:
+            return super().select(reads, writes, errors, timeout)
+        ready, *others = super().select(reads, writes, errors, 0)
+        return [*decrypted, *(each for each in ready if each not in decrypted)], *others
 
 
 @contextlib.contextmanager
@@ -210,13 +239,25 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         hosts: Addresses of the servers, "h:p,h:p/chroot".
         session_timeout: Session timeout in seconds.
         news: Called with each SessionState, WatchEvent and StoreFailed.
+        security: How the session is protected.
 
     Raises:
         ZooKeeperUnavailable: `hosts` is not a valid address.
     """
 
-    def __init__(self, hosts: str, session_timeout: float, news: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        hosts: str,
+        session_timeout: float,
+        news: Callable[[Any], None],
+        security: StoreSecurity = UNPROTECTED,
+    ) -> None:
         handler = _KazooThreads()
+        handler.tls = security.tls
+        sasl = None
+        if security.user:
+            password = security.password.value.decode()
+            sasl = {"mechanism": "DIGEST-MD5", "username": security.user, "password": password}
         retry = KazooRetry(
             max_tries=-1, delay=RECONNECT_DELAY, max_delay=RECONNECT_MAX_DELAY, sleep_func=handler.sleep_func
         )
@@ -233,13 +274,16 @@ class KazooSession(KazooClient):  # type: ignore[misc]
         except (ValueError, KazooException) as error:
             raise ZooKeeperUnavailable(hosts, f"that is no address: {error}") from error
         handler.patience = self.patience = session_timeout / max(SERVERS_TRIED, len(self.hosts))
-        self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger)
+        self._connection = _Connection(self, self._conn_retry.copy(), logger=self.logger, sasl_options=sasl)
         self.news = news
         self.gate = threading.RLock()
+        self.is_refused = False
+        """Whether ZooKeeper has refused the credentials."""
 
     def _session_callback(self, state: str) -> None:
         with self.gate:
             before = self.state
+            self.is_refused = state == KeeperState.AUTH_FAILED or self.is_refused
             super()._session_callback(state)
             if self._stopped.is_set():
                 return

@@ -40,7 +40,7 @@ from messages.store import (
 )
 from zk_bridge import jute, paths
 from zk_bridge.kazoo_client import KazooSession
-from zk_bridge.store import WRITE_LIMIT, Sink, StoreRequest, ZooKeeperUnavailable
+from zk_bridge.store import UNPROTECTED, WRITE_LIMIT, Sink, StoreRequest, StoreSecurity, ZooKeeperUnavailable
 
 READ_OPS = 2000
 READ_BYTES = 512 * 1024
@@ -59,6 +59,7 @@ class KazooStore:
         connection_timeout: Maximum time in seconds that `start` waits for a connection.
         create_chroot: Whether `start` creates the chroot's nodes, as a Kafka broker does.
         multi_read: False disables MultiRead.
+        security: How the session is protected.
     """
 
     waits = True
@@ -70,17 +71,19 @@ class KazooStore:
         connection_timeout: float = 18.0,
         create_chroot: bool = False,
         multi_read: bool = True,
+        security: StoreSecurity = UNPROTECTED,
     ) -> None:
         self.hosts = hosts
         self.multi_read = multi_read
         self._connection_timeout = connection_timeout
         self._create_chroot = create_chroot
+        self._sets_acls = security.sets_acls
         self._sink: Sink | None = None
         self._announced = threading.Event()
         self._stopping = threading.Lock()
         self._started = self._stopped = False
         self._trouble = f"no answer within {connection_timeout:g} s"
-        self._client = KazooSession(hosts, session_timeout, self._report_connection)
+        self._client = KazooSession(hosts, session_timeout, self._report_connection, security)
 
     @property
     def prefix(self) -> str:
@@ -157,14 +160,14 @@ class KazooStore:
                 self._announce(connected)
 
         for path in (*paths.ancestors(self.prefix), self.prefix):
-            self.send(jute.Multi((WriteOp(CREATE, path),), ""), partial(made, path))
+            self.send(jute.Multi((WriteOp(CREATE, path),), "", self._sets_acls), partial(made, path))
 
     def _announce(self, connected: SessionState) -> None:
         self.tell(connected)
         self._announced.set()
 
     def _write(self, request: StoreWrite) -> None:
-        transaction = jute.Multi(request.ops, self.prefix)
+        transaction = jute.Multi(request.ops, self.prefix, self._sets_acls)
         if len(transaction.body) > WRITE_LIMIT:
             self.tell(StoreReply(request.id, TOO_LARGE))
             return

@@ -1,7 +1,9 @@
 """The ZooKeeper paths that Kafka uses (controller.md 2.2), and the expected sizes of their data.
 
-Rule: each path is defined in one place. A path whose changes cause a controller event is taken from the event's
+Rule 1: each path is defined in one place. A path whose changes cause a controller event is taken from the event's
 declaration (`messages.events`). All other paths are defined here.
+Rule 2: with zookeeper.set.acl the creator of a znode may do everything and others may read it, as in Kafka. Others may
+        not read SENSITIVE, and may do everything with CONSUMERS.
 """
 
 from __future__ import annotations
@@ -33,8 +35,12 @@ CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
 ISR_CHANGE_PREFIX = f"{ISR_CHANGES}/isr_change_"
 LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
 
+CONSUMERS = "/consumers"
+SENSITIVE = (USER_CONFIGS, BROKER_CONFIGS, "/delegation_token/tokens")
+"""Prefixes of the paths that contain secrets (Kafka: `ZkData.SensitiveRootPaths`)."""
+
 PERSISTENT = (
-    "/consumers",
+    CONSUMERS,
     BROKER_IDS,
     TOPICS,
     CONFIG_CHANGES,

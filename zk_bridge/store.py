@@ -6,9 +6,10 @@ The client executes operations. It delivers replies and watch events in the orde
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from messages import store
+from messages.security import Secret
 
 StoreRequest: TypeAlias = store.StoreRead | store.StoreWrite
 StoreNews: TypeAlias = store.StoreReply | store.WatchEvent | store.SessionState | store.StoreFailed
@@ -16,6 +17,25 @@ Sink: TypeAlias = Callable[[StoreNews], None]
 
 WRITE_LIMIT = 1_000_000
 """Maximum bytes of a transaction; a server refuses larger ones (jute.maxbuffer)."""
+
+
+class StoreSecurity(NamedTuple):
+    """How a session with ZooKeeper is protected.
+
+    Attributes:
+        tls: The `ssl.SSLContext` of the connections; None without TLS.
+        user: The user of SASL DIGEST-MD5; "" without SASL.
+        password: The user's password.
+        sets_acls: Whether new znodes get Kafka's ACLs (zookeeper.set.acl).
+    """
+
+    tls: Any = None
+    user: str = ""
+    password: Secret = Secret(b"")
+    sets_acls: bool = False
+
+
+UNPROTECTED = StoreSecurity()
 
 
 class ZooKeeperUnavailable(Exception):

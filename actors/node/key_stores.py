@@ -8,14 +8,19 @@ Rule 3: all certificates of a PKCS12 trust store are trusted. Java trusts only t
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import ssl
 import struct
+import textwrap
 from collections.abc import Callable, Iterable
+from functools import partial
 from io import BytesIO
 from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import attrs
 
 from actors.core.security.distinguished_name import der_values
 
@@ -32,7 +37,8 @@ _KEY, _TRUSTED = 1, 2
 _CHECK = hashlib.sha1().digest_size
 
 
-class Identity(NamedTuple):
+@attrs.frozen(repr=False)
+class Identity:
     """A private key and its certificates, in PEM; the password opens the key."""
 
     pem: bytes
@@ -45,7 +51,19 @@ class Identity(NamedTuple):
         return ssl.PEM_cert_to_DER_cert(text[text.find("-----BEGIN CERTIFICATE-----") :].partition(_END)[0] + _END)
 
 
-_END = "-----END CERTIFICATE-----\n"
+_END = "-----END CERTIFICATE-----"
+_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----([A-Za-z0-9+/=\s]+)-----END \1-----")
+
+
+def pem_of(text: str) -> str:
+    """Return PEM text of a setting in lines, which a properties file may have joined. Raises ValueError."""
+    blocks = [
+        f"-----BEGIN {name}-----\n{textwrap.fill(''.join(content.split()), 64)}\n-----END {name}-----\n"
+        for name, content in _BLOCK.findall(text)
+    ]
+    if not blocks:
+        raise ValueError("it is no PEM text")
+    return "".join(blocks)
 
 
 class _Store(NamedTuple):
@@ -160,9 +178,7 @@ def _jks(data: bytes, password: str) -> _Store:
         tag, _, _ = number("I"), part("H"), number("Q")  # the alias and the time have no use here
         if tag == _KEY:
             sealed = part("I")
-            store.keys.append(
-                (lambda word, sealed=sealed: _key(sealed, word), [certificate() for _ in range(number("I"))])
-            )
+            store.keys.append((partial(_key, sealed), [certificate() for _ in range(number("I"))]))
         elif tag == _TRUSTED:
             store.trusted.append(certificate())
         else:

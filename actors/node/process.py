@@ -140,6 +140,7 @@ class NodeProcess:
             session_timeout=settings.zookeeper_session_timeout_ms / 1000,
             connection_timeout=settings.zookeeper_connection_timeout_ms / 1000,
             create_chroot=True,
+            security=loaded.zookeeper,
         )
         self._ended: asyncio.Future[int]
         self._whereabouts = ""

@@ -10,7 +10,9 @@ Rule 3: secrets are in the result only, never in NodeSettings, which traces stor
 from __future__ import annotations
 
 import secrets
+import ssl
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import attrs
@@ -21,8 +23,19 @@ from actors.core.security.sasl_exchange import Exchange, plain
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramServer
 from actors.gateway.vault import Vault
-from actors.node.tls_settings import Of, check_replacement, listener_tls, sources
+from actors.node.settings_table import KNOWN
+from actors.node.tls_settings import (
+    Of,
+    check_replacement,
+    context_of,
+    listener_tls,
+    read_stores,
+    sources,
+    zookeeper_tls,
+)
 from messages.node_settings import SETTINGS, NodeSettings, SettingType, items
+from messages.security import Secret
+from zk_bridge.store import StoreSecurity
 
 SPOKEN_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PLAIN = "PLAIN"
@@ -33,6 +46,10 @@ MODULES = {
 """The supported mechanisms, with the login module that a JAAS entry must name."""
 USER = "user_"
 """Prefix of the options of PLAIN that are a user's password."""
+
+SET_ACL = "zookeeper.set.acl"
+SASL_USER, SASL_PASSWORD = "zookeeper.sasl.username", "zookeeper.sasl.password"
+"""The credential for ZooKeeper. Kafka has none of these settings: it reads a JAAS file of Java's."""
 
 _TYPES = {setting.name: setting.type for setting in SETTINGS}
 
@@ -47,6 +64,7 @@ class ReadSecurity(NamedTuple):
         warnings: A sentence for each listener that discloses passwords.
         vault: Keeps the credentials of users.
         stores: Reads the stores of listeners anew.
+        zookeeper: How the session with ZooKeeper is protected.
     """
 
     listeners: Security
@@ -54,7 +72,8 @@ class ReadSecurity(NamedTuple):
     errors: list[str]
     warnings: list[str]
     vault: Vault
-    stores: Stores
+    stores: StoresAdapter
+    zookeeper: StoreSecurity
 
 
 def read_security(properties: Mapping[str, str], settings: NodeSettings) -> ReadSecurity:
@@ -65,11 +84,13 @@ def read_security(properties: Mapping[str, str], settings: NodeSettings) -> Read
         for endpoint in settings.listeners
         if endpoint.security_protocol != "PLAINTEXT"
     }
-    stores = Stores(properties, settings, listeners)
-    return ReadSecurity(listeners, frozenset(reader.honoured), reader.errors, reader.warnings, reader.vault, stores)
+    zookeeper = reader.zookeeper()
+    stores = StoresAdapter(properties, settings, listeners)
+    found = frozenset(reader.honoured), reader.errors, reader.warnings
+    return ReadSecurity(listeners, *found, reader.vault, stores, zookeeper)
 
 
-class Stores:
+class StoresAdapter:
     """The I/O adapter `tls`, which reads the key stores and trust stores of listeners anew (KIP-226).
 
     New connections use what was read last. If the stores of one listener cannot be used, those of all listeners stay.
@@ -197,6 +218,34 @@ class _SecurityReader:
 
         return of
 
+    def zookeeper(self) -> StoreSecurity:
+        """Return how the session with ZooKeeper is protected."""
+        own = {name: value.strip() for name, value in self._properties.items() if name.startswith("zookeeper.")}
+        self.honoured.update(name for name in KNOWN if name.startswith("zookeeper.ssl."))
+        self.honoured |= {SET_ACL, SASL_USER, SASL_PASSWORD}
+        user, password, tls = own.get(SASL_USER, ""), own.get(SASL_PASSWORD, ""), None
+        sets_acls = False
+        try:
+            if bool(user) != bool(password):
+                raise ValueError(f"{SASL_USER} and {SASL_PASSWORD} must be set together")
+            if user and find_spec("puresasl") is None:
+                raise ValueError(f"{SASL_USER} needs pure-sasl, of the extra 'zookeeper-sasl': pip install pure-sasl")
+            of = zookeeper_tls(own)
+            if _is_true(own, "zookeeper.ssl.client.enable"):
+                for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+                    if _is_true(own, name):
+                        raise ValueError(f"{name}=true is not supported: revocation is not checked")
+                tls = context_of(of, ssl.PROTOCOL_TLS_CLIENT, read_stores(of))
+            sets_acls = _is_true(own, SET_ACL)
+            if sets_acls and not (user or (tls and of("ssl.keystore.location"))):
+                raise ValueError(
+                    f"{SET_ACL}=true needs {SASL_USER} and {SASL_PASSWORD}, or zookeeper.ssl.client.enable=true and"
+                    " zookeeper.ssl.keystore.location"
+                )
+        except ValueError as error:
+            self._error(f"The security of ZooKeeper is wrong: {error}")
+        return StoreSecurity(tls, user, Secret(password.encode()), sets_acls)
+
     def _error(self, text: str) -> None:
         self.errors.append(text)
 
@@ -244,6 +293,14 @@ class _SecurityReader:
             return lambda: ScramServer(mechanism, vault.credentials[mechanism], _nonce(), vault.key).respond
         users = {name.removeprefix(USER): word for name, word in entry.options.items() if name.startswith(USER)}
         return lambda: plain(users)
+
+
+def _is_true(words: Mapping[str, str], name: str) -> bool:
+    """Return a setting that is true or false. Raises ValueError."""
+    text = words.get(name, "").lower()
+    if text not in ("", "true", "false"):
+        raise ValueError(f"{name}={text} is not true or false")
+    return text == "true"
 
 
 def _jaas_name(listener: str, mechanism: str) -> str:

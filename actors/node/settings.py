@@ -28,9 +28,10 @@ from actors.core.security.listener_security import Security
 from actors.gateway.vault import Vault
 from actors.node import settings_table
 from actors.node.properties import parse_properties
-from actors.node.security_settings import SPOKEN_PROTOCOLS, Stores, read_security
+from actors.node.security_settings import SPOKEN_PROTOCOLS, StoresAdapter, read_security
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings, items
+from zk_bridge.store import StoreSecurity
 
 ANY_ADDRESS = ("0.0.0.0", "::")
 NEAR = 0.85
@@ -71,6 +72,7 @@ class LoadedSettings(NamedTuple):
         exposed: A sentence for each listener that discloses passwords.
         vault: Keeps the credentials of users.
         stores: Reads the stores of listeners anew.
+        zookeeper: How the session with ZooKeeper is protected.
     """
 
     settings: NodeSettings
@@ -80,7 +82,8 @@ class LoadedSettings(NamedTuple):
     security: Security
     exposed: tuple[str, ...]
     vault: Vault
-    stores: Stores
+    stores: StoresAdapter
+    zookeeper: StoreSecurity
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -164,7 +167,7 @@ def settings_of(properties: Mapping[str, str], insecure: bool | None = None) -> 
     if errors:
         raise SettingsError(errors)
     unknown = (_unknown(name) for name in idle if name not in ignored)
-    protection = security.listeners, tuple(security.warnings), security.vault, security.stores
+    protection = security.listeners, tuple(security.warnings), security.vault, security.stores, security.zookeeper
     return LoadedSettings(settings, tuple(ignored), tuple(unknown), asking, *protection)
 
 

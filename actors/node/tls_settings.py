@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from actors.core.config.broker_config import STORES
 from actors.core.security.distinguished_name import alternative_names_of, parse_rules, principal_of, subject_of
 from actors.core.security.listener_security import Tls
-from actors.node.key_stores import PEM, TYPES, Identity, read_identity, read_trusted
+from actors.node.key_stores import PEM, TYPES, Identity, pem_of, read_identity, read_trusted
 from messages.node_settings import items
 
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -95,6 +95,25 @@ def check_replacement(old: bytes, new: bytes, of: Of) -> None:
         raise ValueError(f"Keystore SubjectAltNames do not match: {len(lost)} of the existing names are missing")
 
 
+def zookeeper_tls(words: Mapping[str, str]) -> Of:
+    """Return the zookeeper.ssl.* settings as those of a listener. Java's ZooKeeper client has other defaults."""
+    own = {name.removeprefix("zookeeper."): value for name, value in words.items()}
+    own = {name: value for name, value in own.items() if value or name.endswith(".algorithm")}
+    own["ssl.protocol"] = own.get("ssl.protocol", "TLSv1.2")
+    own["ssl.enabled.protocols"] = own.get("ssl.enabled.protocols", own["ssl.protocol"])
+    own["ssl.key.password"] = own.get("ssl.keystore.password", "")
+    for store in ("ssl.keystore", "ssl.truststore"):
+        if own.get(f"{store}.location", "").endswith(".pem"):
+            own[f"{store}.type"] = own.get(f"{store}.type", PEM)
+        if own.get(f"{store}.type", "").upper() == PEM:
+            own.pop(f"{store}.password", None)
+
+    def of(name: str, default: str = "") -> str:
+        return own.get(name, default)
+
+    return of
+
+
 def context_of(of: Of, kind: int, stores: Stores) -> ssl.SSLContext:
     """Return the context of a server or client. Raises ValueError."""
     enabled = items(of("ssl.enabled.protocols", "TLSv1.2,TLSv1.3"))
@@ -136,10 +155,17 @@ def read_stores(of: Of) -> Stores:
         raise ValueError("ssl.keystore.key and ssl.keystore.certificate.chain must be set together")
     identity = _read(of, "key", "private key", key, partial(read_identity, key_password=key_password))
     if key:
-        identity = Identity(f"{key}\n{chain}\n".encode(), key_password)
+        identity = Identity(_pem(of, "keystore.key", "keystore.certificate.chain").encode(), key_password)
     certificates = of("ssl.truststore.certificates")
     trusted = _read(of, "trust", "trust certificates", certificates, read_trusted)
-    return Stores(identity, certificates or trusted or "")
+    return Stores(identity, _pem(of, "truststore.certificates") if certificates else trusted or "")
+
+
+def _pem(of: Of, *names: str) -> str:
+    try:
+        return "".join(pem_of(of(f"ssl.{name}")) for name in names)
+    except ValueError as error:
+        raise ValueError(f"ssl.{' or ssl.'.join(names)} is wrong: {error}") from None
 
 
 def _read(of: Of, what: str, inline: str, text: str, read: Callable[..., Any]) -> Any:

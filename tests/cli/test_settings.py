@@ -211,9 +211,6 @@ def test_only_similar_names_are_suggested(name: str, meant: str | None) -> None:
 SECURE = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     "super.users": "User:admin",
-    "zookeeper.set.acl": "true",
-    "zookeeper.ssl.client.enable": "true",
-    "zookeeper.ssl.keystore.location": "/keys",
     "sasl.enabled.mechanisms": "SCRAM-SHA-256",
     "ssl.client.auth": "required",
     "ssl.keystore.location": "/keys",
@@ -241,6 +238,31 @@ def test_security_that_is_not_given_stops_the_start_in_one_error_that_names_it_a
     assert found.warnings == (f"without effect, so every client has full access: {', '.join(asked)}",)
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"set__acl": "true"}, "zookeeper.set.acl=true needs zookeeper.sasl.username"),
+        ({"set__acl": "true", "ssl__client__enable": "true"}, "zookeeper.set.acl=true needs"),
+        ({"set__acl": "yes"}, "zookeeper.set.acl=yes"),
+        ({"sasl__username": "kafka"}, "must be set together"),
+        ({"ssl__client__enable": "true", "ssl__truststore__location": "/no.pem"}, "type PEM: .*/no.pem: No such file"),
+        ({"ssl__client__enable": "true", "ssl__crl__enable": "true"}, "zookeeper.ssl.crl.enable=true"),
+        ({"ssl__client__enable": "true", "ssl__protocol": "TLSv1.1"}, "ssl.protocol"),
+        ({"ssl__keystore__location": "/keys"}, ""),
+        ({"set__acl": "true", "sasl__username": "kafka", "sasl__password": "pw"}, ""),
+    ],
+)
+def test_the_security_of_zookeeper(changes: dict[str, str], problem: str) -> None:
+    words = {**MINIMAL, **{f"zookeeper.{name.replace('__', '.')}": value for name, value in changes.items()}}
+    if problem:
+        with pytest.raises(SettingsError, match=problem):
+            settings_of(words)
+        return
+    found = settings_of(words)
+    assert found.zookeeper.sets_acls == ("set__acl" in changes)
+    assert not (found.unknown or found.insecure or "pw" in repr(found.zookeeper))
+
+
 def test_settings_of_quotas_are_warned_of_by_name() -> None:
     names = [("quota.producer.default", "client.quota.callback.class")]
     found = settings_of({**MINIMAL, **{name: "1" for group in names for name in group}, "background.threads": "7"})
@@ -253,7 +275,6 @@ def test_settings_of_quotas_are_warned_of_by_name() -> None:
 def test_security_settings_that_ask_for_nothing_are_like_any_other() -> None:
     found = settings_of({**MINIMAL, **SECURITY_NOT_ASKED, "zookeeper.ssl.keystore.location": " "})
     assert not found.insecure
-    assert "zookeeper.ssl.keystore.location" in found.ignored
     assert all(SECURITY.fullmatch(name) for name in (*SECURE, *SECURITY_NOT_ASKED))
 
 

@@ -123,18 +123,19 @@ def test_a_listener_connects_to_itself_with_stores_of_each_kind(tmp_path: Path, 
     assert identity.certificate == DER[0]
 
 
-def test_keys_and_certificates_may_be_settings() -> None:
+@pytest.mark.parametrize("line", ["\n", " ", ""], ids=["lines", "spaces", "joined"])
+def test_keys_and_certificates_may_be_settings(line: str) -> None:
     key, _, chain = PEM.decode().partition("-----BEGIN CERTIFICATE")
-    root = ROOT.public_bytes(Encoding.PEM).decode()
-    tls(
-        {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.key": key,
-            "ssl.keystore.certificate.chain": f"-----BEGIN CERTIFICATE{chain}",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.certificates": root,
-        }
-    )
+    words = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": key.replace("\n", line),
+        "ssl.keystore.certificate.chain": f"-----BEGIN CERTIFICATE{chain}".replace("\n", line),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": ROOT.public_bytes(Encoding.PEM).decode().replace("\n", line),
+    }
+    tls(words)
+    with pytest.raises(ValueError, match=r"ssl.truststore.certificates is wrong: it is no PEM text"):
+        tls({**words, "ssl.truststore.certificates": "/a/path"})
 
 
 def test_a_key_may_have_a_password_of_its_own(tmp_path: Path) -> None:
@@ -234,6 +235,7 @@ def test_a_damaged_store_is_an_error(kind: str, at: int, damage: bytes, cut: boo
 
 @pytest.mark.java
 @pytest.mark.soak
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
 def test_the_stores_of_keytool_are_read(tmp_path: Path, kind: str) -> None:
     for command in (

@@ -5,7 +5,7 @@ Rule 1: Broker settings that are defaults of topic configs are dynamic if this n
 Rule 2: advertised.listeners is accepted for a single broker only. That broker checks the value, because the check
         depends on the broker's settings.
 Rule 3: The key stores and trust stores of a listener are read anew when one of their settings is altered, even to the
-        value that it has. The broker checks them (`Stores`).
+        value that it has. The broker checks them (`StoresAdapter`).
 Rule 4: Thread counts have no effect here. They are accepted, because Kafka's brokers in the same cluster may use the
         cluster-wide default.
 """
