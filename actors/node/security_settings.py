@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import secrets
 import ssl
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -19,9 +20,10 @@ import attrs
 
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
-from actors.core.security.sasl_exchange import Exchange, plain
+from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, TokenRules, login, oauthbearer, token_rules
+from actors.core.security.sasl_exchange import Exchange, plain, plain_messages
 from actors.core.security.sasl_server import SaslMechanism
-from actors.core.security.scram import HASHES, ScramServer
+from actors.core.security.scram import HASHES, ScramClient, ScramServer
 from actors.gateway.vault import Vault
 from actors.node.settings_table import KNOWN
 from actors.node.tls_settings import (
@@ -42,6 +44,7 @@ PLAIN = "PLAIN"
 MODULES = {
     PLAIN: "org.apache.kafka.common.security.plain.PlainLoginModule",
     **dict.fromkeys(HASHES, "org.apache.kafka.common.security.scram.ScramLoginModule"),
+    OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 """The supported mechanisms, with the login module that a JAAS entry must name."""
 USER = "user_"
@@ -174,9 +177,15 @@ class _SecurityReader:
                 )
                 continue
             entry = self._jaas(listener, mechanism)
-            mechanisms[mechanism] = SaslMechanism(self._exchange(mechanism, entry), self._lifetime(listener, mechanism))
-            if mechanism == between and entry.option("username"):
-                client = SaslClient(mechanism, entry.option("username"), entry.options["password"], _nonce)
+            mechanisms[mechanism] = SaslMechanism(
+                self._exchange(listener, mechanism, entry), self._lifetime(listener, mechanism)
+            )
+            if mechanism == between and (messages := self._messages(listener, mechanism, entry)) is not None:
+                client = SaslClient(mechanism, messages)
+            if mechanism == OAUTHBEARER:
+                self.warnings.append(
+                    f"listener {listener} takes unsecured OAUTHBEARER tokens: its clients may claim any name"
+                )
             if mechanism == PLAIN and tls is None:
                 self.warnings.append(f"listener {listener} receives passwords unencrypted (SASL_PLAINTEXT with PLAIN)")
         if listener in (settings.inter_broker_listener_name, settings.control_plane_listener_name):
@@ -187,9 +196,8 @@ class _SecurityReader:
                     f" {', '.join(enabled)}"
                 )
             elif client is None and between in MODULES:
-                self._error(
-                    f"{_jaas_name(listener, between)} has no username and password, which this node itself needs"
-                )
+                lacking = "claims of this node" if between == OAUTHBEARER else "username and password"
+                self._error(f"{_jaas_name(listener, between)} has no {lacking}, which this node itself needs")
         return ListenerSecurity(
             mechanisms,
             settings.sasl_server_max_receive_size,
@@ -286,11 +294,41 @@ class _SecurityReader:
             return JaasEntry(MODULES[mechanism], {})
         return entry
 
-    def _exchange(self, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
+    def _token_rules(self, listener: str, entry: JaasEntry) -> TokenRules:
+        """Return what a listener demands of OAUTHBEARER tokens."""
+        name = f"{OAUTHBEARER.lower()}.sasl.server.callback.handler.class"
+        if self._of(listener, name, VALIDATOR).rpartition(".")[2] != VALIDATOR:
+            self._error(f"listener.name.{listener.lower()}.{name} can only be {VALIDATOR}: tokens are not signed here")
+        try:
+            return token_rules(entry)
+        except ValueError as error:
+            self._error(f"{_jaas_name(listener, OAUTHBEARER)} is wrong: {error}")
+            return TokenRules()
+
+    def _messages(
+        self, listener: str, mechanism: str, entry: JaasEntry
+    ) -> Callable[[], Generator[bytes, bytes, None]] | None:
+        """Return the client's side of a mechanism; None if the entry has no credential of this node."""
+        user, password = entry.option("username"), entry.options.get("password")
+        if mechanism == OAUTHBEARER:
+            try:
+                return login(entry, time.time)
+            except ValueError as error:
+                self._error(f"{_jaas_name(listener, mechanism)} has a claim that is no number: {error}")
+        if not user or password is None:
+            return None
+        if mechanism in HASHES:
+            return lambda: ScramClient(mechanism, user, password, _nonce()).messages()
+        return lambda: plain_messages(user, password)
+
+    def _exchange(self, listener: str, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
         """Return the function that starts an exchange of a mechanism."""
         if mechanism in HASHES:
             vault = self.vault
             return lambda: ScramServer(mechanism, vault.credentials[mechanism], _nonce(), vault.key).respond
+        if mechanism == OAUTHBEARER:
+            rules = self._token_rules(listener, entry)
+            return lambda: oauthbearer(rules, time.time)
         users = {name.removeprefix(USER): word for name, word in entry.options.items() if name.startswith(USER)}
         return lambda: plain(users)
 

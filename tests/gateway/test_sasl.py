@@ -42,7 +42,8 @@ REQUEST = ApiVersionsRequest(3, "test", "1")
 
 def run(scenario: Any, **changes: str) -> None:
     """Run `scenario(endpoint, seen, transmit)`: a listener, what it sends to actors, and a node's outgoing request."""
-    loaded = settings_of(PROPERTIES | {name.replace("__", "."): value for name, value in changes.items()})
+    changed = PROPERTIES | {name.replace("__", "."): value for name, value in changes.items()}
+    loaded = settings_of({name: value for name, value in changed.items() if value})
 
     async def main() -> None:
         base, seen = LocalBase(clock=RealClock()), list[Any]()
@@ -87,14 +88,29 @@ def test_a_node_authenticates_to_another_and_its_requests_name_it() -> None:
     run(scenario)
 
 
-def test_a_channel_authenticates_again_before_its_session_ends() -> None:
+def test_nodes_authenticate_to_each_other_by_unsecured_tokens() -> None:
     async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
-        for _ in range(2):
-            assert isinstance(await transmit(), network.Received)
-            await asyncio.sleep(0.01)
+        assert isinstance(await transmit(), network.Received)
+        assert (seen[0].principal, seen[0].mechanism) == ("User:node", "OAUTHBEARER")
+        assert 3_590_000 < seen[0].lifetime_ms <= 3_600_000
+
+    module = PLAIN.replace("plain.PlainLoginModule", "oauthbearer.OAuthBearerLoginModule")
+    run(
+        scenario,
+        sasl__mechanism__inter__broker__protocol="OAUTHBEARER",
+        listener__name__int__sasl__enabled__mechanisms="OAUTHBEARER",
+        listener__name__int__plain__sasl__jaas__config="",
+        listener__name__int__oauthbearer__sasl__jaas__config=f"{module} unsecuredLoginStringClaim_sub=node;",
+    )
+
+
+def test_a_channel_authenticates_again_before_its_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
+        assert isinstance(await transmit(), network.Received)
         await eventually(lambda: [type(each) for each in seen].count(network.ClientAuthenticated) == 2)
 
-    run(scenario, listener__name__int__connections__max__reauth__ms="10")
+    monkeypatch.setattr("actors.gateway.network.REAUTHENTICATION", 0.0)
+    run(scenario, listener__name__int__connections__max__reauth__ms="60000")
 
 
 def test_a_node_with_another_password_is_refused_and_only_the_number_of_failures_is_sent() -> None:
@@ -141,6 +157,7 @@ def test_a_connection_that_sends_anything_else_first_is_closed_and_no_actor_sees
         ({"listener.name.int.plain.sasl.jaas.config": f"{PLAIN};"}, "has no username and password"),
         ({"listener.name.int.plain.sasl.jaas.config": f"{PLAIN} username=a;"}, "no password"),
         ({"listener.name.int.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms=soon"),
+        ({"sasl.oauthbearer.jwks.endpoint.url": "file:/keys"}, "sasl.oauthbearer.jwks.endpoint.url"),
         ({"sasl.jaas.config": f"{PLAIN};"}, "Unsupported security settings: sasl.jaas.config"),
         ({"listener.name.int.ssl.keystore.location": "k"}, "listener.name.int.ssl.keystore.location"),
         ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.other.sasl.enabled.mechanisms"),

@@ -9,34 +9,23 @@ from types import MappingProxyType
 import attrs
 
 from actors.core.security.sasl_server import SaslMechanism
-from actors.core.security.scram import HASHES, ScramClient
-from messages.security import Secret
 
 MAX_RECEIVE_BYTES = 524288
 """Kafka's default of sasl.server.max.receive.size."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class SaslClient:
-    """How this node authenticates to the listeners of other nodes."""
+    """How this node authenticates to the listeners of other nodes.
+
+    Attributes:
+        mechanism: The mechanism.
+        messages: Starts an exchange: a generator yields each message, and the server's response is sent to it. It
+            raises AuthenticationFailed if the server does not prove its identity.
+    """
 
     mechanism: str
-    user: str
-    password: Secret
-    nonce: Callable[[], str]
-
-    def messages(self) -> Generator[bytes, bytes, None]:
-        """Yield each message of the mechanism; the server's response is sent to the generator.
-
-        Raises:
-            AuthenticationFailed: The server does not prove its identity.
-        """
-        if self.mechanism in HASHES:
-            scram = ScramClient(self.mechanism, self.user, self.password, self.nonce())
-            challenge = yield scram.first()
-            scram.verify((yield scram.final(challenge)))
-        else:
-            yield b"\0".join((b"", self.user.encode(), self.password.value))
+    messages: Callable[[], Generator[bytes, bytes, None]]
 
 
 @attrs.frozen(repr=False)

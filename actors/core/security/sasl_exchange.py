@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from typing import NamedTuple
 
 from messages.security import Secret
 
@@ -14,14 +15,39 @@ class AuthenticationFailed(Exception):
     """The client or the server could not prove its identity; the text is "" if the peer gets Kafka's general text."""
 
 
-Exchange = Callable[[bytes], tuple[bytes, str | None]]
-"""Function (message of the client) -> the response, and the user once authenticated. Raises AuthenticationFailed."""
+class Identity(NamedTuple):
+    """An authenticated client.
+
+    Attributes:
+        user: The user's name.
+        lifetime_ms: Milliseconds for which the credential is valid; 0 if it does not expire.
+    """
+
+    user: str
+    lifetime_ms: int = 0
+
+
+Exchange = Callable[[bytes], tuple[bytes, Identity | None]]
+"""Function (message of the client) -> the response, and the client once authenticated. Raises AuthenticationFailed."""
+
+SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+"""Pattern of a name in a message: a comma and an equals sign are escaped (RFC 5801)."""
+
+
+def escaped(name: str) -> str:
+    """Return a name as a message contains it."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescaped(name: str) -> str:
+    """Return the name that a message contains."""
+    return name.replace("=2C", ",").replace("=3D", "=")
 
 
 def plain(users: Mapping[str, Secret]) -> Exchange:
     """Return the only step of PLAIN, for these users and passwords."""
 
-    def exchange(message: bytes) -> tuple[bytes, str | None]:
+    def exchange(message: bytes) -> tuple[bytes, Identity | None]:
         tokens = message.decode("utf-8", "replace").split("\0", 3)
         if len(tokens) != 3:
             raise AuthenticationFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
@@ -35,9 +61,14 @@ def plain(users: Mapping[str, Secret]) -> Exchange:
             raise AuthenticationFailed("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
-        return b"", user
+        return b"", Identity(user)
 
     return exchange
+
+
+def plain_messages(user: str, password: Secret) -> Generator[bytes, bytes, None]:
+    """Yield the only message of a client of PLAIN."""
+    yield b"\0".join((b"", user.encode(), password.value))
 
 
 STRANGERS = Secret(b"the password of no user")

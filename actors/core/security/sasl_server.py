@@ -147,10 +147,10 @@ class SaslServer:
 
     def _authenticate(self, message: bytes, now: float) -> SaslAnswer:
         try:
-            token, user = self._exchange(message)
-            if user is None:
+            token, identity = self._exchange(message)
+            if identity is None:
                 return SaslAnswer(SaslAuthenticateResponse(errors.NONE, "", token))
-            principal = f"User:{user}"
+            principal = f"User:{identity.user}"
             if self._before and principal != self.principal:
                 before = str(self.principal).replace(":", ".", 1)
                 changing = "Cannot change principals during re-authentication from"
@@ -161,7 +161,8 @@ class SaslServer:
             text = str(failure) or f"{invalid} {self.mechanism}"
             return SaslAnswer(SaslAuthenticateResponse(errors.SASL_AUTHENTICATION_FAILED, text), text, fails=True)
         self.state, self.principal, self._before = SaslState.COMPLETE, principal, ""
-        self.lifetime_ms = self._mechanisms[self.mechanism].max_reauth_ms
+        lifetimes = self._mechanisms[self.mechanism].max_reauth_ms, identity.lifetime_ms
+        self.lifetime_ms = min(filter(None, lifetimes), default=0)
         self._expires_at = now + self.lifetime_ms / 1000 if self.lifetime_ms else math.inf
         response = SaslAuthenticateResponse(errors.NONE, "", token, self.lifetime_ms)
         return SaslAnswer(response, authenticated=True)

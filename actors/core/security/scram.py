@@ -14,11 +14,18 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 import attrs
 
-from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed
+from actors.core.security.sasl_exchange import (
+    OTHER_AUTHORIZATION_ID,
+    SASL_NAME,
+    AuthenticationFailed,
+    Identity,
+    escaped,
+    unescaped,
+)
 from messages.security import Secret
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -28,13 +35,11 @@ MAX_ITERATIONS = 16384
 MOST_ITERATIONS = 1_000_000
 """Maximum number that a client computes for a server."""
 
-_SAFE = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f]"
-_NAME = rf"(?:{_SAFE}|=2C|=3D)+"
 _NONCE = r"[\x21-\x2b\x2d-\x7e]+"
 _EXTENSIONS = r"(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*)"
 _BASE64 = r"[A-Za-z0-9+/]+={0,2}"
 _CLIENT_FIRST = re.compile(
-    rf"(?P<binding>n,(?:a=(?P<authzid>{_NAME}))?,)(?P<bare>n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    rf"(?P<binding>n,(?:a=(?P<authzid>{SASL_NAME}))?,)(?P<bare>n=(?P<name>{SASL_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
 )
 _SERVER_FIRST = re.compile(rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,9}})(?:,.*)?")
 _CLIENT_FINAL = re.compile(
@@ -99,10 +104,6 @@ def _match(pattern: re.Pattern[str], data: bytes) -> re.Match[str]:
     return match
 
 
-def _name(saslname: str) -> str:
-    return saslname.replace("=2C", ",").replace("=3D", "=")
-
-
 class ScramServer:
     """The server's side of one exchange.
 
@@ -120,18 +121,18 @@ class ScramServer:
         self._first: re.Match[str] | None = None
         self._server_first = ""
 
-    def respond(self, data: bytes) -> tuple[bytes, str | None]:
-        """Return the response to a message of the client, and the user once the user is authenticated.
+    def respond(self, data: bytes) -> tuple[bytes, Identity | None]:
+        """Return the response to a message of the client, and the client once it is authenticated.
 
         Raises:
             AuthenticationFailed: The exchange failed.
         """
         return self._challenge(data) if self._first is None else self._verified(data, self._first)
 
-    def _challenge(self, data: bytes) -> tuple[bytes, str | None]:
+    def _challenge(self, data: bytes) -> tuple[bytes, Identity | None]:
         self._first = first = _match(_CLIENT_FIRST, data)
-        self._user = _name(first["name"])
-        if first["authzid"] is not None and _name(first["authzid"]) != self._user:
+        self._user = unescaped(first["name"])
+        if first["authzid"] is not None and unescaped(first["authzid"]) != self._user:
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
         known = None if "tokenauth=true" in first["extensions"].lower() else self._credentials.get(self._user)
         self._credential = known if known is not None and known.iterations >= MIN_ITERATIONS else None
@@ -143,7 +144,7 @@ class ScramServer:
         self._server_first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
         return self._server_first.encode(), None
 
-    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, str | None]:
+    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, Identity | None]:
         hash, final, credential = HASHES[self._mechanism], _match(_CLIENT_FINAL, data), self._credential
         bound = base64.b64encode(first["binding"].encode()).decode()
         if credential is None or final["nonce"] != self._nonce or final["binding"] != bound:
@@ -156,17 +157,21 @@ class ScramServer:
             raise AuthenticationFailed() from None
         if not hmac.compare_digest(hashlib.new(hash, client_key).digest(), credential.stored_key):
             raise AuthenticationFailed()
-        return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), self._user
+        return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), Identity(self._user)
 
 
 class ScramClient:
-    """The client's side of one exchange: call `first`, `final` and `verify` in this order."""
+    """The client's side of one exchange: `first`, `final` and `verify` are called in this order."""
 
     def __init__(self, mechanism: str, user: str, password: Secret, nonce: str) -> None:
         self._mechanism, self._password, self._nonce = mechanism, password, nonce
-        name = user.replace("=", "=3D").replace(",", "=2C")
-        self._bare = f"n={name},r={nonce}"
+        self._bare = f"n={escaped(user)},r={nonce}"
         self._server_signature = b""
+
+    def messages(self) -> Generator[bytes, bytes, None]:
+        """Yield each message; the server's response is sent to the generator. Raises AuthenticationFailed."""
+        challenge = yield self.first()
+        self.verify((yield self.final(challenge)))
 
     def first(self) -> bytes:
         """Return the first message."""

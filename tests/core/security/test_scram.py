@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed
+from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, Identity
 from actors.core.security.scram import (
     ScramClient,
     ScramServer,
@@ -39,7 +40,7 @@ def test_the_exchange_of_the_rfc() -> None:
     final = client.final(challenge)
     assert final.endswith(b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
     signature, user = serving.respond(final)
-    assert (signature, user) == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
+    assert (signature, user) == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", Identity("user"))
     client.verify(signature)
     with pytest.raises(AuthenticationFailed):
         client.verify(b"v=" + base64.b64encode(bytes(32)))
@@ -68,8 +69,8 @@ def test_a_first_message_that_is_refused(first: str, reason: str) -> None:
     assert str(caught.value) == reason
 
 
-def exchange(user: str, forge: Callable[[bytes], bytes], prefix: bytes = b"n,,", extension: bytes = b"") -> str | None:
-    """Return the authenticated user; the client's final message is changed by `forge`."""
+def exchange(user: str, forge: Callable[[bytes], bytes], prefix: bytes = b"n,,", extension: bytes = b"") -> Any:
+    """Return the authenticated client; the client's final message is changed by `forge`."""
     client, serving = ScramClient(MECHANISM, user, PASSWORD, CLIENT), server()
     client._bare += extension.decode()
     challenge, _ = serving.respond(client.first().replace(b"n,,", prefix))
@@ -96,7 +97,7 @@ def test_a_final_message_that_is_refused(user: str, forge: Callable[[bytes], byt
 
 
 def test_extensions_are_ignored_but_a_password_is_no_token() -> None:
-    assert exchange("user", bytes, extension=b",x=y") == "user"
+    assert exchange("user", bytes, extension=b",x=y") == Identity("user")
     with pytest.raises(AuthenticationFailed):
         exchange("user", bytes, extension=b",tokenauth=true")
 
