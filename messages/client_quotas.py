@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from messages.cluster import ConfigEntry, TopicPartition
@@ -15,10 +16,24 @@ DEFAULT = "<default>"
 """In place of a sanitized name: all users or client ids without a quota of their own."""
 
 
+_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
+
+
+def sanitized(name: str) -> str:
+    """Return a name in the form that ZooKeeper's paths have: with percent-encoded bytes."""
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
+
+
+def desanitized(text: str) -> str:
+    """Return the name that `sanitized` encodes as `text`."""
+    return _ESCAPED.sub(lambda byte: bytes.fromhex(byte[1].decode()), text.encode()).decode(errors="replace")
+
+
 class QuotaEntity(NamedTuple):
     """The clients that a quota applies to: a user, a client id, or both.
 
-    A name is sanitized, as in ZooKeeper (`actors.core.client_quotas.sanitized`), or DEFAULT. None means that the quota
+    A name is sanitized, as in ZooKeeper (`sanitized`), or DEFAULT. None means that the quota
     does not depend on the user, or on the client id.
     """
 

@@ -231,6 +231,30 @@ class AuthenticationsFailed(Message):
     failures: tuple[FailedAuthentications, ...]
 
 
+class Denial(NamedTuple):
+    """An operation that the authorizer refused, with Kafka's names, and how many times.
+
+    `denied_by` is the ACL that denies it, as text; "" if no ACL allows it.
+    """
+
+    principal: str
+    client_host: str
+    client_id: str
+    api: str
+    operation: str
+    resource: str
+    name: str
+    denied_by: str
+    times: int = 1
+
+
+@message
+class AccessDenied(Message):
+    """A message from a listener to the request handler, at most one a second: what the authorizer has refused."""
+
+    denials: tuple[Denial, ...]
+
+
 @message
 class FaultInjected(Message):
     """A message from a listener to the request handler: a fault was injected into a request."""

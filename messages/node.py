@@ -149,6 +149,15 @@ class StartAuthorizer(Message):
 
 
 @message
+class StartDelegationTokens(Message):
+    """The first message to DelegationTokensActor, with the addresses of the bridge and the listener."""
+
+    settings: NodeSettings
+    bridge: ActorAddress
+    listener: ActorAddress
+
+
+@message
 class StartDynamicConfig(Message):
     """The first message to DynamicConfigActor, with the addresses of the bridge and of the subscribers to configs.
 
@@ -265,6 +274,7 @@ class StartRequestHandler(Message):
     transaction_coordinator: ActorAddress | None = None
     metrics: ActorAddress | None = None
     authorizer: ActorAddress | None = None
+    delegation_tokens: ActorAddress | None = None
 
 
 @message

@@ -20,6 +20,7 @@ from messages.cluster import Endpoint
 from messages.protocol_version import release_of
 from messages.records import COMPRESSION_TYPES, PRODUCER
 from messages.releases import NEWEST, RELEASES
+from messages.sensitive_configs import MASK
 from messages.vocabulary import Message, message
 
 SHORT_MAX, INT_MAX, LONG_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
@@ -218,6 +219,8 @@ def _principals(text: str) -> tuple[str, ...]:
 AUTHORIZER = SettingType("CLASS", f"nothing or {AUTHORIZERS[1]}", _authorizer)
 PRINCIPALS = SettingType("STRING", "TYPE:NAME, several separated by semicolons", _principals)
 TEXT = SettingType("STRING", "text without control characters", _text)
+PASSWORD = SettingType("PASSWORD", "text", lambda text: MASK if text else "")
+"""A secret: a field has MASK in its place."""
 BOOLEAN = SettingType("BOOLEAN", "true or false", _boolean)
 PORT = integer(0, 65535)
 ROLES = SettingType("LIST", "broker or controller, or both", _roles)
@@ -316,6 +319,17 @@ class NodeSettings(Message):
     authorizer_class_name: str = setting(AUTHORIZER, "")
     super_users: tuple[str, ...] = setting(PRINCIPALS, ())
     allow_everyone_if_no_acl_found: bool = setting(BOOLEAN, False)
+    password_encoder_secret: str = setting(PASSWORD, "")
+    password_encoder_old_secret: str = setting(PASSWORD, "")
+    password_encoder_keyfactory_algorithm: str = setting(TEXT, "")
+    password_encoder_cipher_algorithm: str = setting(TEXT, "AES/CBC/PKCS5Padding")
+    password_encoder_key_length: int = setting(integer(8), 128)
+    password_encoder_iterations: int = setting(integer(1024), 4096)
+    delegation_token_secret_key: str = setting(PASSWORD, "")
+    delegation_token_master_key: str = setting(PASSWORD, "")
+    delegation_token_max_lifetime_ms: int = setting(long(1), 604800000)
+    delegation_token_expiry_time_ms: int = setting(long(1), 86400000)
+    delegation_token_expiry_check_interval_ms: int = setting(long(1), 3600000)
     sasl_enabled_mechanisms: str = setting(TEXT, "GSSAPI")
     sasl_mechanism_inter_broker_protocol: str = setting(TEXT, "GSSAPI")
     sasl_server_max_receive_size: int = setting(integer(), 524288)
@@ -407,6 +421,11 @@ class NodeSettings(Message):
 def authenticates_users(settings: NodeSettings) -> bool:
     """Return whether a listener needs the credentials of users that ZooKeeper has."""
     return any(each.security_protocol.startswith("SASL") for each in settings.listeners)
+
+
+def has_delegation_tokens(settings: NodeSettings) -> bool:
+    """Return whether the node has the key of delegation tokens."""
+    return bool(settings.delegation_token_secret_key or settings.delegation_token_master_key)
 
 
 FIELDS = attrs.fields_dict(NodeSettings)

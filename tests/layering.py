@@ -132,7 +132,7 @@ LAYERS: dict[str, Layer] = {
         f"{_RULES} actors.core.security actors.controller actors.broker actors.coordinator actors.gateway"
         " actors.storage"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
-        " actors.public.operations zk_bridge zk_bridge.kazoo_store",
+        " actors.public.operations zk_bridge zk_bridge.client zk_bridge.kazoo_store",
         others="attrs cryptography javaproperties thespian",
         touches=_EVERYTHING,
     ),
@@ -152,9 +152,9 @@ LAYERS: dict[str, Layer] = {
     ),
     "actors.cli": Layer(
         f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files"
-        " actors.core.controller actors.core.coordinator actors.core.transaction actors.explain actors.node"
-        " actors.public.operations actors.runtime.trace actors.simulation actors.storage actors.trace zk_bridge"
-        " zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
+        " actors.core.controller actors.core.coordinator actors.core.security actors.core.transaction actors.explain"
+        " actors.node actors.public.operations actors.runtime.trace actors.simulation actors.storage actors.trace"
+        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
         others="attrs click rich prometheus_client",
         touches=_EVERYTHING,
     ),
@@ -225,9 +225,9 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 
 SHARED_FILE_NAMES: dict[str, str] = {
     **dict.fromkeys(
-        """acls auto_topic_creation channel client_quotas cluster config_requests controller delete_records events group
-        log_cleaner metadata_cache metrics network node partition parts replica_manager snapshots state store
-        topic_deletion transactions""".split(),
+        """acls auto_topic_creation channel client_quotas cluster config_requests controller delegation_tokens
+        delete_records events group log_cleaner metadata_cache metrics network node partition parts replica_manager
+        snapshots state store topic_deletion transactions""".split(),
         "one noun in several layers: its messages, rules (actors.core), actor, Spark questions",
     ),
     **dict.fromkeys(

@@ -55,6 +55,7 @@ from zk_bridge import (
     configs,
     controller,
     conversations,
+    delegation_tokens,
     leader_elections,
     notifications,
     partition_states,
@@ -78,6 +79,7 @@ CONVERSATIONS: dict[type, Starter] = {
     **leader_elections.ANSWERS,
     **reassignments.ANSWERS,
     **notifications.ANSWERS,
+    **delegation_tokens.ANSWERS,
     **acls.ANSWERS,
 }
 """Class of a request -> the generator function that handles it."""

@@ -23,7 +23,13 @@ from typing import Any, NamedTuple, get_type_hints
 from messages.ask import AskFailed, Done
 from messages.events import EVENTS
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED, Watches
-from messages.zookeeper import AclChangeNotification, ExtendedAclChangeNotification, StartWatching, StopWatching
+from messages.zookeeper import (
+    AclChangeNotification,
+    ExtendedAclChangeNotification,
+    StartWatching,
+    StopWatching,
+    TokenChangeNotification,
+)
 from zk_bridge.conversations import Conversation, DropWatches, Read, Starter
 
 NODE = "node"
@@ -80,8 +86,8 @@ def rows(events: Iterable[Any]) -> tuple[WatchRow, ...]:
     return tuple(table.values())
 
 
-WATCHES = rows((*EVENTS, AclChangeNotification, ExtendedAclChangeNotification))
-"""All watches: those of the controller, row by row of controller.md 1.2, and those of the authorizer."""
+WATCHES = rows((*EVENTS, AclChangeNotification, ExtendedAclChangeNotification, TokenChangeNotification))
+"""All watches: those of the controller, row by row of controller.md 1.2, and those of ACLs and delegation tokens."""
 
 
 class _Watch:

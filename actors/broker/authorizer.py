@@ -1,10 +1,7 @@
 """AuthorizerActor keeps the listener's ACLs current, and handles the requests about ACLs.
 
-Rule 1: each change of ACLs creates a notification, which names a resource. Notifications are read once, in order; the
-        listener receives the resource's ACLs as they are at the time of reading. In a new session all ACLs are read.
-Rule 2: a request that changes ACLs is answered after the change is written and sent to this node's listener. The other
-        nodes read the notification.
-Rule 3: a read also deletes the notifications that were first seen more than 15 minutes ago.
+A request that changes ACLs is answered after the change is written and sent to this node's listener. The other nodes
+read the notification (`change_listener`).
 
 The listener makes the decisions (`actors.core.security.access`). Kafka: `AclAuthorizer`, `AclApis`.
 """
@@ -12,13 +9,10 @@ The listener makes the decisions (`actors.core.security.access`). Kafka: `AclAut
 from __future__ import annotations
 
 import logging
-from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from thespian.actors import ActorAddress, WakeupMessage
-
+from actors.broker.change_listener import ChangeListener
 from actors.core.security import acl_requests
-from actors.runtime import FlowActor
 from messages import errors, zookeeper
 from messages.acls import Acl, AclResource, AclsChanged
 from messages.apis.acls import (
@@ -32,84 +26,48 @@ from messages.apis.acls import (
     DescribeAclsResponse,
 )
 from messages.ask import AskFailed
-from messages.events import SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.network import CloseClient, Forwarded
 from messages.node import StartAuthorizer
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 
 log = logging.getLogger("kafka.authorizer.logger")
 
-KEPT_SECONDS = 15 * 60.0
-AGAIN_SECONDS = 1.0
 
-
-class AuthorizerActor(FlowActor):
+class AuthorizerActor(ChangeListener):
     """Each node with an authorizer has one such actor."""
 
-    answer_deadline: ClassVar[float] = 3600.0
-    """Seconds. The bridge keeps questions while ZooKeeper is unavailable, and waiting for it loses nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._listener: ActorAddress
-        self._heard = (-1, -1)
-        """The numbers of the newest notifications that were read."""
-        self._seen: list[tuple[float, tuple[int, int]]] = []
-        """When notifications were first seen, and the newest of them (rule 3)."""
-        self._is_new_session = False
+    notifications: ClassVar = (zookeeper.AclChangeNotification, zookeeper.ExtendedAclChangeNotification)
+    none_heard: ClassVar = (-1, -1)
 
     def flow(self, message: Message) -> Flow[None] | None:
-        """Read changes at the start, in a new session, and on each notification of the watch; handle requests."""
-        match message:
-            case StartAuthorizer(_, bridge, listener):
-                self._listener, self.peers = listener, {"bridge": bridge}
-                return self._listen()
-            case SessionExpired():
-                self._is_new_session = True
-                return self._listen()
-            case zookeeper.AclChangeNotification() | zookeeper.ExtendedAclChangeNotification() | WakeupMessage():
-                return self._listen()
-            case Forwarded(_, request):
-                match request.request:
-                    case DescribeAclsRequest() as describe:
-                        return self._describe(message, describe)
-                    case CreateAclsRequest() as create:
-                        return self._create(message, create)
-                    case DeleteAclsRequest() as delete:
-                        return self._delete(message, delete)
+        """Read changes, and handle requests."""
+        if isinstance(message, StartAuthorizer):
+            return self.start(message.bridge, message.listener)
         return super().flow(message)
 
-    def event_failed(self, event: Message, error: Exception) -> None:
-        """Retry a failed read after a short delay; refuse a request that failed."""
-        if isinstance(event, Forwarded):
-            self.send(event.client, CloseClient(event.request.connection, f"ACLs cannot be read: {error}"))
-        else:
-            self.wakeupAfter(timedelta(seconds=AGAIN_SECONDS))
+    def handle(self, forwarded: Forwarded, request: AnyMessage) -> Flow[None]:
+        """Handle a client's request."""
+        match request:
+            case CreateAclsRequest():
+                return self._create(forwarded, request)
+            case DeleteAclsRequest():
+                return self._delete(forwarded, request)
+        return self._describe(forwarded, request)
 
-    def preempts(self, message: Message) -> bool:
-        """Return whether the message ends the current read; only a lost session does."""
-        return isinstance(message, SessionExpired)
+    def changes_after(self, heard: Any) -> Flow[tuple[tuple[Any, ...], Any]]:
+        """Return the resources with other ACLs, and the numbers of the newest notifications."""
+        changes = yield from ask(zookeeper.GetAclChanges(heard))
+        return changes.resources, changes.newest
 
-    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
-        """Refuse the requests that were dropped: their clients try again."""
-        for message, _ in dropped:
-            if isinstance(message, Forwarded):
-                self.send(message.client, CloseClient(message.request.connection, "the ZooKeeper session is lost"))
+    def publish(self, changed: tuple[Any, ...] | None) -> Flow[None]:
+        """Send the ACLs of these resources, or all ACLs, to the listener."""
+        acls = yield from ask(zookeeper.GetAcls(changed))
+        self.send(self._listener, AclsChanged(acls.resources, all=changed is None))
 
-    def _listen(self) -> Flow[None]:
-        """Read the changed ACLs, and send them to the listener (rule 1)."""
-        changes = yield from ask(zookeeper.GetAclChanges(self._heard))
-        if self._is_new_session or changes.resources:
-            resources = None if self._is_new_session else changes.resources
-            acls = yield from ask(zookeeper.GetAcls(resources))
-            self.send(self._listener, AclsChanged(acls.resources, all=self._is_new_session))
-        self._is_new_session = False
-        if changes.newest != self._heard:
-            self._heard = changes.newest
-            self._seen.append((self.now, changes.newest))
-        if self._seen and self.now - self._seen[0][0] > KEPT_SECONDS:
-            yield from ask(zookeeper.DeleteAclChanges(self._seen.pop(0)[1]))
+    def deletion_of_notifications(self, until: Any) -> Message:
+        """Return the request that deletes notifications."""
+        return zookeeper.DeleteAclChanges(until)
 
     def _describe(self, forwarded: Forwarded, request: DescribeAclsRequest) -> Flow[None]:
         acls = yield from ask(zookeeper.GetAcls())

@@ -1,4 +1,4 @@
-"""ConfigsActor describes and alters the configs of topics and of this broker, and client quotas, for admin clients.
+"""ConfigsActor describes and alters configs of topics and this broker, client quotas and users for admin clients.
 
 Rule 1: any broker can respond; it reads the configs from ZooKeeper. A topic exists if this broker's metadata cache
         contains it (broker.md 6.4).
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 from thespian.actors import ActorAddress
@@ -23,6 +23,7 @@ from actors.core import client_quotas
 from actors.core.config import config_requests
 from actors.core.config.broker_config import is_of_store
 from actors.core.refusal import Refused
+from actors.core.security import scram_requests
 from actors.core.topic.topic_name import check_name
 from actors.runtime import FlowActor
 from messages import errors
@@ -45,7 +46,16 @@ from messages.apis.describe_configs import (
     DescribedResource,
 )
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from messages.apis.user_scram_credentials import (
+    MECHANISMS,
+    AlteredScramUser,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 from messages.broker import GetKnownTopics
+from messages.client_quotas import QuotaEntity, desanitized, sanitized
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
@@ -56,6 +66,7 @@ from messages.zookeeper import (
     GetBrokerConfigs,
     GetClientQuotas,
     GetTopicConfigs,
+    GetUserConfigs,
     QuotaSetting,
     SetBrokerConfig,
     SetClientQuotas,
@@ -96,6 +107,10 @@ class ConfigsActor(FlowActor):
                 return self._describe_quotas(message, request)
             case AlterClientQuotasRequest() as request:
                 return self._alter_quotas(message, request)
+            case DescribeUserScramCredentialsRequest() as request:
+                return self._describe_credentials(message, request)
+            case AlterUserScramCredentialsRequest() as request:
+                return self._alter_credentials(message, request)
         return self._serve(message)
 
     def event_failed(self, event: Message, error: Exception) -> None:
@@ -129,6 +144,37 @@ class ConfigsActor(FlowActor):
         if not validate_only:
             yield from ask(SetClientQuotas(entity, tuple(QuotaSetting(*each) for each in changes.items())))
         return errors.NONE, None
+
+    def _credentials(self, users: Iterable[str] | None) -> Flow[dict[str, dict[str, str]]]:
+        """Return the seals of the credentials of users, or of all users."""
+        names = None if users is None else tuple(map(sanitized, users))
+        found = (yield from ask(GetUserConfigs(names))).users
+        known = {
+            desanitized(user): {name: value for name, value in entries if name in MECHANISMS.values()}
+            for user, entries, _ in found
+        }
+        return {user: credentials for user, credentials in known.items() if credentials}
+
+    def _describe_credentials(self, forwarded: Forwarded, request: DescribeUserScramCredentialsRequest) -> Flow[None]:
+        users = [user.name for user in request.users or ()] or None
+        known = yield from self._credentials(users and filter(None, users))
+        results = tuple(scram_requests.described(users, known))
+        self.send(*forwarded.reply(DescribeUserScramCredentialsResponse(errors.NONE, None, results)))
+
+    def _alter_credentials(self, forwarded: Forwarded, request: AlterUserScramCredentialsRequest) -> Flow[None]:
+        changes: dict[str, dict[str, str | None]] = {}
+        for deletion in request.deletions:
+            changes.setdefault(deletion.name, {})[MECHANISMS.get(deletion.mechanism, "")] = None
+        for upsertion in request.upsertions:
+            changes.setdefault(upsertion.name, {})[MECHANISMS.get(upsertion.mechanism, "")] = upsertion.sealed
+        known = yield from self._credentials(filter(None, changes))
+        results = {each.user: each for each in scram_requests.refusals(request, known)}
+        for user in changes:
+            if user not in results:
+                settings = tuple(QuotaSetting(*each) for each in changes[user].items())
+                yield from ask(SetClientQuotas(QuotaEntity(sanitized(user)), settings))
+                results[user] = AlteredScramUser(user, errors.NONE)
+        self.send(*forwarded.reply(AlterUserScramCredentialsResponse(tuple(results.values()))))
 
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request

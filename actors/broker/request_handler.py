@@ -25,10 +25,10 @@ from actors.runtime import Dispatcher
 from messages import apis, errors
 from messages.apis import declaration
 from messages.apis.api_versions import ApiVersionsRequest
-from messages.apis.unserved import CreateDelegationTokenResponse
 from messages.broker import AwaitMetadata, ForwardedPart, MetadataReceived
 from messages.metrics import Count, Counts
 from messages.network import (
+    AccessDenied,
     AuthenticationsFailed,
     ClientAuthenticated,
     ClientPart,
@@ -39,7 +39,6 @@ from messages.network import (
 )
 from messages.node import StartRequestHandler
 from messages.releases import NEWEST
-from messages.vocabulary import AnyMessage, changed
 
 log = logging.getLogger("kafka.server.KafkaApis")
 
@@ -84,6 +83,7 @@ class RequestHandlerActor(Dispatcher):
             declaration.COORDINATOR_FINDER: message.coordinator_finder,
             declaration.TRANSACTIONS: message.transaction_coordinator,
             declaration.AUTHORIZER: message.authorizer,
+            declaration.DELEGATION_TOKENS: message.delegation_tokens,
         }
         self._held = None if message.replica_manager is None else {}
         if self._held is not None:
@@ -130,11 +130,7 @@ class RequestHandlerActor(Dispatcher):
             self.send(sender, message.reply(OWN[type(request)](request, self._release, message.client_id)))
         elif api.elsewhere != errors.NONE:
             self._note(api, message)
-            refusal: AnyMessage = api.refusal(request, api.elsewhere)
-            if isinstance(refusal, CreateDelegationTokenResponse):  # it names the client, as Kafka's refusal does
-                kind, _, name = message.principal.partition(":")
-                refusal = changed(refusal, principal_type=kind, principal_name=name)
-            self.send(sender, message.reply(refusal))
+            self.send(sender, message.reply(api.refusal(request, api.elsewhere)))
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
 
@@ -152,6 +148,9 @@ class RequestHandlerActor(Dispatcher):
     def _count(self, *counts: Count) -> None:
         if self._metrics is not None:
             self.send(self._metrics, Counts(counts))
+
+    def receiveMsg_AccessDenied(self, message: AccessDenied, sender: ActorAddress) -> None:
+        """Record what the authorizer has refused; the listener has logged it."""
 
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""

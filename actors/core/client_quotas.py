@@ -19,7 +19,6 @@ Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`, `DefaultQuotaCallback`
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -38,25 +37,21 @@ from messages.apis.describe_client_quotas import (
     QuotaName,
     QuotaValue,
 )
-from messages.client_quotas import DEFAULT, FETCH, QUOTAS, REQUEST, ClientQuota, QuotaEntity
+from messages.client_quotas import (
+    DEFAULT,
+    FETCH,
+    QUOTAS,
+    REQUEST,
+    ClientQuota,
+    QuotaEntity,
+    desanitized,
+    sanitized,
+)
 from messages.cluster import ConfigEntry
 
 MAX_DELAY_MS = 2**31 - 1
 MANY = 1000
 """Number of measured clients from which on those without recent usage are dropped."""
-
-_SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")
-_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
-
-
-def sanitized(name: str) -> str:
-    """Return a user's or client's name in the form that ZooKeeper's paths have: with percent-encoded bytes."""
-    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
-
-
-def desanitized(text: str) -> str:
-    """Return the name that `sanitized` encodes as `text`."""
-    return _ESCAPED.sub(lambda byte: bytes.fromhex(byte[1].decode()), text.encode()).decode(errors="replace")
 
 
 def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, QuotaEntity], ...]:

@@ -53,6 +53,11 @@ class SaslAuthentication:
         self._server = SaslServer(security.mechanisms, release)
         self._deadline = asyncio.get_running_loop().call_later(handshake_seconds(max_idle_ms), connection.abort)
 
+    @property
+    def by_token(self) -> bool:
+        """Whether the client has authenticated with a delegation token."""
+        return self._server.by_token
+
     def close(self) -> None:
         """Stop the timer."""
         self._deadline.cancel()

@@ -33,6 +33,7 @@ from actors.gateway.sliced_tasks import SlicedTaskQueue, free_parts
 from actors.gateway.stream import Data, Piece, Stream
 from actors.gateway.throttling import Charge, Throttle
 from actors.gateway.tls_stream import TlsSocket, TlsStream
+from actors.gateway.vault import OF_TOKENS, WITH_SECRETS, Vault
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import errors
 from messages.acls import znode_name
@@ -40,7 +41,15 @@ from messages.apis import API_BY_KEY, API_BY_REQUEST, APIS
 from messages.apis.fetch import FetchRequest, FetchResponse
 from messages.apis.produce import ProduceRequest
 from messages.client_quotas import FetchThrottled
-from messages.network import ANONYMOUS, ClientPart, ClientRequest, ClientRequests, ClientResponse, client_request
+from messages.network import (
+    ANONYMOUS,
+    ClientPart,
+    ClientRequest,
+    ClientRequests,
+    ClientResponse,
+    Denial,
+    client_request,
+)
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.releases import NEWEST
@@ -113,6 +122,8 @@ class Gateway(Protocol):
     """Judges requests; None if every client may do everything."""
     audit: RateLimitedLogger
     """The log of refused requests."""
+    vault: Vault
+    """The secrets that no actor sees."""
     faults: request_faults.RequestFaults | None
     """The faults that may be injected into requests; None if fault injection is disabled."""
     throttle: Throttle | None
@@ -138,6 +149,9 @@ class Gateway(Protocol):
 
     def authentication_failed(self, listener: str, mechanism: str) -> None:
         """Report that a client has failed to authenticate."""
+
+    def access_denied(self, denial: Denial) -> None:
+        """Report that the authorizer has refused an operation."""
 
     def fetch_throttled(self, throttled: FetchThrottled) -> None:
         """Report that an empty response was sent in place of the one to a fetch."""
@@ -170,6 +184,10 @@ class _PendingResponse:
         """What the request has used; None if its client has no quota, or if it is exempt."""
         self.pieces: Sequence[Piece] | None = None
         """The encoded response."""
+
+
+def _both(first: Edit, then: Edit) -> Edit:
+    return lambda response, parts: then(*first(response, parts))
 
 
 class Connection:
@@ -466,6 +484,14 @@ class Connection:
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # if False, the next request waits until this one is answered
+        if header.api_key in WITH_SECRETS:
+            under_way.edit = partial(self._gateway.vault.revealed, self.principal)
+            if isinstance(request, OF_TOKENS) and not self._may_use_tokens():
+                refusal = API_BY_REQUEST[type(request)].refusal(request, errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+                self._refuse_request(header, request, parts, refusal)
+                return
+            request = self._gateway.vault.concealed(request, self.principal)
+            read = header, parts, request
         authorizer = self._gateway.authorizer
         if authorizer is not None:
             judged = authorizer.judge(request, self.principal, self.address, self._trusted)
@@ -474,7 +500,9 @@ class Connection:
             if judged.request is None:
                 self._refuse_request(header, request, parts, judged.refusal)
                 return
-            request, under_way.edit = judged.request, judged.edit
+            request = judged.request
+            if judged.edit is not None:
+                under_way.edit = judged.edit if under_way.edit is None else _both(judged.edit, under_way.edit)
             read = header, parts, request
         elif not self._trusted and API_BY_REQUEST[type(request)].control:
             self._gateway.log.warning(
@@ -501,6 +529,12 @@ class Connection:
                 return
         self._forward(read)
 
+    def _may_use_tokens(self) -> bool:
+        """Return whether the client may use the APIs of tokens: it has authenticated, but not by a token."""
+        if self._sasl is not None:
+            return not self._sasl.by_token
+        return self._tls is not None and self.principal != ANONYMOUS
+
     def _refuse_request(
         self, header: RequestHeader, request: Message, parts: Sequence[Part], refusal: AnyMessage
     ) -> None:
@@ -513,13 +547,16 @@ class Connection:
         self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
 
     def _log_refusal(self, header: RequestHeader, refused: RefusedAccess) -> None:
-        """Write Kafka's line about a refused operation."""
+        """Write Kafka's line about a refused operation, and report it."""
         self._gateway.audit.info(
             "Principal = %.200s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%.250s"
             " for request = %s",
             *(self.principal, znode_name(refused.operation), self.address, znode_name(refused.resource), refused.name),
             API_BY_KEY[header.api_key].name,
         )
+        names = znode_name(refused.operation), znode_name(refused.resource), refused.name[:250], refused.denied_by
+        api = API_BY_KEY[header.api_key].name
+        self._gateway.access_denied(Denial(self.principal, self._host, header.client_id or "", api, *names))
 
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""

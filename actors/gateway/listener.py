@@ -45,6 +45,7 @@ from actors.gateway.metrics import RequestMetrics
 from actors.gateway.request_faults import RequestFault, RequestFaults
 from actors.gateway.sliced_tasks import SlicedTaskQueue
 from actors.gateway.throttling import Throttle
+from actors.gateway.vault import Vault
 from actors.runtime import LocalBase
 from actors.runtime.rate_limited_logger import RateLimitedLogger
 from messages import network
@@ -53,6 +54,7 @@ from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
 from messages.client_quotas import ClientQuotasConfigured, FetchThrottled
 from messages.cluster import Endpoint
+from messages.delegation_tokens import DelegationTokensChanged
 from messages.node import NodeSettings, ServeClients
 from messages.vocabulary import Message
 from messages.wire import RequestHeader
@@ -78,6 +80,10 @@ BUSY = 64
 """Maximum number of messages that wait for the actors when a pipelined request begins: some milliseconds of work."""
 FAILURES_SECONDS = 1.0
 """Seconds from the first failed authentication to the report of all since then."""
+DENIALS_SECONDS = 1.0
+"""Minimum seconds between two reports of refused operations."""
+MOST_DENIALS = 100
+"""Maximum number of different refused operations in a report."""
 GRAIN = 0.5
 """Resolution in seconds of the time of the last activity; at most a twentieth of connections.max.idle.ms."""
 
@@ -85,13 +91,18 @@ GRAIN = 0.5
 class ListenerGateway:
     """All listeners of a node with their connections; it runs on the node's asyncio loop."""
 
-    def __init__(self, base: LocalBase, settings: NodeSettings, security: Security = UNPROTECTED) -> None:
+    def __init__(
+        self, base: LocalBase, settings: NodeSettings, security: Security = UNPROTECTED, vault: Vault | None = None
+    ) -> None:
         self._base = base
         self._security = security
+        self.vault = vault or Vault()
         self.region_from = None if any(each.tls for each in security.values()) else REGION_FROM
         """Minimum size of records that are sent from their file; None if any connection must encrypt them."""
         self._failures: Counter[tuple[str, str]] = Counter()
         """Failed authentications that the request handler does not know yet, by listener and mechanism."""
+        self._denials: Counter[network.Denial] = Counter()
+        """Refused operations that the request handler does not know yet."""
         self.settings = settings
         self.bench = SlicedTaskQueue(TURN_SECONDS)
         self.memory = MemoryPool(settings.queued_max_request_bytes)
@@ -219,6 +230,8 @@ class ListenerGateway:
             case AclsChanged():
                 assert self.authorizer is not None
                 self.authorizer.change(message)
+            case DelegationTokensChanged():
+                self.vault.change_tokens(message)
             case ServeClients(handler, records, logs):
                 self._handler, self._records, self._logs = handler, records or handler, logs
                 self._serve()
@@ -349,6 +362,21 @@ class ListenerGateway:
         if self._handler is not None:
             counts = [network.FailedAuthentications(*which, count) for which, count in failures.items()]
             self._base.inject(self._handler, network.AuthenticationsFailed(tuple(counts)), self.address)
+
+    def access_denied(self, denial: network.Denial) -> None:
+        """Report a refused operation to the request handler: the first at once, those that follow once a second."""
+        if denial in self._denials or len(self._denials) < MOST_DENIALS:
+            self._denials[denial] += 1
+        if "denials" not in self._timers:
+            self._report_denials()
+
+    def _report_denials(self) -> None:
+        self._timers.pop("denials", None)
+        denials, self._denials = self._denials, Counter()
+        if denials and self._handler is not None:
+            found = tuple([denial._replace(times=times) for denial, times in denials.items()])
+            self._base.inject(self._handler, network.AccessDenied(found), self.address)
+            self._timers["denials"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_denials)
 
     def _watch_idle(self) -> None:
         """Close the connections that were idle for too long. Schedule the next check."""

@@ -1,7 +1,7 @@
 """The ZooKeeper gateway connects ZkBridgeActor and a ZooKeeper client.
 
-It passes the actor's requests to the client, and the client's events to the actor. Credentials of users are replaced by
-seals on their way to the actor, and put back on their way to the client (`vault`).
+It passes the actor's requests to the client, and the client's events to the actor. Credentials of users and passwords
+of brokers are replaced by seals on their way to the actor, and put back on their way to the client (`vault`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import threading
 
 from thespian.actors import ActorAddress
 
-from actors.gateway.vault import USERS, Vault
+from actors.gateway.vault import BROKERS, USERS, Vault
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
 from messages.store import NO_NODE, OK, StoreFailed, StoreRead, StoreReply, StoreWrite
 from messages.vocabulary import AnyMessage, changed
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
+
+_SEALED = f"{USERS}/", f"{BROKERS}/"
 
 
 class StoreGateway:
@@ -27,7 +29,7 @@ class StoreGateway:
         self._store = store
         self._vault = vault or Vault()
         self._reading: dict[int, tuple[str, ...]] = {}
-        """Request id -> paths, of the reads that concern users."""
+        """Request id -> paths, of the reads that concern users or the configs of brokers."""
         self._failed = failed
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
@@ -61,11 +63,12 @@ class StoreGateway:
 
     def _opened(self, message: AnyMessage) -> AnyMessage:
         """Return a request with credentials in place of seals."""
-        if isinstance(message, StoreRead) and USERS in "\n".join(message.data):
+        if isinstance(message, StoreRead) and any(path.startswith(_SEALED) for path in message.data):
             self._reading[message.id] = message.data
-        elif isinstance(message, StoreWrite) and any(op.path.startswith(USERS) for op in message.ops):
+        elif isinstance(message, StoreWrite) and any(op.path.startswith(_SEALED) for op in message.ops):
+            opened = self._vault.opened
             ops = (
-                op._replace(data=self._vault.opened(op.data)) if op.path.startswith(USERS) else op for op in message.ops
+                op._replace(data=opened(op.path, op.data)) if op.path.startswith(_SEALED) else op for op in message.ops
             )
             return changed(message, ops=tuple(ops))
         return message
@@ -80,7 +83,7 @@ class StoreGateway:
         seal = self._vault.sealed
         nodes = (
             node._replace(data=seal(path, node.data))
-            if path.startswith(f"{USERS}/") and node.code in (OK, NO_NODE)
+            if path.startswith(_SEALED) and node.code in (OK, NO_NODE)
             else node
             for path, node in zip(paths, item.nodes, strict=True)
         )

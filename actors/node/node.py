@@ -22,6 +22,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.broker.authorizer import AuthorizerActor
 from actors.broker.auto_topic_creation import AutoTopicCreationActor
 from actors.broker.config_requests import ConfigsActor
+from actors.broker.delegation_tokens import DelegationTokensActor
 from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
 from actors.broker.isr_keeper import IsrKeeperActor
@@ -46,6 +47,7 @@ from messages.acls import AclsChanged
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.ask import AskFailed, SessionLost
 from messages.cluster import Broker, Endpoint
+from messages.delegation_tokens import DelegationTokensChanged
 from messages.events import ControllerShutdown, Reelect, SessionEstablished, SessionExpired, Startup
 from messages.flow.conversation import Flow, ask
 from messages.metrics import Gauge, Gauges
@@ -68,6 +70,7 @@ from messages.node import (
     StartConfigs,
     StartController,
     StartCoordinatorFinder,
+    StartDelegationTokens,
     StartDynamicConfig,
     StartFetcherManager,
     StartGroupCoordinator,
@@ -82,7 +85,7 @@ from messages.node import (
     StartTransactionCoordinator,
     StopNode,
 )
-from messages.node_settings import authenticates_users
+from messages.node_settings import authenticates_users, has_delegation_tokens
 from messages.transactions import StartTransactionVerifier
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge.core import ZkBridgeActor
@@ -121,6 +124,7 @@ _ACTORS: dict[str, tuple[type, Any]] = {
     **_BROKER,
     "controller": (ControllerActor, StartController),
     "authorizer": (AuthorizerActor, StartAuthorizer),
+    "delegation_tokens": (DelegationTokensActor, StartDelegationTokens),
     "request_handler": (RequestHandlerActor, StartRequestHandler),
 }
 
@@ -303,6 +307,9 @@ class NodeActor(FlowActor):
         if start.settings.authorizer_class_name:
             yield from self._load_acls()
             self._create("authorizer")
+        if has_delegation_tokens(start.settings):
+            yield from self._load_tokens()
+            self._create("delegation_tokens")
         self._create("request_handler")
         if authenticates_users(start.settings):  # the gateway to ZooKeeper keeps the credentials it reads
             yield from ask(zookeeper.GetUserConfigs())
@@ -319,6 +326,12 @@ class NodeActor(FlowActor):
         yield from ask(zookeeper.EnsureAclPaths())
         acls = yield from ask(zookeeper.GetAcls())
         self.send(self._start.listener, AclsChanged(acls.resources, all=True))
+
+    def _load_tokens(self) -> Flow[None]:
+        """Read all delegation tokens before the node serves clients; the listener authenticates by them."""
+        yield from ask(zookeeper.EnsureTokenPaths())
+        tokens = yield from ask(zookeeper.GetTokens())
+        self.send(self._start.listener, DelegationTokensChanged(tokens.tokens, all=True))
 
     def _rejoin(self) -> Flow[None]:
         """Register again after an expiry, and only then join the election."""

@@ -156,7 +156,7 @@ class NodeProcess:
             settings,
             self._store,
             partial(NetworkGateway, security=loaded.security),
-            partial(ListenerGateway, security=loaded.security),
+            partial(ListenerGateway, security=loaded.security, vault=loaded.vault),
             RealClock(),
             scheduler,
             ports={"tls": loaded.stores},

@@ -12,20 +12,25 @@ from __future__ import annotations
 import secrets
 import ssl
 import time
+import urllib.parse
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import attrs
 
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
-from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, TokenRules, login, oauthbearer, token_rules
-from actors.core.security.sasl_exchange import Exchange, plain, plain_messages
+from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, login, oauthbearer, token_rules, validated
+from actors.core.security.sasl_exchange import Exchange, Identity, plain, plain_messages
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramClient, ScramServer
 from actors.gateway.vault import Vault
+from actors.node.password_encoder import PasswordEncoder
 from actors.node.settings_table import KNOWN
+from actors.node.signed_tokens import SignedTokens
 from actors.node.tls_settings import (
     Of,
     check_replacement,
@@ -47,6 +52,17 @@ MODULES = {
     OAUTHBEARER: "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
 }
 """The supported mechanisms, with the login module that a JAAS entry must name."""
+SIGNED = "OAuthBearerValidatorCallbackHandler"
+"""Kafka's class for the validation of signed tokens."""
+_HANDLER = f"{OAUTHBEARER.lower()}.sasl.server.callback.handler.class"
+_OF_SIGNED = {
+    "jwks.endpoint.url": "",
+    "expected.audience": "",
+    "expected.issuer": "",
+    "clock.skew.seconds": "30",
+    "sub.claim.name": "sub",
+}
+"""Settings of the validation of signed tokens, without their prefix, and their defaults."""
 USER = "user_"
 """Prefix of the options of PLAIN that are a user's password."""
 
@@ -88,7 +104,7 @@ def read_security(properties: Mapping[str, str], settings: NodeSettings) -> Read
         if endpoint.security_protocol != "PLAINTEXT"
     }
     zookeeper = reader.zookeeper()
-    stores = StoresAdapter(properties, settings, listeners)
+    stores = StoresAdapter(properties, settings, listeners, reader.vault)
     found = frozenset(reader.honoured), reader.errors, reader.warnings
     return ReadSecurity(listeners, *found, reader.vault, stores, zookeeper)
 
@@ -100,9 +116,13 @@ class StoresAdapter:
     """
 
     def __init__(
-        self, properties: Mapping[str, str], settings: NodeSettings, listeners: dict[str, ListenerSecurity]
+        self,
+        properties: Mapping[str, str],
+        settings: NodeSettings,
+        listeners: dict[str, ListenerSecurity],
+        vault: Vault,
     ) -> None:
-        self._properties, self._settings, self._listeners = properties, settings, listeners
+        self._properties, self._settings, self._listeners, self._vault = properties, settings, listeners, vault
         self._used = {listener: sources(of) for listener, of in self._protected(())}
         """Listener -> the sources of its stores."""
 
@@ -126,7 +146,8 @@ class StoresAdapter:
 
     def _protected(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, Of]]:
         """Return the listeners with TLS, each with its settings."""
-        reader = _SecurityReader({**self._properties, **dict(overrides)}, self._settings)
+        opened = {name: self._vault.text_of(value) for name, value in overrides}
+        reader = _SecurityReader({**self._properties, **opened}, self._settings)
         return [
             (name, reader.tls_of(name, bool(each.mechanisms))) for name, each in self._listeners.items() if each.tls
         ]
@@ -149,6 +170,26 @@ def _nonce() -> str:
     return secrets.token_urlsafe(24)
 
 
+Messages = Callable[[], Generator[bytes, bytes, None]]
+"""Starts the client's side of an exchange (`SaslClient.messages`)."""
+
+
+def client_messages(mechanism: str, entry: JaasEntry) -> Messages | None:
+    """Return the client's side of a mechanism; None if the JAAS entry has no credential for a client.
+
+    Raises:
+        ValueError: A claim of an OAUTHBEARER token is invalid.
+    """
+    if mechanism == OAUTHBEARER:
+        return login(entry, time.time)
+    user, password = entry.option("username"), entry.options.get("password")
+    if not user or password is None:
+        return None
+    if mechanism in HASHES:
+        return lambda: ScramClient(mechanism, user, password, _nonce()).messages()
+    return lambda: plain_messages(user, password)
+
+
 class _SecurityReader:
     """A reader of the settings of listeners, which collects all errors."""
 
@@ -157,7 +198,18 @@ class _SecurityReader:
         self.honoured: set[str] = set()
         self.errors: list[str] = []
         self.warnings: list[str] = []
-        self.vault = Vault()
+        token_key = self._secret("delegation.token.secret.key") or self._secret("delegation.token.master.key")
+        encoder, secret = None, self._secret("password.encoder.secret")
+        if secret is not None:
+            try:
+                encoder = PasswordEncoder(secret, self._secret("password.encoder.old.secret"), settings)
+            except ValueError as error:
+                self._error(str(error))
+        self.vault = Vault(token_key, lambda: time.time_ns() // 1_000_000, encoder)
+
+    def _secret(self, name: str) -> Secret | None:
+        text = self._properties.get(name, "").strip()
+        return Secret(text.encode()) if text else None
 
     def listener(self, listener: str, protocol: str) -> ListenerSecurity:
         """Return the security of one listener."""
@@ -182,7 +234,7 @@ class _SecurityReader:
             )
             if mechanism == between and (messages := self._messages(listener, mechanism, entry)) is not None:
                 client = SaslClient(mechanism, messages)
-            if mechanism == OAUTHBEARER:
+            if mechanism == OAUTHBEARER and self._of(listener, _HANDLER, VALIDATOR).endswith(VALIDATOR):
                 self.warnings.append(
                     f"listener {listener} takes unsecured OAUTHBEARER tokens: its clients may claim any name"
                 )
@@ -294,41 +346,47 @@ class _SecurityReader:
             return JaasEntry(MODULES[mechanism], {})
         return entry
 
-    def _token_rules(self, listener: str, entry: JaasEntry) -> TokenRules:
-        """Return what a listener demands of OAUTHBEARER tokens."""
-        name = f"{OAUTHBEARER.lower()}.sasl.server.callback.handler.class"
-        if self._of(listener, name, VALIDATOR).rpartition(".")[2] != VALIDATOR:
-            self._error(f"listener.name.{listener.lower()}.{name} can only be {VALIDATOR}: tokens are not signed here")
+    def _validation(self, listener: str, entry: JaasEntry) -> Callable[[str, float], Identity]:
+        """Return how a listener validates OAUTHBEARER tokens: unsecured ones, or those that local keys have signed."""
+        handler = self._of(listener, _HANDLER, VALIDATOR).rpartition(".")[2]
         try:
-            return token_rules(entry)
-        except ValueError as error:
-            self._error(f"{_jaas_name(listener, OAUTHBEARER)} is wrong: {error}")
-            return TokenRules()
+            if handler == VALIDATOR:
+                return partial(validated, rules=token_rules(entry))
+            if handler != SIGNED:
+                raise ValueError(f"{_HANDLER} is {VALIDATOR} or {SIGNED}")
+            if listener == self._settings.inter_broker_listener_name:
+                raise ValueError("nodes cannot sign tokens, so another listener must be for nodes")
+            own = {name: self._shared(listener, f"sasl.oauthbearer.{name}", text) for name, text in _OF_SIGNED.items()}
+            url = urllib.parse.urlparse(own["jwks.endpoint.url"])
+            if url.scheme != "file":
+                raise ValueError("sasl.oauthbearer.jwks.endpoint.url must be a file: URL")
+            audiences, skew = items(own["expected.audience"]), float(own["clock.skew.seconds"])
+            path = Path(urllib.parse.unquote(url.path))
+            return SignedTokens(path, audiences, own["expected.issuer"], skew, own["sub.claim.name"]).validated
+        except (ValueError, OSError) as error:
+            self._error(f"OAUTHBEARER of listener {listener} is wrong: {error}")
+            return validated
 
-    def _messages(
-        self, listener: str, mechanism: str, entry: JaasEntry
-    ) -> Callable[[], Generator[bytes, bytes, None]] | None:
-        """Return the client's side of a mechanism; None if the entry has no credential of this node."""
-        user, password = entry.option("username"), entry.options.get("password")
-        if mechanism == OAUTHBEARER:
-            try:
-                return login(entry, time.time)
-            except ValueError as error:
-                self._error(f"{_jaas_name(listener, mechanism)} has a claim that is no number: {error}")
-        if not user or password is None:
+    def _shared(self, listener: str, name: str, default: str) -> str:
+        """Return a setting of a listener that may also be set for all listeners."""
+        self.honoured.add(name)
+        return self._of(listener, name, self._properties.get(name, default))
+
+    def _messages(self, listener: str, mechanism: str, entry: JaasEntry) -> Messages | None:
+        try:
+            return client_messages(mechanism, entry)
+        except ValueError as error:
+            self._error(f"{_jaas_name(listener, mechanism)} has a claim that is no number: {error}")
             return None
-        if mechanism in HASHES:
-            return lambda: ScramClient(mechanism, user, password, _nonce()).messages()
-        return lambda: plain_messages(user, password)
 
     def _exchange(self, listener: str, mechanism: str, entry: JaasEntry) -> Callable[[], Exchange]:
         """Return the function that starts an exchange of a mechanism."""
         if mechanism in HASHES:
             vault = self.vault
-            return lambda: ScramServer(mechanism, vault.credentials[mechanism], _nonce(), vault.key).respond
+            return lambda: ScramServer(mechanism, partial(vault.credential, mechanism), _nonce(), vault.key).respond
         if mechanism == OAUTHBEARER:
-            rules = self._token_rules(listener, entry)
-            return lambda: oauthbearer(rules, time.time)
+            validate = self._validation(listener, entry)
+            return lambda: oauthbearer(validate, time.time)
         users = {name.removeprefix(USER): word for name, word in entry.options.items() if name.startswith(USER)}
         return lambda: plain(users)
 

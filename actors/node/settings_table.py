@@ -57,9 +57,8 @@ KNOWN = frozenset(
     controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
     controller.quorum.retry.backoff.ms controller.quorum.voters controller.quota.window.num
-    controller.quota.window.size.seconds create.topic.policy.class.name delegation.token.expiry.check.interval.ms
-    delegation.token.expiry.time.ms delegation.token.master.key delegation.token.max.lifetime.ms
-    delegation.token.secret.key delete.records.purgatory.purge.interval.requests early.start.listeners
+    controller.quota.window.size.seconds create.topic.policy.class.name
+    delete.records.purgatory.purge.interval.requests early.start.listeners
     eligible.leader.replicas.enable fetch.purgatory.purge.interval.requests group.consumer.assignors
     group.consumer.heartbeat.interval.ms group.consumer.max.heartbeat.interval.ms
     group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
@@ -82,8 +81,7 @@ KNOWN = frozenset(
     num.io.threads num.network.threads num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads
     offsets.commit.required.acks offsets.load.buffer.size
     offsets.topic.compression.codec
-    password.encoder.cipher.algorithm password.encoder.iterations password.encoder.key.length
-    password.encoder.keyfactory.algorithm password.encoder.old.secret password.encoder.secret principal.builder.class
+    principal.builder.class
     producer.id.expiration.check.interval.ms producer.purgatory.purge.interval.requests
     queued.max.requests remote.fetch.max.wait.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size

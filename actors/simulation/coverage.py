@@ -102,6 +102,14 @@ UNREACHABLE: Mapping[str, str] = {
     **dict.fromkeys(("Fetch UNKNOWN_TOPIC_ID", "Fetch FETCH_SESSION_TOPIC_ID_ERROR"), _BY_ID),
     "ListOffsets INVALID_REQUEST": "No simulated client names a partition twice; tests/broker holds it.",
     **{f"AlterReplicaLogDirs {code}": _NO_DIRECTORY for code in _CODES_OF_MOVES.split()},
+    **dict.fromkeys(
+        (
+            "AlterUserScramCredentials NONE",
+            "AlterUserScramCredentials DUPLICATE_RESOURCE",
+            "DescribeUserScramCredentials DUPLICATE_RESOURCE",
+        ),
+        "Simulated clusters have no users; tests/core/security and tests/public hold it.",
+    ),
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
     "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",

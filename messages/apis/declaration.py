@@ -24,8 +24,10 @@ GROUPS = "group_coordinator"
 COORDINATOR_FINDER = "coordinator_finder"
 TRANSACTIONS = "transaction_coordinator"
 AUTHORIZER = "authorizer"
+DELEGATION_TOKENS = "delegation_tokens"
 """Names of the actors that handle requests. Each broker has all of them, except that only the active controller handles
-requests to CONTROLLER, and that only a node with an authorizer has an AUTHORIZER.
+requests to CONTROLLER, and that only a node with an authorizer has an AUTHORIZER, and DELEGATION_TOKENS only one with
+their key.
 """
 
 TIMEOUT_MS = 3000
@@ -168,6 +170,8 @@ REFUSED = {
     ResourceType.GROUP: errors.GROUP_AUTHORIZATION_FAILED,
     ResourceType.CLUSTER: errors.CLUSTER_AUTHORIZATION_FAILED,
     ResourceType.TRANSACTIONAL_ID: errors.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    ResourceType.USER: errors.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 """The error code of a refused operation, by the type of its resource."""
 
@@ -183,6 +187,7 @@ class Shown(NamedTuple):
         hidden: Function (entry, error code) that returns what a client gets that has asked for this entry.
         asked: Function of the request: whether the client has named its entries. If not, they are left out.
         or_cluster: An operation on the cluster that suffices; 0 if there is none.
+        of: Function of an entry that returns the principals which see it in any case.
     """
 
     operation: Operation
@@ -192,6 +197,33 @@ class Shown(NamedTuple):
     hidden: Callable[[Any, int], Any] | None = None
     asked: Callable[[AnyMessage], bool] = lambda request: False
     or_cluster: int = 0
+    of: Callable[[Any], tuple[str, ...]] = lambda entry: ()
+
+
+class Permitted(NamedTuple):
+    """A field of a response with the operations that the client may execute on a resource, as bits.
+
+    Attributes:
+        asked: The field of the request that says whether the client wants to know.
+        field: The field, in the response or in its entries.
+        resource: The type of the resource.
+        name: Function of the response, or of an entry, that returns the name of the resource.
+        entries: The field of the response with the entries; "" if the field is in the response.
+    """
+
+    asked: str
+    field: str
+    resource: ResourceType
+    name: Callable[[Any], str]
+    entries: str = ""
+
+
+PERMITTED_ON_CLUSTER = Permitted(
+    "include_cluster_authorized_operations",
+    "cluster_authorized_operations",
+    ResourceType.CLUSTER,
+    lambda response: KAFKA_CLUSTER,
+)
 
 
 def on_cluster(operation: Operation, **more: Any) -> Access:
@@ -199,9 +231,9 @@ def on_cluster(operation: Operation, **more: Any) -> Access:
     return Access(operation, ResourceType.CLUSTER, lambda request: KAFKA_CLUSTER, **more)
 
 
-def on_group(operation: Operation) -> Access:
+def on_group(operation: Operation, **more: Any) -> Access:
     """Return the need of an operation on the request's group."""
-    return Access(operation, ResourceType.GROUP, lambda request: request.group_id)
+    return Access(operation, ResourceType.GROUP, lambda request: request.group_id, **more)
 
 
 def on_transactional_id(operation: Operation) -> Access:
@@ -274,6 +306,7 @@ class Api:
         access: What a client needs if the node has an authorizer, in the order of the checks; None if it may not use
             the API at all.
         shown: What a client needs to see the entries of the response.
+        permitted: The fields of the response with the operations that the client may execute.
         narrow: Function (request, allows) -> the request without what the client may not cause.
     """
 
@@ -294,6 +327,7 @@ class Api:
     awaits_metadata: bool = False
     access: tuple[Access, ...] | None = None
     shown: tuple[Shown, ...] = ()
+    permitted: tuple[Permitted, ...] = ()
     narrow: Callable[[AnyMessage, Allows], AnyMessage] | None = None
     name: str = attrs.field(init=False)
     min_version: int = attrs.field(init=False)

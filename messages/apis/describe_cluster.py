@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from messages.apis.declaration import METADATA_CACHE, OPEN, Api
+from messages.apis.declaration import METADATA_CACHE, OPEN, PERMITTED_ON_CLUSTER, Api
 from messages.apis.metadata import NOT_REQUESTED, MetadataBroker
 from messages.vocabulary import Message, message
 
@@ -39,6 +39,7 @@ API = Api(
     response=DescribeClusterResponse,
     answerer=METADATA_CACHE,
     access=OPEN,
+    permitted=(PERMITTED_ON_CLUSTER,),
     codes="NONE MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ENDPOINT_TYPE",
     sample=lambda about: DescribeClusterRequest(1),
     odd="version=0;include_cluster_authorized_operations=yes endpoint_type=2 endpoint_type=9",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.acls import Operation, ResourceType
-from messages.apis.declaration import COORDINATOR, GROUPS, Access, Api
+from messages.apis.declaration import COORDINATOR, GROUPS, Access, Api, Permitted
 from messages.vocabulary import Message, message
 
 NOT_ASKED = -(2**31)
@@ -62,6 +62,15 @@ API = Api(
     response=DescribeGroupsResponse,
     answerer=GROUPS,
     access=(Access(Operation.DESCRIBE, ResourceType.GROUP, str, "groups", "groups"),),
+    permitted=(
+        Permitted(
+            "include_authorized_operations",
+            "authorized_operations",
+            ResourceType.GROUP,
+            lambda group: group.group_id,
+            "groups",
+        ),
+    ),
     codes=f"NONE {COORDINATOR}",
     sample=lambda about: DescribeGroupsRequest(4, (about.group, "own", "unknown")),
     refuse=lambda request, code: DescribeGroupsResponse(

@@ -65,8 +65,19 @@ def _refuse(request: FindCoordinatorRequest, code: int) -> FindCoordinatorRespon
     return FindCoordinatorResponse(errors.NONE, coordinators=tuple(found))
 
 
-def _keys(request: FindCoordinatorRequest, key_type: int) -> tuple[str, ...] | None:
-    return (request.coordinator_keys or (request.key,)) if request.key_type == key_type else None
+def _on_keys(resource: ResourceType, key_type: int) -> tuple[Access, Access]:
+    """Return the needs of the only key, and of each of several keys."""
+
+    def has_one(request: FindCoordinatorRequest) -> bool:
+        return request.key_type == key_type and request.version < KEYS_SINCE
+
+    def has_several(request: FindCoordinatorRequest) -> bool:
+        return request.key_type == key_type and request.version >= KEYS_SINCE
+
+    return (
+        Access(Operation.DESCRIBE, resource, lambda request: request.key, when=has_one),
+        Access(Operation.DESCRIBE, resource, str, "coordinator_keys", "coordinators", has_several),
+    )
 
 
 API = Api(
@@ -76,8 +87,8 @@ API = Api(
     response=FindCoordinatorResponse,
     answerer=COORDINATOR_FINDER,
     access=(
-        Access(Operation.DESCRIBE, ResourceType.GROUP, lambda request: _keys(request, GROUP_KEY)),
-        Access(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, lambda request: _keys(request, TRANSACTION_KEY)),
+        *_on_keys(ResourceType.GROUP, GROUP_KEY),
+        *_on_keys(ResourceType.TRANSACTIONAL_ID, TRANSACTION_KEY),
     ),
     codes="NONE COORDINATOR_NOT_AVAILABLE INVALID_REQUEST",
     sample=lambda about: FindCoordinatorRequest(2, "own"),

@@ -8,7 +8,17 @@ null list, false flags, one unknown tag and one extra byte. They ignore the tag 
 from __future__ import annotations
 
 from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
-from messages.apis.declaration import METADATA_CACHE, NAMED_OR_ID, Allows, Api, Binding, Shown, on_topics
+from messages.apis.declaration import (
+    METADATA_CACHE,
+    NAMED_OR_ID,
+    PERMITTED_ON_CLUSTER,
+    Allows,
+    Api,
+    Binding,
+    Permitted,
+    Shown,
+    on_topics,
+)
 from messages.cluster import NO_ID
 from messages.vocabulary import Message, changed, message
 
@@ -146,6 +156,16 @@ API = Api(
             "topics",
             lambda topic, code: MetadataTopic(code, topic.name, False, ()),
             lambda request: request.topics is not None,
+        ),
+    ),
+    permitted=(
+        PERMITTED_ON_CLUSTER,
+        Permitted(
+            "include_topic_authorized_operations",
+            "topic_authorized_operations",
+            ResourceType.TOPIC,
+            lambda topic: topic.name,
+            "topics",
         ),
     ),
     narrow=_without_creation,

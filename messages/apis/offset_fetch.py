@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from messages import errors
 from messages.acls import Operation, ResourceType
-from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Access, Api, Shown
+from messages.apis.declaration import BY_TOPIC, COORDINATOR, GROUPS, Access, Api, Shown, on_group
 from messages.cluster import NO_EPOCH, TopicPartition
 from messages.vocabulary import Message, message
 
@@ -92,17 +92,16 @@ def _refuse(request: OffsetFetchRequest, code: int) -> OffsetFetchResponse:
     return OffsetFetchResponse(errors.NONE, tuple([FetchedOffset(each, -1, error_code=code) for each in partitions]))
 
 
-def _groups(request: OffsetFetchRequest) -> tuple[str, ...]:
-    return tuple([each.group_id for each in request.groups]) or (request.group_id,)
-
-
 API = Api(
     key=9,
     versions=(1, 9),
     request=OffsetFetchRequest,
     response=OffsetFetchResponse,
     answerer=GROUPS,
-    access=(Access(Operation.DESCRIBE, ResourceType.GROUP, _groups),),
+    access=(
+        on_group(Operation.DESCRIBE, when=lambda request: request.version < GROUPS_SINCE),
+        Access(Operation.DESCRIBE, ResourceType.GROUP, lambda group: group.group_id, "groups", "groups"),
+    ),
     shown=tuple(
         [
             Shown(

@@ -121,6 +121,24 @@ results []struct 0+
  partitions []struct 0+
   partition_index int32 0+
   error_code int16 0+""",
+    "AlterUserScramCredentialsRequest": """\
+0+
+deletions []struct 0+
+ name string 0+
+ mechanism int8 0+
+upsertions []struct 0+
+ name string 0+
+ mechanism int8 0+
+ iterations int32 0+
+ salt bytes 0+
+ salted_password bytes 0+""",
+    "AlterUserScramCredentialsResponse": """\
+0+
+throttle_time_ms int32 0+
+results []struct 0+
+ user string 0+
+ error_code int16 0+
+ error_message string 0+ null=0+""",
     "ApiVersionsRequest": """\
 3+
 client_software_name string 3+
@@ -544,6 +562,22 @@ transaction_states []struct 0+
  topics []struct 0+
   topic string 0+
   partitions []int32 0+""",
+    "DescribeUserScramCredentialsRequest": """\
+0+
+users []struct 0+ null=0+
+ name string 0+""",
+    "DescribeUserScramCredentialsResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+error_message string 0+ null=0+
+results []struct 0+
+ user string 0+
+ error_code int16 0+
+ error_message string 0+ null=0+
+ credential_infos []struct 0+
+  mechanism int8 0+
+  iterations int32 0+""",
     "ElectLeadersRequest": """\
 2+
 election_type int8 1+

@@ -20,6 +20,7 @@ from messages.zookeeper.brokers import *
 from messages.zookeeper.cluster import *
 from messages.zookeeper.configs import *
 from messages.zookeeper.controller import *
+from messages.zookeeper.delegation_tokens import *
 from messages.zookeeper.leader_elections import *
 from messages.zookeeper.notifications import *
 from messages.zookeeper.partition_states import *

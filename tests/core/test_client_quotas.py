@@ -8,11 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.client_quotas import ClientQuotas, alteration, desanitized, described, precedence, sanitized
+from actors.core.client_quotas import ClientQuotas, alteration, described, precedence
 from actors.core.refusal import Refused
 from messages.apis.alter_client_quotas import QuotaAlteration, QuotaChange
 from messages.apis.describe_client_quotas import ANY, CLIENT_ID, EXACT, NO_NAME, USER, QuotaFilter, QuotaName
-from messages.client_quotas import DEFAULT, FETCH, PRODUCE, REQUEST, ClientQuota, QuotaEntity, entity_at
+from messages.client_quotas import (
+    DEFAULT,
+    FETCH,
+    PRODUCE,
+    REQUEST,
+    ClientQuota,
+    QuotaEntity,
+    desanitized,
+    entity_at,
+    sanitized,
+)
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_REQUEST, UNSUPPORTED_VERSION
 

@@ -158,6 +158,7 @@ def test_a_connection_that_sends_anything_else_first_is_closed_and_no_actor_sees
         ({"listener.name.int.plain.sasl.jaas.config": f"{PLAIN} username=a;"}, "no password"),
         ({"listener.name.int.connections.max.reauth.ms": "soon"}, "connections.max.reauth.ms=soon"),
         ({"sasl.oauthbearer.jwks.endpoint.url": "file:/keys"}, "sasl.oauthbearer.jwks.endpoint.url"),
+        ({"sasl.oauthbearer.token.endpoint.url": "http://h"}, "sasl.oauthbearer.token.endpoint.url"),
         ({"sasl.jaas.config": f"{PLAIN};"}, "Unsupported security settings: sasl.jaas.config"),
         ({"listener.name.int.ssl.keystore.location": "k"}, "listener.name.int.ssl.keystore.location"),
         ({"listener.name.other.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.other.sasl.enabled.mechanisms"),

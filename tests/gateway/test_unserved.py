@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from messages.apis import ADVERTISED, API_BY_REQUEST, acls, unserved
+from messages.apis import ADVERTISED, API_BY_REQUEST, acls, delegation_tokens, unserved
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -34,14 +34,6 @@ CASES: list[tuple[str, Any, Any]] = [
         "ACLs",
         acls.DeleteAclsRequest(2, (acls.DeleteAclsFilter(*FILTER),)),
         acls.DeleteAclsResponse((acls.DeleteAclsFilterResult(54, NO_AUTHORIZER),)),
-    ),
-    ("delegation tokens", unserved.CreateDelegationTokenRequest(2), unserved.CreateDelegationTokenResponse(64)),
-    ("delegation tokens", unserved.RenewDelegationTokenRequest(2), unserved.RenewDelegationTokenResponse(64)),
-    ("delegation tokens", unserved.ExpireDelegationTokenRequest(2), unserved.ExpireDelegationTokenResponse(64)),
-    (
-        "delegation tokens",
-        unserved.DescribeDelegationTokenRequest(2, None),
-        unserved.DescribeDelegationTokenResponse(64),
     ),
     (
         "the consumer rebalance protocol",
@@ -83,7 +75,7 @@ def test_the_log_names_each_feature_once(
                 for _, request, _ in CASES * 2:
                     connection.call(request)
     lines = [record.getMessage() for record in caplog.records]
-    codes = {"ACLs": 54, "delegation tokens": 64, "the consumer rebalance protocol": 35}
+    codes = {"ACLs": 54, "the consumer rebalance protocol": 35}
     for feature, code in codes.items():
         (line,) = [line for line in lines if f"this broker does not serve {feature}." in line]
         assert f"error code {code}" in line
@@ -92,6 +84,21 @@ def test_the_log_names_each_feature_once(
 
 def test_no_refusal_is_a_success() -> None:
     assert NONE not in {getattr(refusal, "error_code", 1) for _, _, refusal in CASES}
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        delegation_tokens.CreateDelegationTokenRequest(2),
+        delegation_tokens.RenewDelegationTokenRequest(2),
+        delegation_tokens.ExpireDelegationTokenRequest(2),
+        delegation_tokens.DescribeDelegationTokenRequest(2, None),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_client_that_has_not_authenticated_gets_no_delegation_token(broker: ServedBroker, request_: Any) -> None:
+    with WireClient("127.0.0.1", broker.port, timeout=10) as connection:
+        assert connection.call(request_) == API_BY_REQUEST[type(request_)].response(64)
 
 
 def test_sasl_on_a_listener_without_it_is_refused_with_kafkas_code(broker: ServedBroker) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from thespian.actors import ActorAddress
 
 from actors.core.security.scram import credential_of, format_credential, salted
 from actors.gateway.store import StoreGateway
 from actors.gateway.vault import Vault
+from messages.apis.alter_configs import AlterConfigsRequest, ChangedResource, ConfigChange
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.node import OpenStore
 from messages.security import Secret
 from messages.store import NO_NODE, SET, StoreRead, StoreReply, StoreWrite, WriteOp, Znode
@@ -35,8 +38,8 @@ class FakeStore:
 class Border:
     """A gateway between a fake client and this object, which is the bridge and the actor system."""
 
-    def __init__(self) -> None:
-        self.store, self.vault, self.bridge = FakeStore(), Vault(), ActorAddress("bridge")
+    def __init__(self, vault: Vault | None = None) -> None:
+        self.store, self.vault, self.bridge = FakeStore(), vault or Vault(), ActorAddress("bridge")
         self.seen: list[Any] = []
         base: Any = self
         store: Any = self.store
@@ -98,3 +101,49 @@ def test_the_last_read_counts_and_a_torn_credential_leaves_the_one_before() -> N
     assert border.vault.credentials[MECHANISM] == {"alice": CREDENTIAL, "bob": CREDENTIAL}
     border.read(alice=config(quota="1"))
     assert set(border.vault.credentials[MECHANISM]) == {"bob"}
+
+
+class Reversed:
+    """In place of an encryption."""
+
+    def encode(self, password: str) -> str:
+        return f"encoded:{password[::-1]}"
+
+    def decode(self, text: str) -> str:
+        if not text.startswith("encoded:"):
+            raise ValueError("it is not encoded")
+        return text.removeprefix("encoded:")[::-1]
+
+
+PASSWORD_CONFIG = "listener.name.x.ssl.key.password"
+
+
+def changes(kind: Any, **configs: str | None) -> Any:
+    entries = tuple(ConfigChange(name.replace("__", "."), value) for name, value in configs.items())
+    return kind(1, (ChangedResource(4, "0", entries),))
+
+
+@pytest.mark.parametrize("kind", [AlterConfigsRequest, IncrementalAlterConfigsRequest])
+def test_a_password_is_sealed_in_the_request_encrypted_in_zookeeper_and_sealed_when_it_is_read(kind: Any) -> None:
+    border = Border(Vault(encoder=Reversed()))
+    request = changes(kind, **{PASSWORD_CONFIG: "sword"}, ssl__key__password=None, retention__ms="5")
+    assert request.resources[0].configs[0].value == "sword"
+    sealed, none, plain = border.vault.concealed(request, "User:a").resources[0].configs
+    assert sealed.value.startswith("sealed=") and (none.value, plain.value) == (None, "5")
+    data = json.dumps({"version": 1, "config": {PASSWORD_CONFIG: sealed.value, "retention.ms": "5"}}).encode()
+    path = "/config/brokers/0"
+    border.gateway.receive(StoreWrite(2, (WriteOp(SET, path, data),)), border.bridge)
+    (written,) = border.store.request.ops
+    assert json.loads(written.data)["config"] == {PASSWORD_CONFIG: "encoded:drows", "retention.ms": "5"}
+    border.gateway.receive(StoreRead(3, (path,)), border.bridge)
+    border.store.news(StoreReply(3, nodes=(Znode(0, written.data),)))
+    assert border.seen.pop().nodes[0].data == data.replace(b": ", b":").replace(b", ", b",")
+    assert border.vault.text_of(sealed.value) == "sword"
+
+
+def test_a_password_that_cannot_be_decrypted_is_kept_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    border, path = Border(Vault(encoder=Reversed())), "/config/brokers/0"
+    torn = json.dumps({"version": 1, "config": {PASSWORD_CONFIG: "swordfish"}}, separators=(",", ":")).encode()
+    seen = border.vault.sealed(path, torn)
+    assert seen is not None and b"swordfish" not in seen and "swordfish" not in caplog.text
+    assert border.vault.opened(path, seen) == torn

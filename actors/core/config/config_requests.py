@@ -22,13 +22,24 @@ from actors.core.refusal import Refused
 from messages.apis import alter_configs, describe_configs
 from messages.cluster import ConfigEntry
 from messages.node_settings import FIELDS, NodeSettings, field_of, text_of
+from messages.sensitive_configs import is_secret
 from messages.zookeeper import ALL_BROKERS
 
 INSTEAD = {"log.retention.ms": "log.retention.hours", "log.roll.ms": "log.roll.hours"}
 """Broker setting without a default -> the setting that applies instead."""
 
-TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7}
+TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
 """Type of a value -> Kafka's number for it."""
+
+UNKNOWN_TO_KAFKA = ("super.users", "allow.everyone.if.no.acl.found")
+"""Settings of the authorizer, which Kafka describes as secrets, because `KafkaConfig` has no type for them."""
+
+SECRETS = (
+    *("ssl.keystore.password", "ssl.key.password", "ssl.keystore.key", "ssl.keystore.certificate.chain"),
+    *("ssl.truststore.password", "ssl.truststore.certificates", "sasl.jaas.config"),
+    *("zookeeper.ssl.keystore.password", "zookeeper.ssl.truststore.password"),
+)
+"""Secrets of server.properties that no field has. They are described, without their values."""
 
 NOT_KAFKAS = ("node_id", "roles", "validate_state", "metrics_host", "metrics_port")
 """Fields of a node's settings that are not Kafka broker settings, in addition to those with the prefix trace_."""
@@ -106,6 +117,8 @@ def describe_broker(
                 configured += broker_default(name)
             known = places.setdefault(name, [])
             known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
+    for name in SECRETS:
+        places.setdefault(name, [describe_configs.ConfigSynonym(name, None, describe_configs.DEFAULT_CONFIG)])
     return _described(places, synonyms)
 
 
@@ -163,17 +176,23 @@ def _described(
 
     Throttle rates are described as read-only, as in Kafka 3.9.1, although they can be changed.
     """
-    return tuple(
-        describe_configs.DescribedConfig(
-            name,
-            configured[0].value,
-            type_of(name) is None or name.endswith("throttled.rate"),
-            configured[0].source,
-            False,
-            tuple(each for each in configured if each.value is not None) if synonyms else (),
-            0 if (kind := type_of(name)) is None else TYPES[kind.name],
-        )
-        for name, configured in sorted(places.items())
+    return tuple(_described_one(name, configured, synonyms) for name, configured in sorted(places.items()))
+
+
+def _described_one(
+    name: str, configured: Sequence[describe_configs.ConfigSynonym], synonyms: bool
+) -> describe_configs.DescribedConfig:
+    source, kind = configured[0].source, type_of(name)
+    if is_secret(name) or name in UNKNOWN_TO_KAFKA:
+        return describe_configs.DescribedConfig(name, None, kind is None, source, True, (), TYPES["PASSWORD"])
+    return describe_configs.DescribedConfig(
+        name,
+        configured[0].value,
+        kind is None or name.endswith("throttled.rate"),
+        source,
+        False,
+        tuple(each for each in configured if each.value is not None) if synonyms else (),
+        0 if kind is None else TYPES[kind.name],
     )
 
 
@@ -258,4 +277,6 @@ def check_broker(broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEn
     """
     for entry in new:
         if entry not in old:
+            if is_secret(entry.name) and not node.password_encoder_secret:
+                raise Refused("Password encoder secret not configured")
             check_broker_config(entry, broker == ALL_BROKERS, node)

@@ -16,9 +16,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from actors.core.security.acls import AclTable
-from messages.acls import KAFKA_CLUSTER, AclsChanged, Operation, ResourceType
+from messages.acls import (
+    KAFKA_CLUSTER,
+    Acl,
+    AclResource,
+    AclsChanged,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    znode_name,
+)
 from messages.apis import API_BY_REQUEST
-from messages.apis.declaration import REFUSED, Access, Allows, Api, Shown
+from messages.apis.declaration import REFUSED, Access, Allows, Api, Permitted, Shown
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.node_settings import NodeSettings
 from messages.parts import Part
@@ -31,11 +41,12 @@ Edit = Callable[[AnyMessage, Sequence[Part]], tuple[AnyMessage, Sequence[Part]]]
 
 
 class RefusedAccess(NamedTuple):
-    """What was refused first, for the log."""
+    """What was refused first, for the log; `denied_by` is the ACL that denies it, "" if no ACL allows it."""
 
     operation: Operation
     resource: ResourceType
     name: str
+    denied_by: str = ""
 
 
 class Judged(NamedTuple):
@@ -98,7 +109,9 @@ class Authorizer:
             }
             if not denied or suffices(access):
                 continue
-            first = first or RefusedAccess(access.operation, access.resource, next(iter(denied.values())))
+            if first is None:
+                what = access.operation, access.resource, next(iter(denied.values()))
+                first = RefusedAccess(*what, _acl_text(table.denial(principal, host, *what)))
             if not access.entries:
                 return Judged(None, api.refusal(request, code), None, first)
             bad = [subjects[index] for index in denied]
@@ -112,10 +125,19 @@ class Authorizer:
                 return Judged(None, _merged(None, refusals), None, first)
         if api.narrow is not None:
             request = api.narrow(request, allows)
-        return Judged(request, None, _edit(api, request, refusals, allows), first)
+        return Judged(request, None, _edit(api, request, refusals, allows, principal), first)
 
 
 _UNDECLARED = RefusedAccess(Operation.ALL, ResourceType.CLUSTER, KAFKA_CLUSTER)
+
+
+def _acl_text(found: tuple[AclResource, Acl] | None) -> str:
+    if found is None:
+        return ""
+    resource, acl = found
+    names = znode_name(Permission(acl.permission)), znode_name(Operation(acl.operation))
+    where = f"{znode_name(ResourceType(resource.type))}:{PatternType(resource.pattern).name}:{resource.name}"
+    return f"{names[0]} {names[1]} to {acl.principal} from host {acl.host} on {where}"
 
 
 def _names(access: Access, subject: AnyMessage) -> Iterable[str]:
@@ -146,36 +168,58 @@ def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) ->
     return response
 
 
-def _edit(api: Api, request: AnyMessage, refusals: list[tuple[str, AnyMessage]], allows: Allows) -> Edit | None:
+def _edit(
+    api: Api, request: AnyMessage, refusals: list[tuple[str, AnyMessage]], allows: Allows, principal: str
+) -> Edit | None:
     """Return the function that changes the response; None if it stays as it is."""
     shown = [
         each
         for each in api.shown
         if not (each.or_cluster and allows(each.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER))
     ]
-    if not shown and not refusals:
+    permitted = [each for each in api.permitted if getattr(request, each.asked)]
+    if not (shown or permitted or refusals):
         return None
 
     def edit(response: AnyMessage, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         for each in shown:
-            response = _seen(response, each.entries, each, request, allows)
-            parts = [_seen(part, "entries", each, request, allows) for part in parts]
+            response = _seen(response, each.entries, each, request, allows, principal)
+            parts = [_seen(part, "entries", each, request, allows, principal) for part in parts]
+        for entries in permitted:
+            response = _with_operations(response, entries.entries, entries, allows)
+            parts = [_with_operations(part, "entries", entries, allows) for part in parts if entries.entries] or parts
         return _merged(response, refusals), parts
 
     return edit
 
 
+def _with_operations(  # type: ignore[explicit-any]  # the functions of `permitted` take entries of any class
+    holder: M, entries: str, permitted: Permitted, allows: Allows
+) -> M:
+    """Return a response, an entry or a part, in which the client's operations replace all operations."""
+    if entries:
+        found = [_with_operations(each, "", permitted, allows) for each in getattr(holder, entries)]
+        return changed(holder, **{entries: tuple(found)})
+    bits, resource, name = getattr(holder, permitted.field), permitted.resource, permitted.name(holder)
+    if bits < 0:  # an error, or not asked for
+        return holder
+    may = 0
+    if allows(Operation.DESCRIBE, resource, name):
+        may = sum(1 << op for op in Operation if bits >> op & 1 and allows(op, resource, name))
+    return changed(holder, **{permitted.field: may})
+
+
 def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
-    holder: M, path: str, shown: Shown, request: AnyMessage, allows: Allows
+    holder: M, path: str, shown: Shown, request: AnyMessage, allows: Allows, principal: str
 ) -> M:
     """Return a response, or a part of it, with what the client may see of its entries."""
     field, _, inner = path.partition(".")
     if inner:
-        nested = [_seen(each, inner, shown, request, allows) for each in getattr(holder, field)]
+        nested = [_seen(each, inner, shown, request, allows, principal) for each in getattr(holder, field)]
         return changed(holder, **{field: tuple(nested)})
     entries = []
     for entry in getattr(holder, field):
-        if allows(shown.operation, shown.resource, shown.name(entry)):
+        if principal in shown.of(entry) or allows(shown.operation, shown.resource, shown.name(entry)):
             entries.append(entry)
         elif shown.hidden is not None and shown.asked(request):
             entries.append(shown.hidden(entry, REFUSED[shown.resource]))

@@ -102,8 +102,17 @@ class AclTable:
             decision = self._decisions[key] = self._decide(principal, host_text(host), operation, type, name, everyone)
         return decision
 
+    def denial(self, principal: str, host: str, operation: int, type: int, name: str) -> tuple[AclResource, Acl] | None:
+        """Return the ACL that denies an operation, with its resource; None if no ACL allows the operation."""
+        host, named = host_text(host), {operation, Operation.ALL}
+        for resource, acl in self._matching(type, name):
+            applies = acl.principal in (principal, EVERYONE) and acl.host in (host, WILDCARD)
+            if applies and acl.permission == Permission.DENY and acl.operation in named:
+                return resource, acl
+        return None
+
     def _decide(self, principal: str, host: str, operation: int, type: int, name: str, everyone: bool) -> bool:
-        acls = list(self._matching(type, name))
+        acls = [acl for _, acl in self._matching(type, name)]
         if not acls:
             return everyone
         applying = [acl for acl in acls if acl.principal in (principal, EVERYONE) and acl.host in (host, WILDCARD)]
@@ -113,14 +122,16 @@ class AclTable:
         implying = named | IMPLYING.get(Operation(operation), set())
         return any(acl.permission == Permission.ALLOW and acl.operation in implying for acl in applying)
 
-    def _matching(self, type: int, name: str) -> Iterator[Acl]:
-        """Yield the ACLs of a resource (rule 2)."""
+    def _matching(self, type: int, name: str) -> Iterator[tuple[AclResource, Acl]]:
+        """Yield the ACLs of a resource (rule 2), each with the resource that it names."""
         literal = self._literal.get(type, {})
-        for each in {name, WILDCARD}:
-            yield from literal.get(each, ())
+        for each in dict.fromkeys((name, WILDCARD)):
+            for acl in literal.get(each, ()):
+                yield AclResource(type, each), acl
         for prefix, acls in self._prefixed.get(type, {}).items():
             if name.startswith(prefix):
-                yield from acls
+                for acl in acls:
+                    yield AclResource(type, prefix, PatternType.PREFIXED), acl
 
     def allows_any(self, principal: str, host: str, operation: int, type: int) -> bool:
         """Return whether a principal may execute an operation on any resource of a type (KIP-679)."""

@@ -1,4 +1,4 @@
-"""OAUTHBEARER with unsecured tokens, which nobody signs: anyone may claim any name (RFC 7628; RFC 7515 with alg none).
+"""OAUTHBEARER: its messages, and unsecured tokens, in which anyone may claim any name (RFC 7628; RFC 7515, alg none).
 
 Rule 1: a token that is not acceptable is answered with its status in JSON. The authentication fails when the client has
         acknowledged the status.
@@ -30,7 +30,7 @@ from actors.core.security.sasl_exchange import (
 
 OAUTHBEARER = "OAUTHBEARER"
 VALIDATOR = "OAuthBearerUnsecuredValidatorCallbackHandler"
-"""Kafka's default class for the validation of tokens, which this module stands for."""
+"""Kafka's default class for the validation of tokens, which takes unsecured ones."""
 MOST_SECONDS = 1 << 40
 
 _PAIRS = r"(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*"
@@ -75,17 +75,15 @@ class Unacceptable(Exception):
     """The token is not acceptable; the arguments are the status and, if they are missing, the scopes."""
 
 
-def validated(token: str, rules: TokenRules, now: float) -> Identity:
+def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> Identity:
     """Return whom an unsecured token names; `now` is in seconds since 1970. Raises Unacceptable."""
     parts = token.split(".")
     try:
         header, claims = (json.loads(_decoded(part), parse_constant=_refuse_constant) for part in parts[:2])
         if len(parts) != 3 or parts[2] or header["alg"] != "none":
             raise ValueError("it is signed, or has not three parts")
-        user = claims[rules.principal]
+        identity = identity_of(claims, rules.principal, now)
         expires, issued = _number(claims["exp"]), _number(claims.get("iat", 0))
-        if not isinstance(user, str) or not user.strip():
-            raise ValueError("it names nobody")
         if issued > now + rules.skew or not now - rules.skew < expires or ("iat" in claims and expires <= issued):
             raise ValueError("it is not valid now")
         scopes = claims.get(rules.scope, [])
@@ -94,7 +92,15 @@ def validated(token: str, rules: TokenRules, now: float) -> Identity:
         raise Unacceptable("invalid_token", None) from None
     if not set(rules.scopes) <= {each for each in scopes if isinstance(each, str)}:
         raise Unacceptable("insufficient_scope", f"[{', '.join(rules.scopes)}]")
-    return Identity(user, max(1, int(min(expires - now, MOST_SECONDS) * 1000)))
+    return identity
+
+
+def identity_of(claims: Mapping[str, Any], principal: str, now: float) -> Identity:
+    """Return whom valid claims name, and how long they are valid. Raises ValueError, KeyError or TypeError."""
+    user = claims[principal]
+    if not isinstance(user, str) or not user.strip():
+        raise ValueError("they name nobody")
+    return Identity(user, max(1, int(min(_number(claims["exp"]) - now, MOST_SECONDS) * 1000)))
 
 
 def _decoded(part: str) -> bytes:
@@ -111,8 +117,13 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def oauthbearer(rules: TokenRules, now: Callable[[], float]) -> Exchange:
-    """Return the steps of an exchange; `now` returns seconds since 1970."""
+def oauthbearer(validate: Callable[[str, float], Identity], now: Callable[[], float]) -> Exchange:
+    """Return the steps of an exchange.
+
+    Args:
+        validate: Function (token, seconds since 1970) -> whom it names. Raises Unacceptable.
+        now: Returns the seconds since 1970.
+    """
     failure = ""
 
     def exchange(message: bytes) -> tuple[bytes, Identity | None]:
@@ -125,7 +136,7 @@ def oauthbearer(rules: TokenRules, now: Callable[[], float]) -> Exchange:
         if first is None or bearer is None:
             raise AuthenticationFailed()
         try:
-            identity = validated(bearer["token"], rules, now())
+            identity = validate(bearer["token"], now())
         except Unacceptable as reason:
             status, scopes = reason.args
             failure = json.dumps({"status": status} | ({"scope": scopes} if scopes else {}), separators=(",", ":"))

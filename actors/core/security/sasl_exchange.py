@@ -21,10 +21,12 @@ class Identity(NamedTuple):
     Attributes:
         user: The user's name.
         lifetime_ms: Milliseconds for which the credential is valid; 0 if it does not expire.
+        by_token: Whether the client has authenticated with a delegation token of the user.
     """
 
     user: str
     lifetime_ms: int = 0
+    by_token: bool = False
 
 
 Exchange = Callable[[bytes], tuple[bytes, Identity | None]]

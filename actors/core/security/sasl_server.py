@@ -80,6 +80,8 @@ class SaslServer:
         self.mechanism = ""
         self.principal: str | None = None
         """The principal, once authenticated."""
+        self.by_token = False
+        """Whether the client has authenticated with a delegation token."""
         self.lifetime_ms = 0
         """The lifetime of the session; 0 if it does not end."""
         self._expires_at = math.inf
@@ -161,6 +163,7 @@ class SaslServer:
             text = str(failure) or f"{invalid} {self.mechanism}"
             return SaslAnswer(SaslAuthenticateResponse(errors.SASL_AUTHENTICATION_FAILED, text), text, fails=True)
         self.state, self.principal, self._before = SaslState.COMPLETE, principal, ""
+        self.by_token = identity.by_token
         lifetimes = self._mechanisms[self.mechanism].max_reauth_ms, identity.lifetime_ms
         self.lifetime_ms = min(filter(None, lifetimes), default=0)
         self._expires_at = now + self.lifetime_ms / 1000 if self.lifetime_ms else math.inf

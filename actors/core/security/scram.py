@@ -14,7 +14,7 @@ import base64
 import hashlib
 import hmac
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
 
 import attrs
 
@@ -45,6 +45,9 @@ _SERVER_FIRST = re.compile(rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<
 _CLIENT_FINAL = re.compile(
     rf"(?P<unproven>c=(?P<binding>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS}),p=(?P<proof>{_BASE64})"
 )
+BY_TOKEN = "tokenauth"
+"""The extension with which a client authenticates by a delegation token."""
+
 _CREDENTIAL = ("salt", "stored_key", "server_key", "iterations")
 
 
@@ -104,19 +107,23 @@ def _match(pattern: re.Pattern[str], data: bytes) -> re.Match[str]:
     return match
 
 
+Credentials = Callable[[str, bool], tuple[ScramCredential, Identity] | None]
+"""Function (name, whether it is the id of a delegation token) -> the credential, and whom it authenticates; or None."""
+
+
 class ScramServer:
     """The server's side of one exchange.
 
     Args:
         mechanism: A key of HASHES.
-        credentials: The credentials of this mechanism by user.
+        credentials: The credentials of this mechanism.
         nonce: The server's part of the nonce.
         key: A key of this process, which makes up the challenge of an unknown user (rule 2).
     """
 
-    def __init__(self, mechanism: str, credentials: Mapping[str, ScramCredential], nonce: str, key: Secret) -> None:
+    def __init__(self, mechanism: str, credentials: Credentials, nonce: str, key: Secret) -> None:
         self._mechanism, self._credentials, self._nonce, self._key = mechanism, credentials, nonce, key
-        self._user = ""
+        self._identity: Identity | None = None
         self._credential: ScramCredential | None = None
         self._first: re.Match[str] | None = None
         self._server_first = ""
@@ -131,13 +138,15 @@ class ScramServer:
 
     def _challenge(self, data: bytes) -> tuple[bytes, Identity | None]:
         self._first = first = _match(_CLIENT_FIRST, data)
-        self._user = unescaped(first["name"])
-        if first["authzid"] is not None and unescaped(first["authzid"]) != self._user:
+        name = unescaped(first["name"])
+        if first["authzid"] is not None and unescaped(first["authzid"]) != name:
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
-        known = None if "tokenauth=true" in first["extensions"].lower() else self._credentials.get(self._user)
-        self._credential = known if known is not None and known.iterations >= MIN_ITERATIONS else None
+        extensions = dict(each.split("=", 1) for each in first["extensions"].split(",")[1:])
+        known = self._credentials(name, extensions.get(BY_TOKEN, "").lower() == "true")
+        if known is not None and known[0].iterations >= MIN_ITERATIONS:
+            self._credential, self._identity = known
         if self._credential is None:
-            salt, iterations = _mac("sha256", self._key.value, self._user.encode())[:20], MIN_ITERATIONS
+            salt, iterations = _mac("sha256", self._key.value, name.encode())[:20], MIN_ITERATIONS
         else:
             salt, iterations = self._credential.salt, self._credential.iterations
         self._nonce = first["nonce"] + self._nonce
@@ -157,7 +166,7 @@ class ScramServer:
             raise AuthenticationFailed() from None
         if not hmac.compare_digest(hashlib.new(hash, client_key).digest(), credential.stored_key):
             raise AuthenticationFailed()
-        return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), Identity(self._user)
+        return b"v=" + base64.b64encode(_mac(hash, credential.server_key, exchanged)), self._identity
 
 
 class ScramClient:

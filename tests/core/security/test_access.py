@@ -10,10 +10,27 @@ import pytest
 from actors.core.security.access import Authorizer
 from messages.acls import Acl, AclResource, AclsChanged, Operation, Permission, ResourceAcls, ResourceType
 from messages.apis import API_BY_REQUEST, APIS
-from messages.apis.declaration import OPEN, Api, Target
+from messages.apis.declaration import OPEN, Api, PartitionError, Target
+from messages.apis.delegation_tokens import (
+    CreateDelegationTokenRequest,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    DescribedToken,
+    TokenPrincipal,
+)
+from messages.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from messages.apis.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest
+from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FoundCoordinator
 from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
-from messages.apis.offset_fetch import FetchedOffset, OffsetFetchRequest, OffsetFetchResponse
+from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest, OffsetDeleteResponse
+from messages.apis.offset_fetch import (
+    FetchedOffset,
+    OffsetFetchedGroup,
+    OffsetFetchGroup,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
@@ -41,7 +58,7 @@ def test_no_api_is_forgotten_and_none_lets_a_stranger_in(api: Api) -> None:
     assert api.access is not None, "each API declares what it needs, or OPEN"
     request = api.sample(Target())
     judged = authorizer().judge(request, "User:alice", HOST, True)
-    if api.access == OPEN:
+    if api.access == OPEN or isinstance(request, CreateDelegationTokenRequest):  # a token of its own needs nothing
         assert judged.request == request and judged.refused is None
         return
     assert judged.refused is not None
@@ -88,6 +105,91 @@ def test_only_an_acl_or_a_super_user_may_control_on_a_listener_of_clients() -> N
     acting = authorizer((ResourceType.CLUSTER, "kafka-cluster", Operation.CLUSTER_ACTION))
     assert acting.judge(request, "User:alice", HOST, False).request is not None
     assert API_BY_REQUEST[UpdateMetadataRequest].control
+
+
+G, T, C = ResourceType.GROUP, ResourceType.TOPIC, ResourceType.CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("request_", "left", "answer", "codes"),
+    [
+        (
+            OffsetFetchRequest(8, groups=(OffsetFetchGroup("mine", None), OffsetFetchGroup("other", None))),
+            OffsetFetchRequest(8, groups=(OffsetFetchGroup("mine", None),)),
+            OffsetFetchResponse(0, groups=(OffsetFetchedGroup("mine"),)),
+            lambda response: {each.group_id: each.error_code for each in response.groups},
+        ),
+        (
+            FindCoordinatorRequest(4, key_type=0, coordinator_keys=("mine", "other")),
+            FindCoordinatorRequest(4, key_type=0, coordinator_keys=("mine",)),
+            FindCoordinatorResponse(0, coordinators=(FoundCoordinator("mine"),)),
+            lambda response: {each.key: each.error_code for each in response.coordinators},
+        ),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_of_several_groups_each_is_judged(request_: Any, left: Any, answer: Any, codes: Any) -> None:
+    judged = authorizer((G, "mine", Operation.READ)).judge(request_, "User:alice", HOST, True)
+    assert judged.request == left and judged.edit is not None
+    assert codes(judged.edit(answer, ())[0]) == {"mine": 0, "other": 30}
+    assert set(codes(authorizer().judge(request_, "User:alice", HOST, True).refusal).values()) == {30}
+
+
+def test_of_several_topics_whose_offsets_are_deleted_each_is_judged() -> None:
+    request = OffsetDeleteRequest(0, "g", tuple(OffsetDeletePartition(TopicPartition(name, 0)) for name in "ab"))
+    judged = authorizer((G, "g", Operation.DELETE), (T, "a", Operation.READ)).judge(request, "User:alice", HOST, True)
+    assert judged.edit is not None
+    response, _ = judged.edit(OffsetDeleteResponse(0, (PartitionError(TopicPartition("a", 0), 0),)), ())
+    assert [(each.partition.topic, each.error_code) for each in response.partitions] == [("a", 0), ("b", 29)]
+    refusal = authorizer((T, "a", Operation.READ)).judge(request, "User:alice", HOST, True).refusal
+    assert refusal == OffsetDeleteResponse(30)
+
+
+def test_a_client_learns_its_operations_if_it_asks() -> None:
+    judging = authorizer((T, "t", Operation.READ), (C, "kafka-cluster", Operation.ALTER), (G, "g", Operation.ALL))
+    for asked in (True, False):
+        every, none = (3576, 8096, 328) if asked else (-(2**31),) * 3, -(2**31)
+        flags = {f"include_{of}_authorized_operations": asked for of in ("cluster", "topic")}
+        request = MetadataRequest(8, ("t",), False, **flags)
+        found = MetadataResponse(
+            (), "c", 1, (MetadataTopic(0, "t", False, (), topic_authorized_operations=every[0]),), every[1]
+        )
+        edit = judging.judge(request, "User:alice", HOST, True).edit
+        response = found if edit is None else edit(found, ())[0]
+        read_and_describe, alter_and_describe = 1 << 3 | 1 << 8, 1 << 7 | 1 << 8
+        assert response.topics[0].topic_authorized_operations == (read_and_describe if asked else none)
+        assert response.cluster_authorized_operations == (alter_and_describe if asked else none)
+        groups = DescribeGroupsResponse((DescribedGroup(0, "g", authorized_operations=every[2]),))
+        edit = judging.judge(DescribeGroupsRequest(3, ("g",), asked), "User:alice", HOST, True).edit
+        assert (groups if edit is None else edit(groups, ())[0]) == groups
+    stranger = judging.judge(DescribeClusterRequest(0, True), "User:bob", HOST, True)
+    assert stranger.edit is not None
+    assert (
+        stranger.edit(DescribeClusterResponse(0, cluster_authorized_operations=8096), ())[
+            0
+        ].cluster_authorized_operations
+        == 0
+    )
+
+
+def test_a_client_sees_tokens_that_it_owns_or_renews_and_those_it_may_describe() -> None:
+    bob = TokenPrincipal("User", "bob")
+    tokens = tuple(
+        DescribedToken("User", owner, "User", owner, 0, 1, 2, id, renewers)
+        for id, owner, renewers in (
+            ("own", "alice", ()),
+            ("renewed", "bob", (bob, TokenPrincipal("User", "alice"))),
+            ("allowed", "bob", ()),
+            ("other", "bob", (bob,)),
+        )
+    )
+    judging = authorizer((ResourceType.DELEGATION_TOKEN, "allowed", Operation.DESCRIBE))
+    judged = judging.judge(DescribeDelegationTokenRequest(2, None), "User:alice", HOST, True)
+    assert judged.edit is not None
+    response, _ = judged.edit(DescribeDelegationTokenResponse(0, tokens), ())
+    assert [token.token_id for token in response.tokens] == ["own", "renewed", "allowed"]
+    foreign = CreateDelegationTokenRequest(3, (), -1, "User", "bob")
+    assert judging.judge(foreign, "User:alice", HOST, True).refusal.error_code == 65
 
 
 def test_a_topic_id_does_not_get_past_a_denial() -> None:

@@ -11,6 +11,7 @@ import pytest
 from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, Identity
 from actors.core.security.scram import (
     ScramClient,
+    ScramCredential,
     ScramServer,
     credential_of,
     format_credential,
@@ -28,8 +29,13 @@ USERS = {
 }
 
 
+def credential(name: str, is_token: bool) -> tuple[ScramCredential, Identity] | None:
+    """Return a user's credential; "user" is a token, too."""
+    return (USERS[name], Identity("owner" if is_token else name, by_token=is_token)) if name in USERS else None
+
+
 def server(nonce: str = SERVER) -> ScramServer:
-    return ScramServer(MECHANISM, USERS, nonce, Secret(b"key"))
+    return ScramServer(MECHANISM, credential, nonce, Secret(b"key"))
 
 
 def test_the_exchange_of_the_rfc() -> None:
@@ -96,10 +102,10 @@ def test_a_final_message_that_is_refused(user: str, forge: Callable[[bytes], byt
     assert str(caught.value) == ""
 
 
-def test_extensions_are_ignored_but_a_password_is_no_token() -> None:
-    assert exchange("user", bytes, extension=b",x=y") == Identity("user")
-    with pytest.raises(AuthenticationFailed):
-        exchange("user", bytes, extension=b",tokenauth=true")
+def test_only_the_extension_of_delegation_tokens_is_heeded() -> None:
+    for extension in (b",x=y", b",xtokenauth=true", b",tokenauth=false"):
+        assert exchange("user", bytes, extension=extension) == Identity("user")
+    assert exchange("user", bytes, extension=b",a=b,tokenauth=True") == Identity("owner", by_token=True)
 
 
 @pytest.mark.parametrize("iterations", [1000, 2_000_000_000])
