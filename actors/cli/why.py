@@ -48,7 +48,8 @@ def command(
     `partition T-P`: leader, ISR, refused producers, reassignment. `topic T`: a pending deletion or creation.
     `broker N`: why it left or is slow. `controller`: terms and elections. `transaction ID`: its state, and why
     it was aborted or fenced. `consumer-group G`: rebalances and coordinators. `producer P` (client id, producer id or
-    transactional id): refused requests. `cluster`: what happened, in order.
+    transactional id): refused requests. `client C` (principal or client id): operations that ACLs do not allow.
+    `cluster`: what happened, in order.
 
     With --pointers, lines that describe a recorded delivery end with --run RUN --until DELIVERY. Pass these options to
     `kafka-actors replay DIR` to stop at that delivery; add --state to print an actor's state. The traces may be those

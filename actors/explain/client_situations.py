@@ -28,6 +28,7 @@ from messages.facts import declarations
 from messages.facts.declarations import (
     CoordinatorPartitionRead,
     ErrorAnswered,
+    OperationDenied,
     TransactionDecision,
     TransactionRequest,
 )
@@ -215,6 +216,29 @@ def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
     return seen if seen is not None and cause_of(facts, seen.fact) is None else None
 
 
+# ------------------------------------------------------------------------------------------------------------- clients
+
+
+def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
+    """Return the refused operations of a client, given by its principal, the principal's name, or its client id."""
+    return [
+        each
+        for each in facts.of(declarations.OperationDenied)
+        if name in (each.principal, each.principal.partition(":")[2], each.client_id)
+    ]
+
+
+def _denied(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last refused operation of a client."""
+    denials = denials_of(facts, name)
+    if not denials:
+        return None
+    last = denials[-1]
+    same = [each for each in denials if each[1:-1] == last[1:-1]]
+    times = counted(sum(each.times for each in same))
+    return Seen(last, {"times": times, "host": last.client_host}, same[0].place.at, last.place.at)
+
+
 _DAMAGED = (
     "{log}, which contains {subject}, is damaged on broker {broker}: it was not read whole at {since}",
     True,
@@ -250,6 +274,11 @@ CONSUMER_GROUP = (
     Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),
     Situation(_group_known, "broker {broker} has coordinated group {subject} since {since}, without a rebalance"),
     Situation(quiet, "no node in this trace coordinates group {subject}"),
+)
+
+CLIENT = (
+    Situation(_denied, "client {subject} has been refused since {since} ({times}, from host {host}): {first}", True),
+    Situation(quiet, "the trace has no operation of client {subject} that the authorizer refused"),
 )
 
 PRODUCER = (

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from actors.explain.explanations import Answer, Sentence, terms
+from actors.explain.step_texts import text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations
-from messages.facts.declarations import ErrorAnswered, StateWrite
+from messages.facts.declarations import ErrorAnswered, OperationDenied, StateWrite
 from messages.facts.histories import counted, state_history
 from messages.facts.trace_facts import TraceFacts
 from messages.trace.endings import KILLED
@@ -51,6 +52,20 @@ def refused(facts: TraceFacts, _: None) -> Answer:
             answers[-1].place,
         )
         for (api, code), answers in found.items()
+    ]
+
+
+def denied(facts: TraceFacts, _: None) -> Answer:
+    """Return a sentence for each principal whose operations the authorizer refused: their number and the last one."""
+    found: dict[str, list[OperationDenied]] = {}
+    for each in facts.of(declarations.OperationDenied):
+        found.setdefault(each.principal, []).append(each)
+    return [
+        Sentence(
+            f"{principal}: {counted(sum(each.times for each in denials))}, the last: {text_of(denials[-1])}",
+            denials[-1].place,
+        )
+        for principal, denials in found.items()
     ]
 
 
@@ -127,5 +142,6 @@ def _names(names: list[str]) -> str:
 QUESTIONS: tuple[tuple[str, Callable[..., Answer]], ...] = (
     ("What happened?", happened),
     ("Which requests were refused?", refused),
+    ("Which clients lacked a permission?", denied),
     ("Which messages could not be read?", undecodable),
 )

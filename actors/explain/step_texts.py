@@ -8,6 +8,7 @@ Rule 2: facts that can be the first cause of a chain have remedies. The first re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -231,6 +232,20 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.RequestRefused, "elsewhere"): StepText(
         "{request} was refused: {reason}", (Remedy("Send the request to the controller."),)
     ),
+    (declarations.OperationDenied, ""): StepText(
+        "{principal} may not {operation} {resource} {name}, which {api} of {sender} needed: no ACL allows it",
+        (
+            Remedy(
+                "If it should, add an ACL: kafka-actors acls --add --allow-principal '{principal}'"
+                " --operation {operation} {option}."
+            ),
+        ),
+    ),
+    (declarations.OperationDenied, "denied"): StepText(
+        "{principal} may not {operation} {resource} {name}, which {api} of {sender} needed: an ACL denies it"
+        " ({denied_by})",
+        (Remedy("If it should, remove this ACL: a denial goes before each permission."),),
+    ),
     (declarations.ErrorAnswered, "batch"): StepText(
         "broker {node} refused {api} of {sender} for {subject}: {error_name}{sequences}"
     ),
@@ -290,6 +305,7 @@ _VARIANTS: dict[type, Callable[[Any], str]] = {
     declarations.GroupMemberAction: lambda action: action.action,
     declarations.StateChangeRefused: lambda refused: "not elected" if refused.why.startswith(NOT_ELECTED) else "",
     declarations.RequestRefused: lambda refused: "elsewhere" if refused.code == errors.NOT_CONTROLLER else "",
+    declarations.OperationDenied: lambda denied: "denied" if denied.denied_by else "",
     declarations.TransactionDecision: lambda decision: (
         "" if decision.commit or decision.api == "EndTxn" else "fenced" if decision.api else "timeout"
     ),
@@ -314,6 +330,12 @@ def _sequences(error: declarations.ErrorAnswered) -> str:
     producer, epoch, sequence, expected = error.batch
     wanted = f", expected {expected}" if expected >= 0 else ""
     return f" (producer id {producer}, epoch {epoch}, sequence {sequence}{wanted})"
+
+
+def _acl_option(denied: declarations.OperationDenied) -> str:
+    """Return the option of `kafka-actors acls` that names the resource."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "-", denied.resource).lower()
+    return "--cluster" if words == "cluster" else f"--{words} {denied.name}"
 
 
 def _throttled(throttle: declarations.ReplicationThrottled) -> str:
@@ -349,6 +371,7 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
     declarations.LogTruncated: lambda cut: {"cut": cut_off(cut)},
     declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},
     declarations.RequestRefused: lambda refused: {"reason": reason_of(refused)},
+    declarations.OperationDenied: lambda denied: {"sender": _sender(denied), "option": _acl_option(denied)},
     declarations.TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
     declarations.TransactionRequest: lambda request: {"error_name": name_of(request.code), "sender": _sender(request)},
 }

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from actors.explain import cluster_history, transaction_history
 from actors.explain.causes import cause_of
-from actors.explain.client_situations import produce_errors
+from actors.explain.client_situations import denials_of, produce_errors
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
 from actors.explain.step_texts import text_of
@@ -41,6 +41,7 @@ SUBJECTS = {
     "transaction": Subject("TRANSACTIONAL-ID", str),
     "consumer-group": Subject("GROUP", str),
     "producer": Subject("CLIENT-ID|PRODUCER-ID|TRANSACTIONAL-ID", str),
+    "client": Subject("PRINCIPAL|CLIENT-ID", str),
 }
 """Kind of subject -> how it is named; controller and cluster have no name."""
 
@@ -80,6 +81,12 @@ def sessions(facts: TraceFacts, producer: str) -> Answer:
     return [Sentence(text_of(each), each.place) for each in begun[-LAST:]]
 
 
+def denied_operations(facts: TraceFacts, client: str) -> Answer:
+    """List the last operations that the authorizer refused, equal ones once."""
+    last = {(each.operation, each.resource, each.name, each.api): each for each in denials_of(facts, client)}
+    return [Sentence(text_of(each), each.place) for each in last.values()][-LAST:]
+
+
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     **OF_ONE,
     "transaction": transaction_history.QUESTIONS,
@@ -92,6 +99,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which of its requests were refused, and why?", refused_produces),
         ("Which producer ids was it given?", sessions),
     ),
+    "client": (("Which operations were refused, and why?", denied_operations),),
     "cluster": cluster_history.QUESTIONS,
 }
 """Kind of subject -> its questions, and the functions that answer them."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
 from actors.explain.causes import chain_of
-from actors.explain.client_situations import CONSUMER_GROUP, PRODUCER, TRANSACTION
+from actors.explain.client_situations import CLIENT, CONSUMER_GROUP, PRODUCER, TRANSACTION
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of
@@ -68,6 +68,7 @@ SITUATIONS: dict[str, tuple[Situation, ...]] = {
     "transaction": TRANSACTION,
     "consumer-group": CONSUMER_GROUP,
     "producer": PRODUCER,
+    "client": CLIENT,
     "cluster": CLUSTER,
 }
 """Kind of subject -> its situations."""

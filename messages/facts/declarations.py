@@ -277,6 +277,24 @@ class RequestRefused(NamedTuple):
     left: tuple[TopicPartition, ...] = ()
 
 
+class OperationDenied(NamedTuple):
+    """An operation of a client that the authorizer refused, with Kafka's names, and how many times.
+
+    `denied_by` is the ACL that denies it; "" if no ACL allows it.
+    """
+
+    place: TracePosition
+    principal: str
+    client_host: str
+    client_id: str
+    api: str
+    operation: str
+    resource: str
+    name: str
+    denied_by: str
+    times: int = 1
+
+
 class StateChangeRefused(NamedTuple):
     """The controller could not do `what` for a partition, such as move it to a state; `why` is what it logged."""
 
@@ -616,6 +634,7 @@ Fact: TypeAlias = (
     | RequestFailed
     | BrokerResponse
     | RequestRefused
+    | OperationDenied
     | StateChangeRefused
     | ReplicaDeletionFailed
     | ErrorAnswered

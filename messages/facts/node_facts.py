@@ -15,7 +15,7 @@ from messages.cluster import TopicPartition, partition_of_log
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
-from messages.network import ClientResponse, ClientResponses, FaultInjected, TransmitFailed
+from messages.network import AccessDenied, ClientResponse, ClientResponses, FaultInjected, TransmitFailed
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
 from messages.partition import ChangeIsr, Configure, ThrottleReplicas, ThrottleReplication
 from messages.store import CONNECTED, NODE_DELETED, SessionState, WatchEvent
@@ -84,6 +84,9 @@ class NodeFacts:
             case ClientResponses():
                 for each in message.responses:
                     self._errors(place, each)
+            case AccessDenied(denials):
+                for denial in denials:
+                    self._emit(declarations.OperationDenied(place, *denial))
             case FaultInjected():
                 self._emit(
                     declarations.InjectedFaultReturned(

@@ -361,6 +361,12 @@ _of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
 _of(store.WatchEvent, lambda event: RecordValues(subject=event.path))
 _of(Samples, _samples)
 _of(network.FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
+_of(
+    network.AccessDenied,
+    lambda denied: RecordValues(
+        subject=", ".join(f"{each.operation} {each.resource}:{each.name}" for each in denied.denials)
+    ),
+)
 _of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)

@@ -98,6 +98,7 @@ _TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
 DECODED: dict[str, re.Pattern[bytes]] = {
+    "AccessDenied": _ALL,
     "Answer": re.compile(rb'"result":\["(?!RoleTaken")'),
     "Ask": _ALL,
     "BatchesAppended": re.compile(b"__transaction_state"),
