@@ -11,7 +11,7 @@ from messages.vocabulary import Message, message
 
 
 class DelegationToken(NamedTuple):
-    """A token with which its owner, and whoever it is passed to, may authenticate.
+    """A token that authenticates its owner, in any client that has the token's secret.
 
     Attributes:
         id: The token's id.

@@ -9,7 +9,7 @@ The listener makes the decisions (`actors.core.security.access`). Kafka: `AclAut
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from actors.broker.change_listener import ChangeListener
 from actors.core.security import acl_requests
@@ -25,7 +25,7 @@ from messages.apis.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
-from messages.ask import AskFailed
+from messages.ask import AskFailed, Done, Question
 from messages.flow.conversation import Flow, ask
 from messages.network import CloseClient, Forwarded
 from messages.node import StartAuthorizer
@@ -34,7 +34,7 @@ from messages.vocabulary import AnyMessage, Message
 log = logging.getLogger("kafka.authorizer.logger")
 
 
-class AuthorizerActor(ChangeListener):
+class AuthorizerActor(ChangeListener[AclResource, tuple[int, int]]):
     """Each node with an authorizer has one such actor."""
 
     notifications: ClassVar = (zookeeper.AclChangeNotification, zookeeper.ExtendedAclChangeNotification)
@@ -55,17 +55,17 @@ class AuthorizerActor(ChangeListener):
                 return self._delete(forwarded, request)
         return self._describe(forwarded, request)
 
-    def changes_after(self, heard: Any) -> Flow[tuple[tuple[Any, ...], Any]]:
+    def changes_after(self, heard: tuple[int, int]) -> Flow[tuple[tuple[AclResource, ...], tuple[int, int]]]:
         """Return the resources with other ACLs, and the numbers of the newest notifications."""
         changes = yield from ask(zookeeper.GetAclChanges(heard))
         return changes.resources, changes.newest
 
-    def publish(self, changed: tuple[Any, ...] | None) -> Flow[None]:
+    def publish(self, changed: tuple[AclResource, ...] | None) -> Flow[None]:
         """Send the ACLs of these resources, or all ACLs, to the listener."""
         acls = yield from ask(zookeeper.GetAcls(changed))
         self.send(self._listener, AclsChanged(acls.resources, all=changed is None))
 
-    def deletion_of_notifications(self, until: Any) -> Message:
+    def deletion_of_notifications(self, until: tuple[int, int]) -> Question[Done]:
         """Return the request that deletes notifications."""
         return zookeeper.DeleteAclChanges(until)
 

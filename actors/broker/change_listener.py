@@ -10,37 +10,44 @@ Kafka: `ZkNodeChangeNotificationListener`.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
+from messages.ask import Done, Question
 from messages.events import SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.network import CloseClient, Forwarded
 from messages.vocabulary import AnyMessage, Message
 
+T = TypeVar("T")
+N = TypeVar("N")
+
 KEPT_SECONDS = 15 * 60.0
 AGAIN_SECONDS = 1.0
 
 
-class ChangeListener(FlowActor):
-    """The base class of these actors, which handle the requests of clients about the objects as well."""
+class ChangeListener(FlowActor, Generic[T, N]):
+    """The base class of these actors, which handle the requests of clients about the objects as well.
+
+    T is what notifications name, and N the number of the newest notification, one for each path of notifications.
+    """
 
     answer_deadline: ClassVar[float] = 3600.0
     """Seconds. The bridge keeps questions while ZooKeeper is unavailable, and waiting for it loses nothing."""
 
     notifications: ClassVar[tuple[type[Message], ...]]
     """The messages that say that there are new notifications."""
-    none_heard: ClassVar[object] = -1
+    none_heard: ClassVar[Any] = -1
     """The number of the newest notification before any was read."""
 
     def __init__(self) -> None:
         super().__init__()
         self._listener: ActorAddress
-        self._heard: Any = self.none_heard
-        """The number of the newest notification that was read; one for each path of notifications."""
-        self._seen: list[tuple[float, Any]] = []
+        self._heard: N = self.none_heard
+        """The number of the newest notification that was read."""
+        self._seen: list[tuple[float, N]] = []
         """When notifications were first seen, and the newest of them (rule 2)."""
         self._is_new_session = False
 
@@ -65,15 +72,15 @@ class ChangeListener(FlowActor):
         """Handle a client's request."""
         raise NotImplementedError
 
-    def changes_after(self, heard: Any) -> Flow[tuple[tuple[Any, ...], Any]]:
+    def changes_after(self, heard: N) -> Flow[tuple[tuple[T, ...], N]]:
         """Return the changed objects, and the number of the newest notification."""
         raise NotImplementedError
 
-    def publish(self, changed: tuple[Any, ...] | None) -> Flow[None]:
+    def publish(self, changed: tuple[T, ...] | None) -> Flow[None]:
         """Read these objects, or all if None, and send them to the listener."""
         raise NotImplementedError
 
-    def deletion_of_notifications(self, until: Any) -> Message:
+    def deletion_of_notifications(self, until: N) -> Question[Done]:
         """Return the request that deletes notifications."""
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ Kafka: `DelegationTokenManager`, `DelegationTokenManagerZk`.
 from __future__ import annotations
 
 import logging
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from thespian.actors import WakeupMessage
 
@@ -32,6 +32,7 @@ from messages.apis.delegation_tokens import (
     RenewDelegationTokenResponse,
     token_principal,
 )
+from messages.ask import Done, Question
 from messages.delegation_tokens import DelegationToken, DelegationTokensChanged
 from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
@@ -43,7 +44,7 @@ log = logging.getLogger("kafka.server.DelegationTokenManager")
 EXPIRY = "check for expired tokens"
 
 
-class DelegationTokensActor(ChangeListener):
+class DelegationTokensActor(ChangeListener[str, int]):
     """Each broker with the key of delegation tokens has one such actor."""
 
     notifications: ClassVar = (zookeeper.TokenChangeNotification,)
@@ -73,18 +74,18 @@ class DelegationTokensActor(ChangeListener):
                 return self._describe(forwarded, request)
         return self._prolong(forwarded, request)
 
-    def changes_after(self, heard: Any) -> Flow[tuple[tuple[Any, ...], Any]]:
+    def changes_after(self, heard: int) -> Flow[tuple[tuple[str, ...], int]]:
         """Return the ids of changed tokens, and the number of the newest notification."""
         changes = yield from ask(zookeeper.GetTokenChanges(heard))
         return changes.ids, changes.newest
 
-    def publish(self, changed: tuple[Any, ...] | None) -> Flow[None]:
+    def publish(self, changed: tuple[str, ...] | None) -> Flow[None]:
         """Send these tokens, or all, to the listener."""
         tokens = (yield from ask(zookeeper.GetTokens(changed))).tokens
         removed = set(changed or ()) - {token.id for token in tokens}
         self.send(self._listener, DelegationTokensChanged(tokens, tuple(sorted(removed)), all=changed is None))
 
-    def deletion_of_notifications(self, until: Any) -> Message:
+    def deletion_of_notifications(self, until: int) -> Question[Done]:
         """Return the request that deletes notifications."""
         return zookeeper.DeleteTokenChanges(until)
 

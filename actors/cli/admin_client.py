@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import wraps
 from operator import attrgetter
@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 
 import click
 
-from actors.cli.app import CommandFailed
-from actors.cli.cluster_file import read_cluster
+from actors.cli.app import FILE, CommandFailed
+from actors.cli.cluster_file import CLIENT_PROPERTIES, read_cluster
 from actors.cli.usage_errors import wrong_use
 from actors.cli.zookeeper import cluster_options, places_in, zookeeper
+from actors.core.security.sasl_exchange import AuthenticationFailed
+from actors.node.client_security import ClientSecurity, read_client_security
 from messages import errors
 from messages.apis import describe_configs
 from messages.apis.alter_configs import ChangedResource, ConfigChange
@@ -30,8 +32,11 @@ from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.list_partition_reassignments import ListPartitionReassignmentsRequest, OngoingPartitionReassignment
 from messages.apis.metadata import MetadataBroker, MetadataRequest, MetadataResponse, MetadataTopic
+from messages.apis.sasl_authenticate import SaslAuthenticateRequest
+from messages.apis.sasl_handshake import SaslHandshakeRequest
 from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_names import name_of
+from messages.security import Secret
 from messages.vocabulary import AnyMessage
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 
@@ -71,9 +76,17 @@ class AdminClient:
 
     Args:
         find_brokers: Function that returns the addresses of some brokers; it is called before the first request.
+        timeout: Seconds.
+        security: How to connect.
     """
 
-    def __init__(self, find_brokers: Callable[[], Sequence[tuple[str, int]]], timeout: float) -> None:
+    def __init__(
+        self,
+        find_brokers: Callable[[], Sequence[tuple[str, int]]],
+        timeout: float,
+        security: ClientSecurity = ClientSecurity(),
+    ) -> None:
+        self._security = security
         self._find_brokers = find_brokers
         self._bootstrap: Sequence[tuple[str, int]] = ()
         self._timeout = timeout
@@ -105,7 +118,7 @@ class AdminClient:
         self._bootstrap = self._bootstrap or self._find_brokers()
         for host, port in self._bootstrap:
             try:
-                with socket.create_connection((host, port), self._timeout) as link:
+                with self._connected(host, port) as link:
                     found: MetadataResponse = self._exchange(link, FrameReader(), request)
                 self._brokers = {broker.id: broker for broker in found.brokers}
                 return found
@@ -197,7 +210,7 @@ class AdminClient:
             raise CommandFailed(f"broker {broker} is not alive")
         try:
             if broker not in self._links:
-                self._links[broker] = socket.create_connection((place.host, place.port), self._timeout), FrameReader()
+                self._links[broker] = self._connected(place.host, place.port), FrameReader()
             return self._exchange(*self._links[broker], request)
         except (OSError, WireError) as error:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
@@ -322,6 +335,42 @@ class AdminClient:
                     raise CommandFailed(f"gave up after {self._timeout:g} s; the last error was: {reason}") from reason
             time.sleep(RETRY_SECONDS)
 
+    def _connected(self, host: str, port: int) -> socket.socket:
+        """Return a connection on which the client has authenticated.
+
+        Raises:
+            OSError: The broker does not respond, or TLS fails.
+            CommandFailed: The authentication fails.
+        """
+        security, link = self._security, socket.create_connection((host, port), self._timeout)
+        try:
+            if security.tls is not None:
+                link = security.tls.wrap_socket(link, server_hostname=host)
+            if security.messages is not None:
+                self._authenticate(link, security.mechanism, security.messages())
+        except BaseException:
+            link.close()
+            raise
+        return link
+
+    def _authenticate(self, link: socket.socket, mechanism: str, messages: Generator[bytes, bytes, None]) -> None:
+        reader = FrameReader()
+        answer = self._exchange(link, reader, SaslHandshakeRequest(1, mechanism))
+        try:
+            if answer.error_code != errors.NONE:
+                raise AuthenticationFailed(f"the broker has the SASL mechanisms {', '.join(answer.mechanisms)}")
+            token: bytes | None = next(messages)
+            while token is not None:
+                answer = self._exchange(link, reader, SaslAuthenticateRequest(1, Secret(token)))
+                if answer.error_code != errors.NONE:
+                    raise AuthenticationFailed(answer.error_message or name_of(answer.error_code))
+                try:
+                    token = messages.send(answer.auth_bytes)
+                except StopIteration:
+                    token = None
+        except AuthenticationFailed as reason:
+            raise CommandFailed(f"authentication failed: {reason}") from reason
+
     def _exchange(self, link: socket.socket, reader: FrameReader, request: AnyMessage) -> AnyMessage:
         self._correlation_id += 1
         link.sendall(encode_request(request, self._correlation_id, CLIENT_ID))
@@ -356,11 +405,18 @@ def check_result(result: AnyMessage) -> None:
         raise CommandFailed(getattr(result, "error_message", None) or name_of(result.error_code))
 
 
-def client_of(bootstrap_server: str | None, directory: Path | None, address: str | None, timeout: float) -> AdminClient:
+def client_of(
+    bootstrap_server: str | None,
+    directory: Path | None,
+    address: str | None,
+    timeout: float,
+    command_config: Path | None = None,
+) -> AdminClient:
     """Return a client of the cluster that the options of `cluster_options` name.
 
     Raises:
         click.UsageError: Not exactly one of the options is given, or an address is invalid.
+        CommandFailed: The file with the client's properties is invalid.
     """
     if [bootstrap_server, directory, address].count(None) != 2:
         raise wrong_use("Exactly one of --bootstrap-server, --dir and --zookeeper must be specified")
@@ -369,15 +425,30 @@ def client_of(bootstrap_server: str | None, directory: Path | None, address: str
     except ValueError as error:
         raise wrong_use(str(error)) from error
 
+    own = None if directory is None else directory / CLIENT_PROPERTIES
+    file = command_config or (own if own is not None and own.exists() else None)
+    try:
+        security = ClientSecurity() if file is None else read_client_security(file)
+    except (ValueError, OSError) as error:
+        raise CommandFailed(f"{file}: {error}") from error
+
     def find_brokers() -> list[tuple[str, int]]:
         if directory is not None:
             return [(broker["host"], broker["port"]) for broker in read_cluster(directory)["brokers"]]
         if address is not None:
             with zookeeper(address) as ask:
-                return places_in(ask)
+                return places_in(ask, security.protocol)
         return places
 
-    return AdminClient(find_brokers, timeout)
+    return AdminClient(find_brokers, timeout, security)
+
+
+command_config_option = click.option(
+    "--command-config",
+    metavar="FILE",
+    type=FILE,
+    help="Kafka's client properties, with which to connect to a secured cluster.",
+)
 
 
 def with_client(timeout_ms: int = 30_000) -> Callable[[Command], Command]:
@@ -386,9 +457,14 @@ def with_client(timeout_ms: int = 30_000) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @wraps(command)
         def call(
-            bootstrap_server: str | None, directory: Path | None, address: str | None, timeout: int, **options: Any
+            bootstrap_server: str | None,
+            directory: Path | None,
+            address: str | None,
+            timeout: int,
+            command_config: Path | None,
+            **options: Any,
         ) -> int:
-            with closing(client_of(bootstrap_server, directory, address, timeout / 1000)) as client:
+            with closing(client_of(bootstrap_server, directory, address, timeout / 1000, command_config)) as client:
                 return command(client, **options)
 
         timeout_option = click.option(
@@ -399,6 +475,6 @@ def with_client(timeout_ms: int = 30_000) -> Callable[[Command], Command]:
             metavar="MS",
             help="Maximum time to wait for a response, in milliseconds.",
         )
-        return cluster_options(timeout_option(call))
+        return cluster_options(command_config_option(timeout_option(call)))
 
     return decorate

@@ -20,8 +20,9 @@ _PACKAGE = __name__.rpartition(".")[0]
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 
 COMMANDS = {
+    "acls": "Add, remove and list ACLs.",
     "broker": "Run one node with the settings in a Kafka server.properties file.",
-    "configs": "Describe and alter configs of topics and brokers.",
+    "configs": "Describe and alter configs of topics and brokers, quotas, and SCRAM users.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "debug": "Step forwards and backwards through a recorded run, and look at states, causes and changes.",
     "delete-records": "Delete from partitions the records before an offset.",

@@ -18,6 +18,8 @@ from typing import Any
 from actors.cli.app import CommandFailed, write_whole
 
 NAME = "cluster.json"
+CLIENT_PROPERTIES = "client.properties"
+"""The file beside cluster.json with the client properties of the administrator of a secured cluster."""
 IN_MEMORY = "memory"
 """Value of `zookeeper` for a ZooKeeper in the memory of the process that runs the nodes."""
 

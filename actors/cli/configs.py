@@ -1,4 +1,4 @@
-"""`kafka-actors configs`: set topic and broker configs and client quotas, with the options of Kafka's kafka-configs.
+"""`kafka-actors configs`: set topic and broker configs, client quotas and SCRAM users, with kafka-configs' options.
 
 Brokers validate a change, and apply it without a restart.
 """
@@ -6,6 +6,7 @@ Brokers validate a change, and apply it without a restart.
 from __future__ import annotations
 
 import re
+import secrets
 from typing import Any
 
 import click
@@ -14,6 +15,8 @@ from actors.cli.admin_client import AdminClient, check_result, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
+from actors.core.security.scram import MIN_ITERATIONS, salted
+from messages import errors
 from messages.apis import describe_configs
 from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import DELETE, ConfigChange
@@ -29,6 +32,15 @@ from messages.apis.describe_client_quotas import (
     QuotaName,
 )
 from messages.apis.describe_configs import BROKER, TOPIC
+from messages.apis.user_scram_credentials import (
+    MECHANISMS,
+    AlterUserScramCredentialsRequest,
+    DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    ScramUser,
+)
+from messages.security import Secret
 
 ACTIONS = ("describe", "alter")
 CHANGES = ("add-config", "delete-config")
@@ -48,6 +60,8 @@ SOURCES = {
     )
 }
 """Source of a config value -> its name."""
+CREDENTIAL = re.compile(r"(?:iterations=(?P<iterations>[0-9]+),)?password=(?P<password>.+)")
+"""A SCRAM credential in --add-config, without its brackets."""
 OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
 
 
@@ -77,7 +91,7 @@ OUTSIDE_BRACKETS = re.compile(r",(?=[^\]]*(?:\[|$))")
     "--delete-config", metavar="A,B", help="With --alter: names of the configs to delete, separated by commas."
 )
 def command(cluster: AdminClient, **parameters: Any) -> int:
-    """Describe and alter configs of topics and brokers, and quotas of users and clients, as kafka-configs does."""
+    """Describe and alter configs of topics and brokers, quotas, and SCRAM credentials, as kafka-configs does."""
     options = {name.replace("_", "-"): value for name, value in parameters.items()}
     action = only_action(options, ACTIONS)
     check_options(options, action, (), CHANGES if action == "alter" else (), CHANGES)
@@ -89,7 +103,9 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
         if all(options[each] is None for each in CHANGES):
             raise wrong_use("At least one of --add-config or --delete-config must be specified with --alter")
         added, deleted = parse_added(options["add-config"] or ""), _names(options["delete-config"] or "")
-        if kind in CLIENTS:
+        if {*added, *deleted} & {*MECHANISMS.values()}:
+            _alter_credentials(cluster, entity, added, deleted)
+        elif kind in CLIENTS:
             _alter_quotas(cluster, entity, added, deleted)
         else:
             _alter(cluster, kind, name or "", added, deleted)
@@ -98,6 +114,8 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
     elif kind in CLIENTS:
         for each in _quotas(cluster, entity):
             click.echo(printable(_described_quotas(each)))
+        if [*entity] == ["users"] and name != "":
+            _describe_credentials(cluster, name)
     else:
         _describe(cluster, kind, name)
     return 0
@@ -197,6 +215,43 @@ def _alter_quotas(
         check_result(result)
 
 
+def _alter_credentials(
+    cluster: AdminClient, entity: dict[str, str | None], added: dict[str, str], deleted: list[str]
+) -> None:
+    """Change the SCRAM credentials of a user."""
+    user = entity.get("users")
+    if not user or len(entity) > 1:
+        raise wrong_use("SCRAM credentials are those of one user: --entity-type users --entity-name NAME")
+    if not {*added, *deleted} <= {*MECHANISMS.values()}:
+        raise wrong_use("Cannot alter both quota and SCRAM credential configs simultaneously")
+    numbers = {mechanism: number for number, mechanism in MECHANISMS.items()}
+    upsertions = []
+    for mechanism, text in added.items():
+        match = CREDENTIAL.fullmatch(text)
+        iterations = int(match["iterations"] or MIN_ITERATIONS) if match else 0
+        if match is None or iterations < MIN_ITERATIONS:
+            raise wrong_use(f"{mechanism} takes [iterations=N,password=...] with at least {MIN_ITERATIONS} iterations")
+        salt = secrets.token_bytes(20)
+        key = salted(mechanism, Secret(match["password"].encode()), salt, iterations)
+        upsertions.append(ScramCredentialUpsertion(user, numbers[mechanism], iterations, Secret(salt), key))
+    deletions = tuple(ScramCredentialDeletion(user, numbers[mechanism]) for mechanism in deleted)
+    request = AlterUserScramCredentialsRequest(0, deletions, tuple(upsertions))
+    for result in cluster.ask(cluster.ids()[0], request).results:
+        check_result(result)
+
+
+def _describe_credentials(cluster: AdminClient, user: str | None) -> None:
+    """Print the SCRAM credentials of a user, or of all users."""
+    users = None if user is None else (ScramUser(user),)
+    answer = cluster.ask(cluster.ids()[0], DescribeUserScramCredentialsRequest(0, users))
+    if answer.error_code != errors.CLUSTER_AUTHORIZATION_FAILED:
+        check_result(answer)
+    for each in answer.results:
+        infos = [f"{MECHANISMS[info.mechanism]}=iterations={info.iterations}" for info in each.credential_infos]
+        if infos:
+            click.echo(printable(f"SCRAM credential configs for user-principal '{each.user}' are {', '.join(infos)}"))
+
+
 def parse_added(text: str) -> dict[str, str]:
     """Return the overrides of --add-config by name; in "a=1,b=[x,y]", commas within brackets belong to a value.
 
@@ -206,7 +261,7 @@ def parse_added(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for pair in OUTSIDE_BRACKETS.split(text) if text else ():
         name, equals, value = pair.partition("=")
-        if not equals or "=" in value:
+        if not equals or ("=" in value and not value.strip().startswith("[")):
             raise wrong_use(f"--add-config {pair}: expected name=value")
         found[name.strip()] = re.sub(r"\[?\]?", "", value).strip()
     return found

@@ -25,6 +25,7 @@ from pathlib import Path
 import click
 
 from actors.cli.node_log import CLUSTER_LOG, logging_to
+from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, free_ports
 from actors.node.memory_cluster import MemoryCluster
 from actors.node.settings import SettingsError
@@ -124,6 +125,10 @@ class FixtureCluster:
         host: str = HOST,
         advertised_host: str | None = None,
         log_dirs: int = 1,
+        security: str | None = None,
+        mechanism: str | None = None,
+        users: dict[str, str] | None = None,
+        acls: list[dict[str, object]] | None = None,
     ) -> dict[str, object]:
         """Start a cluster in `directory`, which is created; return its ports and the folder of its traces."""
         if self._running is not None:
@@ -135,7 +140,12 @@ class FixtureCluster:
         self._open.enter_context(logging_to(place / CLUSTER_LOG))
         try:
             ports = free_ports(brokers, host)
-            self._running = MemoryCluster(place, ports, settings, session_timeout, host, advertised_host, log_dirs)
+            secured = None
+            if security is not None:
+                secured = ClusterSecurity(place, security, mechanism, users, acls, (host, advertised_host or host))
+            self._running = MemoryCluster(
+                place, ports, settings, session_timeout, host, advertised_host, log_dirs, secured
+            )
             await self._running.start()
         except BaseException:
             await self.stop()

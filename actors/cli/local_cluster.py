@@ -25,11 +25,12 @@ from typing import IO, Any
 
 import click
 
-from actors.cli.admin_client import AdminClient
+from actors.cli.admin_client import client_of
 from actors.cli.app import FOLDER, CommandFailed
-from actors.cli.cluster_file import read_cluster, write_cluster
+from actors.cli.cluster_file import CLIENT_PROPERTIES, read_cluster, write_cluster
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
+from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, busy
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.properties import format_properties, parse_properties
@@ -97,17 +98,20 @@ class BrokerProcess:
         """Exit code; None while the process runs."""
         return self._process.poll() if self._process is not None else None
 
-    def configure(self, zookeeper_connect: str, defaults: Mapping[str, str], overrides: Mapping[str, str]) -> None:
+    def configure(
+        self, zookeeper_connect: str, defaults: Mapping[str, str], overrides: Mapping[str, str], protocol: str
+    ) -> None:
         """Write server.properties. An earlier file's settings are kept, except for addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
         present = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
         ours = {
             "broker.id": str(self.id),
-            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "listeners": f"{protocol}://{HOST}:{self.port}",
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
+        file.touch(0o600)  # it may contain passwords
         file.write_text(format_properties({**defaults, **present, **overrides, **ours}), encoding="iso-8859-1")
 
     def start(self) -> None:
@@ -164,9 +168,13 @@ class LocalCluster:
         ports: Sequence[int],
         zookeeper_connect: str | None,
         overrides: Mapping[str, str] | None = None,
+        security: ClusterSecurity | None = None,
     ) -> None:
         self.directory = directory
-        self._overrides = overrides or {}
+        self._security = security
+        self._protocol = "PLAINTEXT" if security is None else security.protocol
+        own = {} if security is None else security.properties([security.protocol])
+        self._overrides = {**(overrides or {}), **own}
         self._defaults = {**DEFAULTS, **internal_topic_settings(len(ports))}
         self.nodes = [BrokerProcess(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
         self.zookeeper = zookeeper_connect or ""
@@ -199,15 +207,21 @@ class LocalCluster:
                 self.zookeeper = self.server.connect_string
             self._ask = stack.enter_context(zookeeper(self.zookeeper, empty=True))
             self._await_vacancy(stopping)
+            for question in () if self._security is None else self._security.questions():
+                self._ask(question)
             stack.callback(self.write_down, None)
             stack.callback(self._stop_nodes, print_line)
             print_line(f"starting {len(self.nodes)} nodes")
             for node in self.nodes:
-                node.configure(self.zookeeper, self._defaults, self._overrides)
+                node.configure(self.zookeeper, self._defaults, self._overrides, self._protocol)
                 node.start()
             self._await_ready(stopping)
             self.write_down(os.getpid())
             yield
+
+    @property
+    def _client_properties(self) -> Path | None:
+        return None if self._security is None else self.directory / CLIENT_PROPERTIES
 
     def description(self, pid: int | None) -> dict[str, Any]:
         """Return the description that cluster.json and --json contain (actors.cli.cluster_file).
@@ -285,7 +299,9 @@ class LocalCluster:
         controller = self._ask(GetController(watch=False)).broker_id
         for node in self.nodes:
             try:
-                metadata = AdminClient(lambda node=node: [(HOST, node.port)], METADATA_SECONDS).metadata()  # type: ignore[misc]
+                metadata = client_of(
+                    f"{HOST}:{node.port}", None, None, METADATA_SECONDS, self._client_properties
+                ).metadata()
             except CommandFailed:
                 return False
             if metadata.controller_id != controller or not ids <= {broker.id for broker in metadata.brokers}:

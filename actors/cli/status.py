@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import click
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.cli.admin_client import client_of
+from actors.cli.admin_client import client_of, command_config_option
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import cluster_options
@@ -147,6 +147,7 @@ class Status(NamedTuple):
 
 @click.command("status")
 @cluster_options
+@command_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print the status as one line of JSON.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if the cluster is unhealthy.")
 @click.option(
@@ -164,13 +165,14 @@ def command(
     as_json: bool,
     exit_zero: bool,
     watch: float | None,
+    command_config: Path | None,
 ) -> int:
     """Show health, controller, brokers, partitions by state, and lengths of the actors' queues.
 
     If the cluster is unhealthy, the line that begins with Health names the problem, and the exit code is 1 (0 with
     --exit-zero).
     """
-    client = client_of(bootstrap_server, directory, address, TIMEOUT_SECONDS)
+    client = client_of(bootstrap_server, directory, address, TIMEOUT_SECONDS, command_config)
     address = str(read_cluster(directory)["zookeeper"]) if directory is not None else address
     with closing(client), ExitStack() as stack:
         ask = None if address in (None, IN_MEMORY) else stack.enter_context(zookeeper_at(address))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import secrets
 import shlex
 import signal
 import sys
@@ -19,15 +20,19 @@ import click
 
 from actors.cli.app import FAILED, PROGRAM, CommandFailed
 from actors.cli.broker import metrics_host_option, of_metrics, override_option
-from actors.cli.cluster_file import IN_MEMORY
+from actors.cli.cluster_file import CLIENT_PROPERTIES, IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.cli.local_cluster import COMMAND, OWN_SETTINGS, LocalCluster, exit_reason
 from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
+from actors.node.cluster_security import BROKER, DEFAULT_MECHANISM, ClusterSecurity
 from actors.node.free_ports import HOST, free_ports, refusal
+from actors.node.properties import format_properties
 from actors.node.settings import settings_of, zookeeper_places
+from actors.public.operations import MECHANISMS, PROTOCOLS, ClusterError
 from messages.ask import AskFailed
+from messages.client_quotas import sanitized
 from zk_bridge.embedded import jar_sources
 
 WATCH_SECONDS = 0.2
@@ -66,6 +71,15 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")
+@click.option(
+    "--security",
+    type=click.Choice(PROTOCOLS),
+    help="Security protocol of the listeners, with throw-away certificates. DIR/client.properties has the client"
+    " settings of the administrator, DIR/NAME.properties those of each user.",
+)
+@click.option("--mechanism", type=click.Choice(MECHANISMS), help=f"SASL mechanism; {DEFAULT_MECHANISM} by default.")
+@click.option("--user", "users", multiple=True, metavar="NAME", help="Create a user with a random password.")
+@click.option("--authorize", is_flag=True, help="Demand ACLs; only the administrator may add the first.")
 @metrics_host_option
 @override_option("Set a Kafka setting in the server.properties of every node. May be repeated.")
 @click.option(
@@ -78,6 +92,10 @@ def command(
     zookeeper: str | None,
     as_json: bool,
     restart: bool,
+    security: str | None,
+    mechanism: str | None,
+    users: tuple[str, ...],
+    authorize: bool,
     metrics_host: str | None,
     overrides: dict[str, str],
     detach: bool,
@@ -98,6 +116,8 @@ def command(
         raise click.UsageError("--restart cannot be combined with --zookeeper memory: all nodes are in one process")
     if in_memory and metrics_host is not None:
         raise click.UsageError("--metrics-host cannot be combined with --zookeeper memory, which serves no metrics")
+    if security is None and (mechanism or users or authorize):
+        raise click.UsageError("--mechanism, --user and --authorize need --security")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' does not have the form host:port[/chroot]", param_hint="--zookeeper")
     overrides |= of_metrics(metrics_host)
@@ -108,6 +128,16 @@ def command(
     if reason := refusal(ports):
         raise CommandFailed(f"{reason}. Choose other ports with --port.")
     place = Path(directory or tempfile.mkdtemp(prefix="kafka-actors-")).absolute()
+    if security is None and (place / CLIENT_PROPERTIES).exists():
+        raise CommandFailed(f"{place} is the folder of a secured cluster: give --security, or choose another folder")
+    secured = None
+    if security is not None:
+        passwords = {user: secrets.token_urlsafe(16) for user in users}
+        try:
+            secured = ClusterSecurity(place, security, mechanism, passwords, [] if authorize else None)
+        except ClusterError as error:
+            raise CommandFailed(str(error)) from error
+        _write_client_properties(place, ports, secured)
     if detach:
         line = _in_background(place / "up.log")
         if line is not None:
@@ -121,10 +151,10 @@ def command(
             _show(description)
 
     if in_memory:
-        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready)
+        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready, secured)
         _complain(f"stopped {brokers} nodes; data is in {place}/node-*/data, traces in {place}/trace")
         return 0
-    cluster = LocalCluster(place, ports, zookeeper, overrides)
+    cluster = LocalCluster(place, ports, zookeeper, overrides, secured)
     stopping = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopping.set())
@@ -138,6 +168,16 @@ def command(
     traces = overrides.get("trace.dir", f"{place}/node-*/data.trace")
     _complain(f"stopped {what}; data is in {place}/node-*/data, traces in {traces}; `up` on this folder continues it")
     return code
+
+
+def _write_client_properties(place: Path, ports: list[int], security: ClusterSecurity) -> None:
+    """Write the properties of clients into the cluster's folder: those of the administrator, and of each user."""
+    place.mkdir(parents=True, exist_ok=True)
+    servers = ",".join(f"{HOST}:{port}" for port in ports)
+    for user in security.users:
+        file = place / (CLIENT_PROPERTIES if user == BROKER else f"{sanitized(user)}.properties")
+        file.touch(0o600)
+        file.write_text(format_properties(security.client_config(user, "java", servers)), encoding="iso-8859-1")
 
 
 def _check(overrides: dict[str, str]) -> None:
@@ -210,6 +250,9 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     path = f'export PATH={shlex.quote(str(script.parent))}:"$PATH"\n  ' if script.exists() else ""
     us = PROGRAM if path else shlex.join(COMMAND)
     first, factor = nodes[0], min(3, len(nodes))
+    properties = place / CLIENT_PROPERTIES
+    if properties.exists():
+        out.print(f"Client properties of the administrator, in {properties}:\n{properties.read_text('iso-8859-1')}")
     end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
     again = (
         ""

@@ -17,6 +17,7 @@ from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import IN_MEMORY, write_cluster
 from actors.cli.local_cluster import SESSION_TIMEOUT_MS, only_user_of
 from actors.cli.node_log import CLUSTER_LOG, logging_to
+from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST
 from actors.node.memory_cluster import MemoryCluster
 from actors.public.operations import ClusterError
@@ -28,10 +29,12 @@ def run_in_memory(
     overrides: Mapping[str, str],
     stop_signals: Iterable[signal.Signals],
     ready: Callable[[dict[str, Any]], None],
+    security: ClusterSecurity | None = None,
 ) -> int:
     """Run a cluster in `directory` until a signal stops it, and return the exit code.
 
     Args:
+        security: The security of the listeners; None if they are PLAINTEXT.
         ready: Function that receives the content of cluster.json when the cluster is ready.
 
     Raises:
@@ -41,9 +44,8 @@ def run_in_memory(
     with only_user_of(directory):
         with logging_to(directory / CLUSTER_LOG):
             try:
-                asyncio.run(
-                    _run(MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000), stop_signals, ready)
-                )
+                cluster = MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000, security=security)
+                asyncio.run(_run(cluster, stop_signals, ready))
             except ClusterError as error:
                 raise CommandFailed(str(error)) from error
     return 0

@@ -67,16 +67,16 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
         logger.removeHandler(warnings)
 
 
-def places_in(ask: Callable[[GetBrokers], Brokers]) -> list[tuple[str, int]]:
-    """Return the addresses of the registered brokers' PLAINTEXT listeners.
+def places_in(ask: Callable[[GetBrokers], Brokers], protocol: str) -> list[tuple[str, int]]:
+    """Return the addresses of the registered brokers' listeners with this security protocol.
 
     Raises:
         CommandFailed: No registered broker has such a listener.
     """
     endpoints = [each for broker in ask(GetBrokers(watch=False)).brokers for each in broker.endpoints]
-    places = [(each.host, each.port) for each in endpoints if each.security_protocol == "PLAINTEXT"]
+    places = [(each.host, each.port) for each in endpoints if each.security_protocol == protocol]
     if not places:
-        raise CommandFailed("no registered broker has a PLAINTEXT listener")
+        raise CommandFailed(f"no registered broker has a {protocol} listener")
     return places
 
 

@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from actors.core.security.sasl_exchange import Identity
+from actors.core.security.sasl_exchange import SaslIdentity
 from actors.core.security.scram import (
     HASHES,
     MIN_ITERATIONS,
@@ -124,11 +124,11 @@ class Vault:
         self._encoded: dict[str, str] = {}
         """Seal -> what ZooKeeper has in place of a broker's password."""
 
-    def credential(self, mechanism: str, name: str, is_token: bool) -> tuple[ScramCredential, Identity] | None:
+    def credential(self, mechanism: str, name: str, is_token: bool) -> tuple[ScramCredential, SaslIdentity] | None:
         """Return the credential with this name, and whom it authenticates; None if there is none."""
         if not is_token:
             found = self.credentials[mechanism].get(name)
-            return None if found is None else (found, Identity(name))
+            return None if found is None else (found, SaslIdentity(name))
         token, now = self._tokens.get(name), self._now_ms()
         if token is None or token.expires_ms <= now or not token.owner.startswith("User:"):
             return None
@@ -138,7 +138,7 @@ class Vault:
             password = Secret(base64.b64encode(self._token_hmac(name).value))
             kept = credential_of(mechanism, salted(mechanism, password, salt, MIN_ITERATIONS), salt, MIN_ITERATIONS)
             self._of_tokens[mechanism, name] = kept
-        return kept, Identity(token.owner.partition(":")[2], token.expires_ms - now, by_token=True)
+        return kept, SaslIdentity(token.owner.partition(":")[2], token.expires_ms - now, by_token=True)
 
     # ------------------------------------------------------------------------------------------------ delegation tokens
 
@@ -260,7 +260,7 @@ class Vault:
         return self._encoded.get(seal) or self._encoder.encode(text)
 
     def text_of(self, seal: str) -> str:
-        """Return what a seal stands for; a text that is no seal stands for itself."""
+        """Return the text that a seal replaces; another text is returned as it is."""
         return self._texts.get(seal, seal)
 
     def _use(self, sanitized: str, credentials: dict[str, Any], is_user: bool) -> None:

@@ -26,10 +26,11 @@ from actors.gateway.network import NetworkGateway
 from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
 from actors.gateway.request_faults import OBSERVER, FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
+from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.node_faults import PAUSE, SESSION_EXPIRY, NodeFault, NodeFaults
-from actors.node.settings import settings_of
+from actors.node.settings import LoadedSettings, settings_of
 from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError, UnknownPartition
 from actors.runtime import LocalBase, LoopScheduler, RealClock
@@ -54,12 +55,13 @@ from messages.cluster import Endpoint, TopicPartition
 from messages.error_names import name_of
 from messages.log_cleaner import CompactTopic
 from messages.network import Received, Transmit
-from messages.node import NodeFailed, NodeFaultInjected, NodeSettings
+from messages.node import NodeFailed, NodeFaultInjected
 from messages.partition import ApplyRetention
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import Message, changed
 from zk_bridge import paths
+from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 _log = logging.getLogger("kafka_actors.process")
@@ -173,6 +175,7 @@ class MemoryCluster(ZooKeeperView):
         host: Address on which nodes listen for clients.
         advertised_host: Host that nodes advertise to clients; None means `host`.
         log_dirs: Number of log directories of each node.
+        security: The security of all listeners; None if they are PLAINTEXT.
 
     Raises:
         SettingsError: A setting has an invalid value.
@@ -189,6 +192,7 @@ class MemoryCluster(ZooKeeperView):
         host: str = HOST,
         advertised_host: str | None = None,
         log_dirs: int = 1,
+        security: ClusterSecurity | None = None,
     ) -> None:
         if not ports:
             raise ClusterError("A cluster needs at least one broker")
@@ -207,8 +211,10 @@ class MemoryCluster(ZooKeeperView):
             **internal_topic_settings(len(ports)),
             **(overrides or {}),
         }
+        self.security = security
+        self._protocol = "PLAINTEXT" if self.security is None else self.security.protocol
         self._places: list[NodePorts] = []
-        self._settings: list[NodeSettings] = []
+        self._settings: list[LoadedSettings] = []
         self._add(ports)
         self._faults: dict[int, RequestFault | NodeFault] = {}
         """All injected faults, by number; removed ones included."""
@@ -240,16 +246,21 @@ class MemoryCluster(ZooKeeperView):
             self._places.append(place)
 
     def _listeners(self, place: NodePorts) -> dict[str, str]:
-        internal = f"PLAINTEXT://{HOST}:{place.internal}"
+        protocol = self._protocol
+        names = [protocol] if self._is_local() else [protocol, CLIENTS]
+        settings = {} if self.security is None else self.security.properties(names)
+        settings["security.inter.broker.protocol"] = protocol
+        internal = f"{protocol}://{HOST}:{place.internal}"
         if self._is_local():
-            return {"listeners": internal}
+            return {**settings, "listeners": internal}
         return {
+            **settings,
             "listeners": f"{internal},{CLIENTS}://{self._host}:{place.port}",
             "advertised.listeners": f"{internal},{CLIENTS}://{self._advertised_host}:{place.port}",
-            "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{CLIENTS}:PLAINTEXT",
+            "listener.security.protocol.map": f"{protocol}:{protocol},{CLIENTS}:{protocol}",
         }
 
-    def _settings_of(self, id: int, place: NodePorts) -> NodeSettings:
+    def _settings_of(self, id: int, place: NodePorts) -> LoadedSettings:
         own = {
             "broker.id": str(id),
             "broker.id.generation.enable": "false",
@@ -265,7 +276,7 @@ class MemoryCluster(ZooKeeperView):
         if id == 0:  # all nodes have the same
             for warning in loaded.warnings:
                 logging.getLogger("kafka_actors.settings").warning(warning)
-        return loaded.settings
+        return loaded
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -278,6 +289,10 @@ class MemoryCluster(ZooKeeperView):
             )
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
+        if self.security is not None:
+            with Client(MemoryStore(self._zookeeper)) as client:
+                for question in self.security.questions():
+                    client.ask(question)
         for id in range(len(self._places)):
             await self._start(id)
         everyone = range(len(self._places))
@@ -291,6 +306,13 @@ class MemoryCluster(ZooKeeperView):
         for id in self.live_brokers:
             await self._members.pop(id).node.stop()
         await asyncio.gather(*self._ending.values())
+
+    def client_config(self, user: str, client: str = "librdkafka") -> dict[str, Any]:
+        """Return the settings with which a client connects as a user."""
+        if self.security is None:
+            raise ClusterError("the cluster is not secured: start it with security='SASL_SSL', for example")
+        host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
+        return self.security.client_config(user, client, ",".join(f"{host}:{port}" for port in self.ports))
 
     async def add_broker(self) -> dict[str, object]:
         """Start one more node with the next id. When all nodes have found it, return its id and all addresses."""
@@ -310,7 +332,8 @@ class MemoryCluster(ZooKeeperView):
             raise ClusterError(f"speaks={speaks!r} must be one of {', '.join(RELEASES)}")
         await self.stop_broker(broker_id)
         if speaks is not None:
-            self._settings[broker_id] = changed(self._settings[broker_id], api_versions_max=speaks)
+            loaded = self._settings[broker_id]
+            self._settings[broker_id] = loaded._replace(settings=changed(loaded.settings, api_versions_max=speaks))
         await self.start_broker(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:
@@ -372,16 +395,18 @@ class MemoryCluster(ZooKeeperView):
         if id in self._ending:
             await self._ending.pop(id)
         self._failed.pop(id, None)
-        settings, store = self._settings[id], MemoryStore(self._zookeeper, self._session_seconds)
+        loaded, store = self._settings[id], MemoryStore(self._zookeeper, self._session_seconds)
+        settings = loaded.settings
         node = Node(
             settings,
             store,
             partial(self._network, id),
-            ListenerGateway,
+            partial(ListenerGateway, security=loaded.security, vault=loaded.vault),
             RealClock(),
             self._scheduler,
-            ports={"time": self._node_faults.clock(id, settings.log_dirs)},
+            ports={"time": self._node_faults.clock(id, settings.log_dirs), "tls": loaded.stores},
             notify=partial(self._node_received, id),
+            vault=loaded.vault,
         )
         self._node_faults.wrap(id, node)
         _, listener = _gateways(node)
@@ -413,7 +438,10 @@ class MemoryCluster(ZooKeeperView):
             other = self._by_port(endpoint.port)
             return self._node_faults.passage(*((id, other) if outgoing else (other, id)))
 
-        return NetworkGateway(base, lambda endpoint: self._reach(id, self._by_port(endpoint.port)), passage)
+        def reachable(endpoint: Endpoint) -> bool:
+            return self._reach(id, self._by_port(endpoint.port))
+
+        return NetworkGateway(base, reachable, passage, self._settings[id].security)
 
     def _by_port(self, port: int) -> int:
         """Return the id of the node whose listener for other nodes has this port."""
@@ -509,7 +537,7 @@ class MemoryCluster(ZooKeeperView):
 
     async def move_replica(self, topic: str, partition: int, directory: str) -> None:
         """Move a replica to this log directory of its broker. Return when it is there."""
-        ids = [id for id in self._responsive if directory in self._settings[id].log_dirs]
+        ids = [id for id in self._responsive if directory in self._settings[id].settings.log_dirs]
         if not ids:
             raise ClusterError(f"no running broker has the log directory {directory}")
         [id], tp = ids, TopicPartition(topic, partition)
@@ -858,7 +886,7 @@ class MemoryCluster(ZooKeeperView):
     async def _response_to(self, id: int, request: Message, client: str = CLIENT, seconds: float = PATIENCE) -> Message:
         """Return a node's response to a client's request."""
         node = self._member(id).node
-        endpoint = Endpoint("PLAINTEXT", HOST, self._places[id].internal)
+        endpoint = Endpoint(self._protocol, HOST, self._places[id].internal, self._protocol)
         transmit = Transmit(client, endpoint, 1, client, request, seconds)
         outcome = await node.base.request(node.network.address, transmit, seconds)
         return outcome.response if isinstance(outcome, Received) else outcome

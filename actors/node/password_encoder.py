@@ -6,7 +6,6 @@ Kafka: `PasswordEncoder`, `EncryptingPasswordEncoder`.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import importlib.util
 import os
@@ -78,7 +77,7 @@ class PasswordEncoder:
             if secret is not None:
                 try:
                     return _decoded(secret, text)
-                except (ValueError, KeyError, binascii.Error):
+                except (ValueError, KeyError):
                     continue
         raise ValueError("it cannot be decrypted by password.encoder.secret or password.encoder.old.secret")
 

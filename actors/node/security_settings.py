@@ -24,7 +24,7 @@ import attrs
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
 from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, login, oauthbearer, token_rules, validated
-from actors.core.security.sasl_exchange import Exchange, Identity, plain, plain_messages
+from actors.core.security.sasl_exchange import Exchange, SaslIdentity, plain, plain_messages
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramClient, ScramServer
 from actors.gateway.vault import Vault
@@ -346,7 +346,7 @@ class _SecurityReader:
             return JaasEntry(MODULES[mechanism], {})
         return entry
 
-    def _validation(self, listener: str, entry: JaasEntry) -> Callable[[str, float], Identity]:
+    def _validation(self, listener: str, entry: JaasEntry) -> Callable[[str, float], SaslIdentity]:
         """Return how a listener validates OAUTHBEARER tokens: unsecured ones, or those that local keys have signed."""
         handler = self._of(listener, _HANDLER, VALIDATOR).rpartition(".")[2]
         try:

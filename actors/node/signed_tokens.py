@@ -1,6 +1,6 @@
 """SignedTokens validates signed OAUTHBEARER tokens by a local set of keys (KIP-768).
 
-Rule 1: only asymmetric signatures count, so that nobody who can read the keys can sign.
+Rule 1: only asymmetric signatures count: the keys in the file cannot sign.
 Rule 2: if a token names an unknown key, the file is read again if it has changed.
 
 Kafka: `OAuthBearerValidatorCallbackHandler`, `JwksFileVerificationKeyResolver`.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.core.security.oauthbearer import Unacceptable, identity_of
-from actors.core.security.sasl_exchange import Identity
+from actors.core.security.sasl_exchange import SaslIdentity
 
 ALGORITHMS = (*(f"{kind}{bits}" for kind in ("RS", "PS", "ES") for bits in (256, 384, 512)), "EdDSA")
 
@@ -52,10 +52,10 @@ class SignedTokens:
         try:
             keys = self._jwt.PyJWKSet.from_json(self._file.read_text()).keys
         except (self._jwt.PyJWTError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{self._file} is no set of keys: {error}") from None
+            raise ValueError(f"{self._file} has no keys: {error}") from None
         self._keys, self._changed_at = {key.key_id: key.key for key in keys}, changed_at
 
-    def validated(self, token: str, now: float) -> Identity:
+    def validated(self, token: str, now: float) -> SaslIdentity:
         """Return whom a token names; `now` is in seconds since 1970. Raises Unacceptable."""
         try:
             key_id = self._jwt.get_unverified_header(token).get("kid")

@@ -79,6 +79,12 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         speaks: Kafka release up to whose API versions clients are served: "2.1", "2.4", "2.6", "2.8", "3.3", "3.6" or
             "3.9", the default. All else stays as it is. `restart` can change it for a broker.
         log_dirs: Number of log directories of each broker, between which `move_replica` moves replicas.
+        security: "SASL_SSL", "SASL_PLAINTEXT" or "SSL" for all listeners, with throw-away certificates; None: PLAINTEXT
+        mechanism: "SCRAM-SHA-512" (the default with SASL), "SCRAM-SHA-256", "PLAIN" or "OAUTHBEARER".
+        users: Passwords by user. With SSL each user has a client certificate, and the password has no meaning.
+        acls: The ACLs that apply, such as {"allow": "alice", "operation": "Read", "topic": "orders"}; instead of
+            `allow` and `topic` also `deny`, `group`, `transactional_id` and `"cluster": True`; `"prefixed": True` makes
+            the name a prefix. With an empty list only the administrator may do anything. None: there is no authorizer.
 
     Raises:
         ClusterError: An argument has an invalid value, or `host` is "0.0.0.0" without an `advertised_host`.
@@ -98,6 +104,10 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         advertised_host: str | None = None,
         speaks: str | None = None,
         log_dirs: int = 1,
+        security: str | None = None,
+        mechanism: str | None = None,
+        users: Mapping[str, str] | None = None,
+        acls: Sequence[Mapping[str, object]] | None = None,
     ) -> None:
         check("KafkaCluster", speaks=speaks)
         if speaks is not None:
@@ -112,8 +122,14 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
                 "host": host,
                 "advertised_host": advertised_host,
                 "log_dirs": log_dirs,
+                "security": security,
+                "mechanism": mechanism,
+                "users": users,
+                "acls": acls,
             },
         )
+        if security is None and (mechanism, users, acls) != (None, None, None):
+            raise ClusterError("mechanism, users and acls need security, such as security='SASL_SSL'")
         if host in ANY_ADDRESS and advertised_host is None:
             raise ClusterError(
                 f"clients cannot connect to host={host!r}. Set advertised_host to a name or address of this machine."

@@ -78,6 +78,10 @@ def _text(shortest: int = 1, longest: int = 32_767) -> Check:
     return Check(f"a text of {shortest} to {longest} bytes", accepts)
 
 
+def _one_of(values: tuple[str, ...]) -> Check:
+    return Check(f"one of {', '.join(values)}", lambda value: isinstance(value, str) and value in values)
+
+
 def _setting(value: object) -> str | None:
     """Return the text of a setting's value, as in server.properties; None if it has none."""
     if value is None or isinstance(value, bytes | Mapping | list | tuple | set):
@@ -94,6 +98,25 @@ _SETTINGS = Check(
     ),
     lambda value: {name: _setting(setting) for name, setting in value.items()},
 )
+
+_USERS = Check(
+    "passwords by user, such as {'alice': 'secret'}",
+    lambda value: (
+        isinstance(value, Mapping)
+        and all(_text().accepts(name) and _text().accepts(password) for name, password in value.items())
+    ),
+    dict,
+)
+_ACLS = Check(
+    "a list of ACLs, such as [{'allow': 'alice', 'operation': 'Read', 'topic': 'orders'}]",
+    lambda value: isinstance(value, list | tuple) and all(isinstance(each, Mapping) for each in value),
+    lambda value: [dict(each) for each in value],
+)
+PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL", "SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""The security protocols and the SASL mechanisms of secured clusters."""
+CLIENTS = ("librdkafka", "kafka-python", "aiokafka", "java")
+"""The client libraries whose settings a secured cluster can return."""
 
 FAULTS: dict[str, str] = {
     "error": "code",
@@ -115,6 +138,12 @@ CHECKS: dict[str, Check] = {
     "settings": _optional(_SETTINGS),
     "session_timeout": _number(0.05, MAX_SECONDS, f"a number of seconds from 0.05 to {MAX_SECONDS}"),
     "speaks": _optional(_text()),
+    "security": _optional(_one_of(PROTOCOLS)),
+    "mechanism": _optional(_one_of(MECHANISMS)),
+    "users": _optional(_USERS),
+    "acls": _optional(_ACLS),
+    "user": _text(),
+    "client": _one_of(CLIENTS),
     "host": _text(0),
     "advertised_host": _optional(_text()),
     **dict.fromkeys(("topic", "group"), _text()),
@@ -340,6 +369,27 @@ class SharedOperations:
 
 class ClusterOperations(SharedOperations):
     """The operations of clusters in real time."""
+
+    @operation
+    def client_config(self: Blocking, user: str, client: str = "librdkafka") -> dict[str, Any]:
+        """Return the settings with which a client connects to this secured cluster as `user`.
+
+        Args:
+            user: One of the cluster's users.
+            client: "librdkafka" (also for confluent-kafka), "kafka-python", "aiokafka" (the settings are keyword
+                arguments) or "java" (properties, also for a file for Kafka's `--command-config`).
+
+        Raises:
+            ClusterError: The cluster is not secured, or there is no such user.
+        """
+        settings: dict[str, Any] = self._ask("client_config", user=user, client=client)
+        if client == "aiokafka" and "ssl_cafile" in settings:
+            import ssl  # imported here, to keep `import kafka_actors` fast
+
+            settings["ssl_context"] = context = ssl.create_default_context(cafile=settings.pop("ssl_cafile"))
+            if "ssl_certfile" in settings:
+                context.load_cert_chain(settings.pop("ssl_certfile"))
+        return settings
 
     @operation
     def delete_topic(self: Blocking, topic: str) -> None:

@@ -104,7 +104,7 @@ class AlterUserScramCredentialsResponse(Message):
 
 
 def _refuse(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserScramCredentialsResponse:
-    users = dict.fromkeys(each.name for each in (*request.upsertions, *request.deletions))
+    users = dict.fromkeys([*(each.name for each in request.upsertions), *(each.name for each in request.deletions)])
     return AlterUserScramCredentialsResponse(tuple([AlteredScramUser(user, code) for user in users]))
 
 
@@ -132,7 +132,7 @@ DESCRIBE = Api(
     answerer=CONFIGS,
     access=(on_cluster(Operation.DESCRIBE),),
     codes="NONE RESOURCE_NOT_FOUND DUPLICATE_RESOURCE",
-    sample=lambda about: DescribeUserScramCredentialsRequest(0, (ScramUser("nobody"),)),
+    sample=lambda about: DescribeUserScramCredentialsRequest(0, (ScramUser("unknown"),)),
     odd="users=null",
 )
 ALTER = Api(
@@ -143,7 +143,7 @@ ALTER = Api(
     answerer=CONFIGS,
     access=(on_cluster(Operation.ALTER),),
     codes="NONE RESOURCE_NOT_FOUND UNSUPPORTED_SASL_MECHANISM UNACCEPTABLE_CREDENTIAL DUPLICATE_RESOURCE",
-    sample=lambda about: AlterUserScramCredentialsRequest(0, (ScramCredentialDeletion("nobody", 1),)),
+    sample=lambda about: AlterUserScramCredentialsRequest(0, (ScramCredentialDeletion("unknown", 1),)),
     odd="mechanism=9 name=",
     refuse=_refuse,
     bindings={

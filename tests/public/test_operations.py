@@ -44,13 +44,18 @@ NONSENSE: dict[str, list[Any]] = {
     "host": NOT_TEXTS,
     **{name: [*ANY, 5, "\0"] for name in ("advertised_host", "speaks")},
     "directory": [*ANY, 5, "", "\0"],
+    **{name: [*ANY, 5, "x"] for name in ("security", "mechanism")},
+    "users": [True, [1], 5, "x", {1: 2}, {"a": None}, {"": "x"}],
+    "acls": [True, 5, "x", {"a": 1}, [1], ["x"]],
+    "user": [*NOT_TEXTS, ""],
+    "client": [*NOT_TEXTS, "x"],
     "request": [*ANY, None, "x"],
     "client_id": [*ANY, 5, "\0"],
 }
 """Argument -> values that are errors, whatever the operation."""
 VALID = {"a": 0, "api": "Produce", "b": 0, "broker": 0, "broker_id": 0, "code": 6, "condition": bool, "n": 1}
 VALID |= {"topic": "t", "group": "g", "to": 0, "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
-VALID |= {"partition": 0, "directory": "/d"}
+VALID |= {"partition": 0, "directory": "/d", "user": "u"}
 
 Call = tuple[str, dict[str, Any]]
 

@@ -14,7 +14,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
 
 import attrs
 
@@ -24,7 +23,7 @@ from actors.core.security.sasl_exchange import (
     SASL_NAME,
     AuthenticationFailed,
     Exchange,
-    Identity,
+    SaslIdentity,
     unescaped,
 )
 
@@ -75,7 +74,7 @@ class Unacceptable(Exception):
     """The token is not acceptable; the arguments are the status and, if they are missing, the scopes."""
 
 
-def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> Identity:
+def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> SaslIdentity:
     """Return whom an unsecured token names; `now` is in seconds since 1970. Raises Unacceptable."""
     parts = token.split(".")
     try:
@@ -95,12 +94,12 @@ def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> Ident
     return identity
 
 
-def identity_of(claims: Mapping[str, Any], principal: str, now: float) -> Identity:
+def identity_of(claims: Mapping[str, object], principal: str, now: float) -> SaslIdentity:
     """Return whom valid claims name, and how long they are valid. Raises ValueError, KeyError or TypeError."""
     user = claims[principal]
     if not isinstance(user, str) or not user.strip():
-        raise ValueError("they name nobody")
-    return Identity(user, max(1, int(min(_number(claims["exp"]) - now, MOST_SECONDS) * 1000)))
+        raise ValueError("they have no user")
+    return SaslIdentity(user, max(1, int(min(_number(claims["exp"]) - now, MOST_SECONDS) * 1000)))
 
 
 def _decoded(part: str) -> bytes:
@@ -117,7 +116,7 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def oauthbearer(validate: Callable[[str, float], Identity], now: Callable[[], float]) -> Exchange:
+def oauthbearer(validate: Callable[[str, float], SaslIdentity], now: Callable[[], float]) -> Exchange:
     """Return the steps of an exchange.
 
     Args:
@@ -126,7 +125,7 @@ def oauthbearer(validate: Callable[[str, float], Identity], now: Callable[[], fl
     """
     failure = ""
 
-    def exchange(message: bytes) -> tuple[bytes, Identity | None]:
+    def exchange(message: bytes) -> tuple[bytes, SaslIdentity | None]:
         nonlocal failure
         if failure:
             raise AuthenticationFailed(failure)
@@ -155,7 +154,7 @@ def login(entry: JaasEntry, now: Callable[[], float]) -> Callable[[], Generator[
         ValueError: A claim is invalid.
     """
     options = {name: entry.option(name) for name in entry.options}
-    claims: dict[str, Any] = _with_prefix(options, _STRING)
+    claims: dict[str, object] = dict(_with_prefix(options, _STRING))
     claims |= {name: text[1:].split(text[:1]) for name, text in _with_prefix(options, _LIST).items()}
     claims |= {name: float(text) for name, text in _with_prefix(options, _NUMBER).items()}
     seconds = float(options.get("unsecuredLoginLifetimeSeconds", "3600"))

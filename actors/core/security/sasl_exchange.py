@@ -1,4 +1,4 @@
-"""The outcome of a SASL exchange, and the mechanism PLAIN (RFC 4616)."""
+"""The outcome of a SASL exchange, and the mechanism PLAIN (RFC 4616). Kafka: `PlainSaslServer`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class AuthenticationFailed(Exception):
     """The client or the server could not prove its identity; the text is "" if the peer gets Kafka's general text."""
 
 
-class Identity(NamedTuple):
+class SaslIdentity(NamedTuple):
     """An authenticated client.
 
     Attributes:
@@ -29,7 +29,7 @@ class Identity(NamedTuple):
     by_token: bool = False
 
 
-Exchange = Callable[[bytes], tuple[bytes, Identity | None]]
+Exchange = Callable[[bytes], tuple[bytes, SaslIdentity | None]]
 """Function (message of the client) -> the response, and the client once authenticated. Raises AuthenticationFailed."""
 
 SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
@@ -49,7 +49,7 @@ def unescaped(name: str) -> str:
 def plain(users: Mapping[str, Secret]) -> Exchange:
     """Return the only step of PLAIN, for these users and passwords."""
 
-    def exchange(message: bytes) -> tuple[bytes, Identity | None]:
+    def exchange(message: bytes) -> tuple[bytes, SaslIdentity | None]:
         tokens = message.decode("utf-8", "replace").split("\0", 3)
         if len(tokens) != 3:
             raise AuthenticationFailed(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}")
@@ -63,7 +63,7 @@ def plain(users: Mapping[str, Secret]) -> Exchange:
             raise AuthenticationFailed("Authentication failed: Invalid username or password")
         if authorization_id not in ("", user):
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
-        return b"", Identity(user)
+        return b"", SaslIdentity(user)
 
     return exchange
 

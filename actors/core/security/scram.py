@@ -22,7 +22,7 @@ from actors.core.security.sasl_exchange import (
     OTHER_AUTHORIZATION_ID,
     SASL_NAME,
     AuthenticationFailed,
-    Identity,
+    SaslIdentity,
     escaped,
     unescaped,
 )
@@ -107,7 +107,7 @@ def _match(pattern: re.Pattern[str], data: bytes) -> re.Match[str]:
     return match
 
 
-Credentials = Callable[[str, bool], tuple[ScramCredential, Identity] | None]
+Credentials = Callable[[str, bool], tuple[ScramCredential, SaslIdentity] | None]
 """Function (name, whether it is the id of a delegation token) -> the credential, and whom it authenticates; or None."""
 
 
@@ -123,12 +123,12 @@ class ScramServer:
 
     def __init__(self, mechanism: str, credentials: Credentials, nonce: str, key: Secret) -> None:
         self._mechanism, self._credentials, self._nonce, self._key = mechanism, credentials, nonce, key
-        self._identity: Identity | None = None
+        self._identity: SaslIdentity | None = None
         self._credential: ScramCredential | None = None
         self._first: re.Match[str] | None = None
         self._server_first = ""
 
-    def respond(self, data: bytes) -> tuple[bytes, Identity | None]:
+    def respond(self, data: bytes) -> tuple[bytes, SaslIdentity | None]:
         """Return the response to a message of the client, and the client once it is authenticated.
 
         Raises:
@@ -136,7 +136,7 @@ class ScramServer:
         """
         return self._challenge(data) if self._first is None else self._verified(data, self._first)
 
-    def _challenge(self, data: bytes) -> tuple[bytes, Identity | None]:
+    def _challenge(self, data: bytes) -> tuple[bytes, SaslIdentity | None]:
         self._first = first = _match(_CLIENT_FIRST, data)
         name = unescaped(first["name"])
         if first["authzid"] is not None and unescaped(first["authzid"]) != name:
@@ -153,7 +153,7 @@ class ScramServer:
         self._server_first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
         return self._server_first.encode(), None
 
-    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, Identity | None]:
+    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, SaslIdentity | None]:
         hash, final, credential = HASHES[self._mechanism], _match(_CLIENT_FINAL, data), self._credential
         bound = base64.b64encode(first["binding"].encode()).decode()
         if credential is None or final["nonce"] != self._nonce or final["binding"] != bound:

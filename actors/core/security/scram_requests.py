@@ -10,7 +10,7 @@ Kafka: `AdminManager` (`ZkAdminManager`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from actors.core.security.scram import MAX_ITERATIONS, MIN_ITERATIONS
 from messages import errors
@@ -23,6 +23,8 @@ from messages.apis.user_scram_credentials import (
     ScramCredentialInfo,
     ScramCredentialUpsertion,
 )
+
+Change = ScramCredentialUpsertion | ScramCredentialDeletion
 
 Known = Mapping[str, Mapping[str, str]]
 """User -> mechanism -> seal of the credential."""
@@ -55,9 +57,9 @@ def described(users: list[str] | None, known: Known) -> Iterator[DescribedScramU
 def refusals(request: AlterUserScramCredentialsRequest, known: Known) -> list[AlteredScramUser]:
     """Return the results of the users whose changes are refused (rule 2)."""
     found: dict[str, AlteredScramUser] = {}
-    changes = (*request.upsertions, *request.deletions)
+    changes: list[Change] = [*request.upsertions, *request.deletions]
     times = Counter((each.name, each.mechanism) for each in changes)
-    problems = (
+    problems: tuple[Callable[[Change], tuple[int, str] | None], ...] = (
         _invalid,
         lambda change: (
             (errors.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
@@ -78,7 +80,7 @@ def refusals(request: AlterUserScramCredentialsRequest, known: Known) -> list[Al
     return list(found.values())
 
 
-def _invalid(change: ScramCredentialUpsertion | ScramCredentialDeletion) -> tuple[int, str] | None:
+def _invalid(change: Change) -> tuple[int, str] | None:
     if not change.name:
         return errors.UNACCEPTABLE_CREDENTIAL, NO_NAME
     if change.mechanism not in MECHANISMS:

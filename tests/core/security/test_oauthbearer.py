@@ -11,7 +11,7 @@ import pytest
 
 from actors.core.security.jaas import parse_jaas
 from actors.core.security.oauthbearer import TokenRules, login, oauthbearer, token_rules, validated
-from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, Identity
+from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, SaslIdentity
 
 NOW = 1_000_000.0
 GOOD = {"sub": "oscar", "iat": NOW - 1, "exp": NOW + 500}
@@ -43,7 +43,7 @@ def test_a_good_token_is_valid_until_it_expires_in_both_alphabets() -> None:
     odd = jws(GOOD | {"x": "~~~~~~"})
     assert "+" in odd
     for token in (jws(), odd, odd.replace("+", "-").replace("/", "_")):
-        assert exchanged(token, "a=oscar", "bEARER") == Identity("oscar", 500_000)
+        assert exchanged(token, "a=oscar", "bEARER") == SaslIdentity("oscar", 500_000)
     with pytest.raises(AuthenticationFailed, match=OTHER_AUTHORIZATION_ID):
         exchanged(jws(), "a=admin")
     with pytest.raises(AuthenticationFailed):
@@ -88,7 +88,7 @@ def test_a_listener_may_demand_scopes_another_claim_and_tolerate_clocks() -> Non
     options = 'unsecuredValidatorRequiredScope="kafka write" unsecuredValidatorPrincipalClaimName=name'
     rules = token_rules(parse_jaas(f'{MODULE} {options} unsecuredValidatorAllowableClockSkewMs="2000";'))
     claims = {"name": "olga", "iat": NOW + 1, "exp": NOW + 5}
-    assert exchanged(jws(claims | {"scope": ["write", "kafka"]}), rules=rules) == Identity("olga", 5000)
+    assert exchanged(jws(claims | {"scope": ["write", "kafka"]}), rules=rules) == SaslIdentity("olga", 5000)
     for scope in ("kafka", "kafka write", []):
         assert exchanged(jws(claims | {"scope": scope}), rules=rules) == "insufficient_scope"
     with pytest.raises(ValueError, match="takes milliseconds"):
@@ -101,6 +101,6 @@ def test_a_node_logs_in_with_the_claims_of_its_entry() -> None:
     assert client is not None
     rules = TokenRules(scopes=("a", "b"))
     messages, server = client(), oauthbearer(partial(validated, rules=rules), lambda: NOW + 1)
-    assert server(next(messages)) == (b"", Identity("node", 59_000))
+    assert server(next(messages)) == (b"", SaslIdentity("node", 59_000))
     assert [*messages] == [], "no further message follows a success"
     assert login(parse_jaas(f"{MODULE};"), lambda: NOW) is None

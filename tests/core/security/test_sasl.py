@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.core.security.jaas import parse_jaas
-from actors.core.security.sasl_exchange import AuthenticationFailed, Identity, plain
+from actors.core.security.sasl_exchange import AuthenticationFailed, SaslIdentity, plain
 from actors.core.security.sasl_server import SaslAnswer, SaslMechanism, SaslServer, SaslState
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.find_coordinator import FindCoordinatorRequest
@@ -123,7 +123,7 @@ def test_plain_refuses_with_kafkas_texts(token: str, text: str) -> None:
     with pytest.raises(AuthenticationFailed) as caught:
         plain(USERS)(token.replace("|", "\0").encode())
     assert str(caught.value) == text
-    assert plain(USERS)(b"alice\0alice\0alice-pw") == (b"", Identity("alice"))
+    assert plain(USERS)(b"alice\0alice\0alice-pw") == (b"", SaslIdentity("alice"))
 
 
 @pytest.mark.parametrize(

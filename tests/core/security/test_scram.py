@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, Identity
+from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, SaslIdentity
 from actors.core.security.scram import (
     ScramClient,
     ScramCredential,
@@ -29,9 +29,9 @@ USERS = {
 }
 
 
-def credential(name: str, is_token: bool) -> tuple[ScramCredential, Identity] | None:
+def credential(name: str, is_token: bool) -> tuple[ScramCredential, SaslIdentity] | None:
     """Return a user's credential; "user" is a token, too."""
-    return (USERS[name], Identity("owner" if is_token else name, by_token=is_token)) if name in USERS else None
+    return (USERS[name], SaslIdentity("owner" if is_token else name, by_token=is_token)) if name in USERS else None
 
 
 def server(nonce: str = SERVER) -> ScramServer:
@@ -46,7 +46,7 @@ def test_the_exchange_of_the_rfc() -> None:
     final = client.final(challenge)
     assert final.endswith(b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
     signature, user = serving.respond(final)
-    assert (signature, user) == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", Identity("user"))
+    assert (signature, user) == (b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", SaslIdentity("user"))
     client.verify(signature)
     with pytest.raises(AuthenticationFailed):
         client.verify(b"v=" + base64.b64encode(bytes(32)))
@@ -102,10 +102,10 @@ def test_a_final_message_that_is_refused(user: str, forge: Callable[[bytes], byt
     assert str(caught.value) == ""
 
 
-def test_only_the_extension_of_delegation_tokens_is_heeded() -> None:
+def test_only_the_extension_of_delegation_tokens_counts() -> None:
     for extension in (b",x=y", b",xtokenauth=true", b",tokenauth=false"):
-        assert exchange("user", bytes, extension=extension) == Identity("user")
-    assert exchange("user", bytes, extension=b",a=b,tokenauth=True") == Identity("owner", by_token=True)
+        assert exchange("user", bytes, extension=extension) == SaslIdentity("user")
+    assert exchange("user", bytes, extension=b",a=b,tokenauth=True") == SaslIdentity("owner", by_token=True)
 
 
 @pytest.mark.parametrize("iterations", [1000, 2_000_000_000])
