@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import ssl
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -24,7 +25,8 @@ from zk_bridge.acls import _resource_in, decode_acls, encode_acls
 from zk_bridge.znodes import BadZnode
 
 
-class Target(NamedTuple):
+@attrs.frozen(repr=False)
+class Target:
     """A reader of hostile bytes: valid inputs, the reader, and the errors that it may raise."""
 
     inputs: list[bytes]
@@ -48,6 +50,9 @@ class FakeSocket:
     def send(self, data: bytes) -> int:
         return len(data)
 
+    def close(self) -> None:
+        pass
+
 
 def decide(data: bytes) -> None:
     """Let a principal, a host and a name from outside be judged."""
@@ -70,16 +75,16 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> list[Target]:
     def shake(data: bytes) -> None:
         received: Any = FakeSocket(data)
         buffer = bytearray(1000)
-        server = TlsSocket(received, tls.server, lambda certificate: None)
-        for _ in range(5):
-            server.recv_into(buffer)
+        with contextlib.closing(TlsSocket(received, tls.server, lambda certificate: None)) as server:
+            for _ in range(5):
+                server.recv_into(buffer)
         raise AssertionError("a request was read before the handshake")
 
     scram = ScramClient("SCRAM-SHA-256", "alice", Secret(b"pw"), "nonce")
 
     def exchange(data: bytes) -> None:
         first, _, last = data.partition(b"\n")
-        server = ScramServer("SCRAM-SHA-256", {}, "server", Secret(b"key"))
+        server = ScramServer("SCRAM-SHA-256", lambda *_: None, "server", Secret(b"key"))
         server.respond(first)
         server.respond(last)
         raise AssertionError("an unknown user has authenticated")
