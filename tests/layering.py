@@ -73,7 +73,7 @@ LAYERS: dict[str, Layer] = {
         "messages messages.wire messages.wire.zstd", others="attrs msgspec", touches="durations code"
     ),
     "messages.trace.files": Layer("messages messages.trace", others="attrs msgspec", touches="files"),
-    "messages.facts": Layer("messages messages.trace messages.trace.files", others="attrs thespian"),
+    "messages.facts": Layer("messages messages.trace messages.trace.files", others="attrs msgspec thespian"),
     # rules
     "actors.core": Layer("messages", others="attrs"),
     "actors.core.config": Layer("messages actors.core", others="attrs"),

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
 from actors.explain.verdicts import verdict_of
-from messages.cluster import TopicPartition
 from messages.facts.declarations import Fact, TracePosition, fields_of
 from messages.facts.trace_facts import gather
 from messages.trace.errors import TraceError
@@ -152,7 +151,7 @@ def explain(
         )
     subject = None if name is None else subject_of(about, str(name))
     with with_payloads(runs) as complete:
-        facts = gather(complete, subject if isinstance(subject, TopicPartition) else None, until)
+        facts = gather(complete, until)
     verdict = verdict_of(facts, about, subject, clock or utc)
     answers = []
     for question, answer in QUESTIONS[about]:

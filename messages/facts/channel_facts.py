@@ -9,7 +9,6 @@ from messages.apis.declaration import PartitionError
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.apis.stop_replica import StopReplicaResponse
 from messages.channel import StartChannel
-from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.facts.controller_facts import Emit
 from messages.facts.declarations import (
@@ -37,11 +36,10 @@ class _Channel:
 
 
 class ChannelFacts:
-    """Finds the facts about controller channels in one run. If `partition` is given, finds only the facts about it."""
+    """Finds the facts about controller channels in one run."""
 
-    def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
+    def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._partition = partition
         self._channels: dict[str, _Channel] = {}
         """Channels by actor address."""
 
@@ -72,7 +70,6 @@ class ChannelFacts:
                     [
                         LeaderAndIsrSent(place, channel.broker, each.partition, each.leader, each.leader_epoch)
                         for each in states
-                        if self._partition in (None, each.partition)
                     ]
                 )
             case ChannelPart():

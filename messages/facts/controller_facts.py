@@ -123,9 +123,8 @@ class _Controller:
 class ControllerFacts:
     """Reads the facts about the controllers of one run, and about its brokers' writes to ZooKeeper."""
 
-    def __init__(self, emit: Emit, partition: TopicPartition | None) -> None:
+    def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._partition = partition
         self._controllers: dict[str, _Controller] = {}
         """Controllers by actor address."""
         self._asked: dict[tuple[str, int], tuple[declarations.TracePosition, tuple[Leadership, ...]]] = {}
@@ -150,8 +149,7 @@ class ControllerFacts:
                 self._answer(place, record, message)
             case StateChangesRefused(what, refusals):
                 for partition, why in refusals:
-                    if self._partition in (None, partition):
-                        self._emit(declarations.StateChangeRefused(place, partition, what, why))
+                    self._emit(declarations.StateChangeRefused(place, partition, what, why))
             case ClientResponse():
                 self._responded(place, record, message)
 
@@ -317,7 +315,7 @@ class ControllerFacts:
                 )
             case PartitionStates(states_read):
                 for partition, read, _ in states_read:
-                    if read is not None and self._partition in (None, partition):
+                    if read is not None:
                         found = partition, read.leader, read.leader_epoch, read.isr
                         by = f"controller {controller.broker}"
                         self._state(

@@ -11,7 +11,7 @@ import attrs
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed
-from messages.cluster import TopicPartition, partition_of_log
+from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition, partition_of_log
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
@@ -55,7 +55,8 @@ class NodeFacts:
 
     def __init__(self, emit: Emit, session_timeout: float) -> None:
         self._emit = emit
-        self._shortest_gap = session_timeout * UNHEARD
+        self.shortest_gap = session_timeout * UNHEARD
+        """Seconds without a delivery in which ZooKeeper can have ended the node's session."""
         self._log_ends: dict[str, int] = {}
         """Log end offsets by the directory of the partition."""
         self._registered: list[tuple[int, float]] = []
@@ -72,9 +73,8 @@ class NodeFacts:
         self.requests = OpenClientRequests()
 
     def passed(self, before: declarations.TracePosition, place: declarations.TracePosition) -> None:
-        """Note a gap between two deliveries in which ZooKeeper can have ended the node's session."""
-        if place.at - before.at > self._shortest_gap:
-            self._gap = declarations.RecordingGap(place, place.at - before.at)
+        """Note a gap between two deliveries that is longer than `shortest_gap`."""
+        self._gap = declarations.RecordingGap(place, place.at - before.at)
 
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -167,6 +167,8 @@ class NodeFacts:
 
     def end(self, first: declarations.TracePosition, last: declarations.TracePosition, ending: str) -> None:
         """Emit the fact NodeRun, which says when the run began and ended, and how it ended."""
+        if not self._registered and first.n > 1:  # the segments with its start were removed
+            self._registered.append((UNKNOWN_BROKER_EPOCH, first.at))
         self._emit(declarations.NodeRun(last, first.at, ending, tuple(self._registered)))
 
     def _errors(self, place: declarations.TracePosition, responded: ClientResponse) -> None:

@@ -15,23 +15,22 @@ from thespian.actors import WakeupMessage
 
 from messages.apis.join_group import JoinGroupRequest
 from messages.apis.leave_group import LeaveGroupRequest
-from messages.cluster import TopicPartition
 from messages.events import EVENTS
 from messages.facts import declarations
 from messages.facts.channel_facts import ChannelFacts
 from messages.facts.controller_facts import CONTROLLER, ControllerFacts, Emit
 from messages.facts.coordinator_facts import CoordinatorFacts
 from messages.facts.declarations import Fact, TracePosition, Undecodable
-from messages.facts.node_facts import NodeFacts
+from messages.facts.node_facts import PARTITION, NodeFacts
 from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.metrics import EVENT_TIME
 from messages.network import Forwarded
 from messages.trace.codec import decode
-from messages.trace.endings import RUNNING
-from messages.trace.errors import BadPayload, UnknownType
+from messages.trace.endings import DAMAGED, RUNNING
+from messages.trace.errors import BadPayload, TraceError, UnknownType
 from messages.trace.files.runs import Run, RunRecords, ending
-from messages.trace.schema import DELIVERIES, TraceRecord
+from messages.trace.schema import DELIVERIES, NO_PAYLOAD, TraceRecord
 from messages.vocabulary import Message
 
 GROUP = "GroupActor"
@@ -136,33 +135,39 @@ DECODED: dict[str, re.Pattern[bytes]] = {
 
 _REQUESTED = REQUESTS | {BATCHES}
 
+_READ = frozenset((*DECODED, *_REQUESTED, *RESPONSES, "Received", CONTROLLER, GROUP, PARTITION))
+"""The types of messages, and the actors, that have facts."""
 _OF_CONTROLLERS = frozenset(("Forwarded", "StartController", "WakeupMessage", *(event.__name__ for event in EVENTS)))
 """Messages to a controller that are always decoded."""
 
 
-def facts(run: Run, partition: TopicPartition | None = None, until: float = math.inf) -> Iterator[Fact]:
+def facts(run: Run, until: float = math.inf, partial: bool = False) -> Iterator[Fact]:
     """Read the facts of a run, in the order in which its records show them.
 
     Args:
         run: A run with payloads (`trace.detail` is `full`).
-        partition: If it is given, the facts about LeaderAndIsr requests and about states read by a controller are
-            limited to this partition.
         until: Read the deliveries up to this time, in seconds since 1970.
+        partial: Whether to read a damaged run up to the damage.
 
     Raises:
-        TraceError: The run is damaged.
+        TraceError: The run is damaged, and `partial` is false.
     """
     found: list[Fact] = []
-    reader = _RunReader(run, found, partition)
+    reader = _RunReader(run, found)
     how = ""
-    for record in RunRecords(run):
-        if record.kind in DELIVERIES:
-            if record.taken_at + run.header.clock_offset > until:
-                how = RUNNING
-                break
-            reader.take(record)
-            yield from found
-            found.clear()
+    try:
+        for record in RunRecords(run):
+            if record.kind in DELIVERIES:
+                if record.taken_at + run.header.clock_offset > until:
+                    how = RUNNING
+                    break
+                reader.take(record)
+                yield from found
+                found.clear()
+    except TraceError:
+        if not partial:
+            raise
+        how = DAMAGED
     reader.end(how or ending(run))
     yield from found
 
@@ -170,25 +175,27 @@ def facts(run: Run, partition: TopicPartition | None = None, until: float = math
 class _RunReader:
     """Finds the facts in the deliveries of one run, one delivery after the other."""
 
-    def __init__(self, run: Run, found: list[Fact], partition: TopicPartition | None) -> None:
+    def __init__(self, run: Run, found: list[Fact]) -> None:
         self._run = run
         self._emit = found.append
-        self._controllers = ControllerFacts(self._emit, partition)
-        self._channels = ChannelFacts(self._emit, partition)
+        self._controllers = ControllerFacts(self._emit)
+        self._channels = ChannelFacts(self._emit)
         timeout_ms = run.header.settings.get("zookeeper_session_timeout_ms", 0)
         self._node = NodeFacts(self._emit, timeout_ms / 1000)
         self._coordinators = CoordinatorFacts(self._emit)
         self._groups = GroupFacts(self._emit)
-        self._first: TracePosition | None = None
-        self._last: TracePosition | None = None
+        self._first: TraceRecord | None = None
+        self._last: TraceRecord | None = None
 
     def take(self, record: TraceRecord) -> None:
         """Read the next delivery."""
-        header = self._run.header
-        at = record.taken_at + header.clock_offset
-        place = TracePosition(at, header.node, header.run, record.n, record.event_id)
-        self._node.passed(self._last or place, place)
-        self._first, self._last = self._first or place, place
+        first, last = self._first or record, self._last or record
+        self._first, self._last = first, record
+        if record.taken_at - last.taken_at > self._node.shortest_gap:
+            self._node.passed(self._place(last), self._place(record))
+        if record.type not in _READ and record.actor not in _READ:
+            return
+        place = self._place(record)
         if record.type == "Received":
             self._channels.answered(place, record)
         if record.type in _REQUESTED:
@@ -199,6 +206,10 @@ class _RunReader:
             self._decode(place, record)
         if record.type in RESPONSES:
             self._node.requests.end(record)
+
+    def _place(self, record: TraceRecord) -> TracePosition:
+        header = self._run.header
+        return TracePosition(record.taken_at + header.clock_offset, header.node, header.run, record.n, record.event_id)
 
     def _decode(self, place: TracePosition, record: TraceRecord) -> None:
         """Decode a message, and pass it to the readers."""
@@ -214,6 +225,8 @@ class _RunReader:
         self._groups.take(place, record, message)
 
     def _is_decoded(self, record: TraceRecord) -> bool:
+        if record.payload == NO_PAYLOAD:
+            return False
         if record.actor == CONTROLLER and record.type in _OF_CONTROLLERS:
             return True
         if record.actor == GROUP and record.type == "WakeupMessage":
@@ -226,6 +239,7 @@ class _RunReader:
     def end(self, how: str) -> None:
         """Emit the facts that are final only after the last delivery; `how` is the ending of the run."""
         if self._first is not None and self._last is not None:
+            last = self._place(self._last)
             self._channels.end()
-            self._node.end(self._first, self._last, how)
-            self._controllers.end(self._last, how)
+            self._node.end(self._place(self._first), last, how)
+            self._controllers.end(last, how)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import chain
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from messages.cluster import TopicPartition
 from messages.facts import declarations
-from messages.facts import facts as facts_of_run
+from messages.facts.indexed import facts_of
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import Run
 
 _F = TypeVar("_F")
+_P = ParamSpec("_P")
 _OF_PLACE = ("node", "run", "event_id")
 
 
@@ -24,6 +25,10 @@ class TraceFacts:
 
     def __init__(self, facts: Iterable[declarations.Fact]) -> None:
         self._by_kind = _grouped(sorted(facts, key=lambda fact: fact.place), type)
+        self._by_value: dict[tuple[type, str], dict[object, list[Any]]] = {}
+        """The facts of a kind by their value of a field."""
+        self.remembered: dict[object, Any] = {}
+        """The results of functions that are `remembered`."""
 
     def of(self, kind: type[_F], **where: object) -> list[_F]:
         """Return the facts of a kind with these values; `node`, `run` and `event_id` are those of its place.
@@ -31,9 +36,14 @@ class TraceFacts:
         Of controller events, those are returned that were handled to their end.
         """
         found: list[_F] = self._by_kind.get(kind, [])  # type: ignore[assignment]
-        for name, value in where.items():
+        for number, (name, value) in enumerate(where.items()):
             read = attrgetter(f"place.{name}" if name in _OF_PLACE else name)
-            found = [each for each in found if read(each) == value]
+            if number:
+                found = [each for each in found if read(each) == value]
+                continue
+            if (kind, name) not in self._by_value:
+                self._by_value[kind, name] = _grouped(found, read)
+            found = self._by_value[kind, name].get(value, [])
         return found
 
     def last(self, kind: type[_F], until: declarations.TracePosition, **where: object) -> _F | None:
@@ -93,6 +103,22 @@ class TraceFacts:
         return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
 
 
+def remembered(
+    find: Callable[Concatenate[TraceFacts, _P], _F],
+) -> Callable[Concatenate[TraceFacts, _P], _F]:
+    """Let a function of facts and hashable arguments keep its results with the facts."""
+
+    @wraps(find)
+    def look_up(facts: TraceFacts, *args: _P.args, **options: _P.kwargs) -> _F:
+        key = (find, *args)
+        if key not in facts.remembered:
+            facts.remembered[key] = find(facts, *args, **options)
+        result: _F = facts.remembered[key]
+        return result
+
+    return look_up
+
+
 def last_before(found: Iterable[_F], place: declarations.TracePosition) -> _F | None:
     """Return the last of these facts (sorted by time) up to a position; None if there is none."""
     last = None
@@ -114,21 +140,22 @@ def _grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]
     return groups
 
 
-def gather(runs: Iterable[Run], partition: TopicPartition | None = None, until: float = math.inf) -> TraceFacts:
-    """Return the facts of these runs.
-
-    Args:
-        partition: Partition of the LeaderAndIsr requests to collect; None for all.
-        until: Time in seconds since 1970; messages that were delivered later are not read.
+def gather(runs: Iterable[Run], until: float = math.inf) -> TraceFacts:
+    """Return the facts of these runs; messages that were delivered later than `until` are not read.
 
     Raises:
         TraceError: A run is damaged.
     """
+    return merged(facts_of(run, until) for run in runs)
+
+
+def merged(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
+    """Return the facts of several runs, each fact with its event."""
     gathered: list[declarations.Fact] = []
-    for run in runs:
+    for of_run in of_runs:
         events: dict[int, declarations.ControllerEvent] = {}
         found: list[declarations.Fact] = []
-        for fact in facts_of_run(run, partition, until):
+        for fact in of_run:
             match fact:
                 case declarations.ControllerEvent():
                     events[fact.place.n] = fact

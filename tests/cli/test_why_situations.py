@@ -72,14 +72,14 @@ def start_second_process(running: SimulatedCluster, broker: int) -> None:
     simulated.machines[key].wanted = False
 
 
-def facts(folder: Path, partition: str = "t") -> TraceFacts:
-    return gather(find_runs(folder).runs, TopicPartition(partition, 0))
+def facts(folder: Path) -> TraceFacts:
+    return gather(find_runs(folder).runs)
 
 
 def lines(folder: Path, about: str, subject: object, question: str) -> list[str]:
     """Return the answer to a question, without delivery numbers."""
     name = subject if isinstance(subject, str) else "t"
-    found = facts(folder, name)
+    found = facts(folder)
     about_whom = TopicPartition(name, 0) if about == "partition" else subject
     (answer,) = (answer for words, answer in QUESTIONS[about] if words.startswith(question))
     return without_numbers([line.text for line in answer(found, about_whom)])

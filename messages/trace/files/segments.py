@@ -1,8 +1,8 @@
 """The files of a run: its segments, and the manifest that lists the segments.
 
 Rule 1: file names begin with the name of the run (RUN): RUN-000000.trace.zst, RUN-000001.trace.zst, ...,
-        RUN.manifest.zst. All files of a run are in one folder. Folders with traces of many nodes may be moved and
-        merged; a renamed file is reported as damage.
+        RUN.manifest.zst, and RUN.facts.zst, which readers write (`derived`). All files of a run are in one folder.
+        Folders with traces of many nodes may be moved and merged; a renamed file is reported as damage.
 Rule 2: only the owner of the files can read them. The same applies to the folder, unless it existed before and also
         contains other files.
 Rule 3: the process that writes a run holds a lock on its manifest, so readers can distinguish a killed node from a
@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 
 SUFFIX = ".trace.zst"
 MANIFEST_SUFFIX = ".manifest.zst"
+INDEX_SUFFIX = ".facts.zst"
 UNNAMED_SUFFIX = ".new"
 """Suffix of a file's name until its header is written. A kill may leave such a file; readers ignore it."""
 _SEGMENT = re.compile(r"(?P<run>.+)-(?P<number>\d{6,})" + re.escape(SUFFIX), re.DOTALL)
@@ -36,6 +37,11 @@ def segment_name(run: str, segment: int) -> str:
 def manifest_name(run: str) -> str:
     """Return the file name of a run's manifest."""
     return f"{run}{MANIFEST_SUFFIX}"
+
+
+def index_name(run: str) -> str:
+    """Return the file name of a run's index."""
+    return f"{run}{INDEX_SUFFIX}"
 
 
 class TraceFileName(NamedTuple):
@@ -63,7 +69,10 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(mode=_FOLDER_MODE, exist_ok=True)
     mode = stat.S_IMODE(folder.stat().st_mode)
     shared = mode & ~_FOLDER_MODE and not mode & stat.S_ISVTX
-    if shared and all(parse_name(path.name.removesuffix(UNNAMED_SUFFIX)) for path in folder.iterdir()):
+    if shared and all(
+        path.name.endswith(INDEX_SUFFIX) or parse_name(path.name.removesuffix(UNNAMED_SUFFIX))
+        for path in folder.iterdir()
+    ):
         with suppress(PermissionError):  # another user's folder: our files are private anyway
             folder.chmod(mode & _FOLDER_MODE)
 

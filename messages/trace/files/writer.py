@@ -234,12 +234,11 @@ def _older_runs(folder: Path) -> list[_Older]:
         if name is not None:
             runs.setdefault(name.run, []).append((name.segment is None, path))
     found = []
-    for each in runs.values():
+    for run, each in runs.items():
         if any(files.is_held(path) for is_manifest, path in each if is_manifest):
             continue
         paths = [path for _, path in sorted(each)]
-        states = [path.stat() for path in paths]
-        found.append(
-            _Older(max(state.st_mtime for state in states), sum(state.st_size for state in states), tuple(paths))
-        )
+        written = max(path.stat().st_mtime for path in paths)
+        paths += [path for path in (folder / files.index_name(run),) if path.exists()]
+        found.append(_Older(written, sum(path.stat().st_size for path in paths), tuple(paths)))
     return sorted(found)

@@ -1,0 +1,57 @@
+"""The facts of a run as bytes, and the index that keeps them beside the run's trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cache
+from typing import get_args
+
+import msgspec
+
+from messages.facts.declarations import Fact
+from messages.facts.run_facts import facts
+from messages.trace.errors import TraceError
+from messages.trace.files.derived import kept
+from messages.trace.files.runs import Run
+
+
+def facts_of(run: Run, until: float = math.inf) -> list[Fact]:
+    """Return the facts of a run, from its index if it is read whole.
+
+    Raises:
+        TraceError: The run is damaged.
+    """
+    return [*facts(run, until)] if until < math.inf else decoded(content_of(run))
+
+
+def content_of(run: Run) -> bytes:
+    """Return the facts of a whole run as bytes. Raises TraceError if the run is damaged."""
+    return kept(run, lambda: encoded(facts(run)))
+
+
+def readable_content_of(run: Run) -> bytes:
+    """Return the facts of a run as bytes; those of a damaged run up to the damage."""
+    try:
+        return content_of(run)
+    except TraceError:
+        return encoded(facts(run, partial=True))
+
+
+def encoded(found: Iterable[Fact]) -> bytes:
+    """Return facts as bytes, by kind."""
+    kinds: dict[str, list[Fact]] = {}
+    for fact in found:
+        kinds.setdefault(type(fact).__name__, []).append(fact)
+    return msgspec.msgpack.encode(kinds)
+
+
+def decoded(content: bytes) -> list[Fact]:
+    """Return the facts in these bytes; those of a kind are in their order."""
+    kinds = msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
+    return [fact for kind, raw in kinds.items() for fact in _decoders()[kind].decode(raw)]
+
+
+@cache
+def _decoders() -> dict[str, msgspec.msgpack.Decoder[list[Fact]]]:
+    return {kind.__name__: msgspec.msgpack.Decoder(list[kind]) for kind in get_args(Fact)}  # type: ignore[valid-type]
