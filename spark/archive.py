@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from messages.facts.indexed import encoded
 from messages.trace.schema import SENT
+from messages.trace.text import compress
 from spark.columns import ARROW, STATE
 from spark.java import archive, home, link, prepare_once, record
-from spark.pack import Manifest, PackedRun, keep
+from spark.pack import Manifest, PackedRun, keep, keep_facts
 from spark.questions.controller import CONTROLLER
 from spark.session import open_session
 from spark.summary import summarise
@@ -86,4 +88,5 @@ def _smallest(folder: Path) -> None:
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_SAID, 1)]
     pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
+    keep_facts("none", compress([encoded(())]), folder)
     keep(Manifest((PackedRun("none", 0, "stopped", (), "full", ()),), ()), folder)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from messages.facts.trace_facts import TraceFacts
 from spark.columns import DELIVERIES, MALFORMED
 from spark.pack import Manifest
 from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
-    """The records of the traces below a folder as Spark data frames; `close` frees cached data."""
+    """The records of the traces below a folder as Spark data frames, and their facts; `close` frees cached data."""
 
-    def __init__(self, records: DataFrame, manifest: Manifest, before: Facts | None = None, few: bool = False) -> None:
+    def __init__(
+        self,
+        records: DataFrame,
+        manifest: Manifest,
+        find: Callable[[], TraceFacts],
+        before: Facts | None = None,
+        few: bool = False,
+    ) -> None:
         self.records = records
         self.before = before
         """The records of the folder for comparison."""
         self.manifest = manifest
+        self._find = find
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
         self.events = tuple(dict.fromkeys(event for run in manifest.runs for event in run.events))
         self._few = few
@@ -48,34 +59,9 @@ class Facts:
         return ()
 
     @cached_property
-    def node_runs(self) -> DataFrame:
-        """The runs of brokers, as `failovers.registered` returns them; `last_at` is the time of a run's last record."""
-        return failovers.registered(self.runs, self.delivered)
-
-    @cached_property
-    def leaderships(self) -> DataFrame:
-        """The leaderships sent to brokers, as `failovers.sent_states` returns them."""
-        return failovers.sent_states(self.delivered)
-
-    @cached_property
-    def changes(self) -> DataFrame:
-        """The changes of leadership, as `failovers.changes` returns them; cached."""
-        return self._keep(failovers.changes(self.leaderships))
-
-    @cached_property
-    def states(self) -> DataFrame:
-        """The partition states that controllers read or wrote, as `failovers.replaced` returns them; cached."""
-        return self._keep(failovers.replaced(failovers.known(self.delivered)))
-
-    @cached_property
-    def deaths(self) -> DataFrame:
-        """The brokers that were gone, as `failovers.deaths` returns them; cached, because the rows are few."""
-        return self._keep(f.broadcast(failovers.deaths(self.delivered, self.node_runs)))
-
-    @cached_property
-    def outages(self) -> DataFrame:
-        """The partitions that had no leader, as `failovers.outages` returns them."""
-        return failovers.outages(self.deaths, self.changes)
+    def facts(self) -> TraceFacts:
+        """The facts of all nodes, which this process keeps in memory."""
+        return self._find()
 
     @cached_property
     def handled(self) -> DataFrame:
@@ -100,13 +86,16 @@ class Facts:
     @cached_property
     def samples(self) -> DataFrame:
         """The measured times, as `comparison.samples` returns them."""
-        without = (f.col("over_at") - f.col("died_at")) * 1000
+        over = [each.seconds * 1000 for each in failovers.lost_leaders(self.facts) if each.over_at is not None]
+        table = pa.table(
+            {"name": pa.array(["partitions"] * len(over), pa.string()), "ms": pa.array(over, pa.float64())}
+        )
         kinds = {
             "controller events": (self.handled, "event"),
             "requests to brokers": (self.flights, "request"),
             "requests to ZooKeeper": (self.replies, "type"),
             "requests of clients": (self.answers, "request"),
-            "without a leader": (self.outages.select(f.lit("partitions").alias("name"), without.alias("ms")), "name"),
+            "without a leader": (self.records.sparkSession.createDataFrame(table), "name"),
         }
         return comparison.samples(kinds, self.delivered)
 

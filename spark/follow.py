@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from messages.trace.files.runs import ending, find_runs
 from spark.errors import AlreadyFollowed
 from spark.java import Java
-from spark.pack import keep, tell
+from spark.pack import keep, pack_facts, tell
 from spark.results import Summary
 from spark.section_names import BRIEF, MASTER
 from spark.session import open_session
@@ -95,7 +95,10 @@ def follow(
         session = open_session(master, java)
         while True:
             land(session, folder, kept)
-            keep(tell(find_runs(folder)), kept)
+            found = find_runs(folder)
+            for run in found.runs:
+                pack_facts(run, kept)
+            keep(tell(found), kept)
             yield ask(session, kept, say, only, partial=True)
             say("waiting for more")
             while seen == (seen := _seen(folder)):

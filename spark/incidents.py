@@ -125,7 +125,7 @@ class _IncidentFinder:
         was_controller = row.was_controller or self._resigned(row)
         what = f"Broker {row.broker}{', the controller,' if was_controller else ''} {self._ending(row)}"
         out = [each for each in self.out if each.broker == row.broker and _holds(row, each.left_at)]
-        mine = [each for each in self.leaderless if each.broker == row.broker and each.lost_at == row.died_at]
+        mine = [each for each in self.leaderless if each.broker == row.broker and _holds(row, each.lost_at)]
         behind = sum(each.partitions for each in out if each.back_at is None)
         back = max((each.back_at or NEVER for each in out), default=row.back_at or NEVER)
         over = [row.back_at or NEVER, back, *(each.over_at or NEVER for each in mine)]

@@ -11,6 +11,7 @@ Rule 3: the lines from a broker's start to its next start are a run; the lines b
         broker counts as running until it logs its shutdown. A killed broker does not log it, and the last line of a
         broker with little to log may be much older than its death. A broker without a logged shutdown therefore counts
         as gone from the time when a controller noticed its absence.
+        Lines have no ids: what a controller logs is joined with its last logged event by time.
 Rule 4: a line belongs to the broker that it names in its brackets ("[Controller id=1]"). Other lines, such as
         "starting", belong to the only broker that the lines of the same stream name: a file with its rotated
         predecessors, or the lines with the same prefix in it. Kafka's own files (`_OWN_FILES`) may also take the only
@@ -24,15 +25,28 @@ from __future__ import annotations
 import bz2
 import gzip
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
 
+from messages.cluster import TopicPartition
+from messages.facts.declarations import (
+    BrokersRead,
+    ControllerElected,
+    ControllerEvent,
+    Fact,
+    NodeRun,
+    StateWrite,
+    TopicDeletionStep,
+    TracePosition,
+)
+from messages.facts.trace_facts import TraceFacts
+from messages.trace.endings import RUNNING
 from messages.trace.schema import SENT, STOPPED
 from spark.facts import Facts
 from spark.pack import Manifest
@@ -236,7 +250,6 @@ EVENTS = (
 )
 """The controller's events among them."""
 
-_STATE_COLUMNS = ("topic", "partition", "leader", "leader_epoch", "isr")
 _FIELDS = ("actor", "type", "error", "request", "epoch", "broker", "brokers", "states", "topics", "items")
 """The columns that a line may fill."""
 
@@ -379,7 +392,7 @@ class LogFacts(Facts):
     """The log lines of Apache Kafka brokers, as Spark data frames for several sections of a summary."""
 
     def __init__(self, records: DataFrame) -> None:
-        super().__init__(records, Manifest((), ()))
+        super().__init__(records, Manifest((), ()), self._facts)
         self.records = self.delivered = self._keep(records)
         self.events = EVENTS
 
@@ -406,43 +419,51 @@ class LogFacts(Facts):
         counts = self.records.where(f.col("node").isNull()).groupBy("run").count().orderBy("run")
         return tuple(f"{row[1]} lines of {row[0]} name no broker, and could not be placed" for row in counts.collect())
 
-    @cached_property
-    def node_runs(self) -> DataFrame:
-        """The `runs` that began to serve, with their end if it is logged.
-
-        A broker that logs its start and never serves was refused, because another broker had its id.
-        """
+    def _facts(self) -> TraceFacts:
+        """Read facts from the lines: brokers' runs, elections, lists of brokers, states of partitions, deletions."""
         run = self.records.where(f.col("type").isin(STARTED, SERVING)).groupBy("run")
         served_at = f.max(f.when(f.col("type") == SERVING, f.col("at"))).alias("served_at")
         begun = run.agg(f.min_by("type", "n").alias("first"), served_at)
+        # A broker that logs its start and never serves was refused, because another broker had its id.
         came = f.when(f.col("first") == STARTED, f.col("served_at")).otherwise(f.col("first_at"))
-        ended_at = f.when(f.col("ending").isNotNull(), f.col("last_at"))
-        found = self.runs.join(begun, "run", "left").withColumn("first_at", came).withColumn("last_at", ended_at)
-        return found.where(f.col("first_at").isNotNull()).select(*self.runs.columns)
+        runs = self.runs.join(begun, "run", "left").select("*", came.alias("came_at")).collect()
+        is_fact = (f.col("actor") == CONTROLLER) | f.col("states").isNotNull() | f.col("topics").isNotNull()
+        columns = ("at", "node", "run", "n", "type", "request", "epoch", "brokers", "states", "topics")
+        rows = self.records.where(is_fact & f.col("node").isNotNull()).select(*columns).collect()
+        return TraceFacts([*map(_node_run, runs), *_facts_of(sorted(rows, key=lambda row: (row.at, row.n)))])
 
-    @cached_property
-    def outages(self) -> DataFrame:
-        """The partitions that had no leader, as `failovers.outages` returns them, without those of deleted topics.
 
-        In traces, the leader -2 marks a deletion. Brokers do not log this leader, so the deleted topics are removed
-        here.
-        """
-        lines = self.records.where((f.col("type") == "StoreWrite") & f.col("topics").isNotNull())
-        deleted = lines.select(f.explode("topics").alias("deleted"), f.col("at").alias("deleted_at"))
-        lost = super().outages
-        by_deletion = lost.broker.isNull() & (lost.topic == deleted.deleted) & (lost.died_at <= deleted.deleted_at)
-        return lost.join(deleted, by_deletion, "left_anti")
+def _node_run(row: Row) -> NodeRun:
+    registered = () if row.came_at is None else ((-1, row.came_at),)
+    place = TracePosition(row.last_at, row.node, row.run, row.lines)
+    return NodeRun(place, row.first_at, row.ending or RUNNING, registered)
 
-    @cached_property
-    def states(self) -> DataFrame:
-        """The partition states in all brokers' lines, in order of time, with the columns of `failovers.replaced`."""
-        each = self.records.select(
-            "run", "node", "n", "at", (f.col("type") == "Transmit").alias("updated"), f.explode("states").alias("state")
-        ).select("run", "node", "n", "at", "updated", *(f"state.{name}" for name in _STATE_COLUMNS))
-        before = Window.partitionBy("topic", "partition").orderBy("at", "n").rowsBetween(Window.unboundedPreceding, -1)
-        last = {f"{name}_before": f.last(name, ignorenulls=True).over(before) for name in ("leader", "isr")}
-        # An unclean election leaves only the leader in the ISR. So if the ISR has more than one member after an
-        # election, the election was clean. These members were in the ISR before it, even if the log has no line about
-        # that.
-        clean = f.when(f.size("isr") > 1, f.col("isr")).otherwise(f.col("isr_before"))
-        return self._keep(each.withColumns(last).withColumn("isr_before", clean))
+
+def _facts_of(rows: Iterable[Row]) -> Iterator[Fact]:
+    """Yield the facts in lines, in order of time.
+
+    Lines have no ids, so they are joined by time: states have the order of their lines, and what a controller logs
+    belongs to its last logged event or election. A leader logs its ISR without its epoch.
+    """
+    known: dict[TopicPartition, StateWrite] = {}
+    events: dict[str, ControllerEvent] = {}
+    for row in rows:
+        place = TracePosition(row.at, row.node, row.run, row.n)
+        if row.type in EVENTS or row.request == "Elected":
+            events[row.run] = ControllerEvent(place, row.request if row.request == "Elected" else row.type)
+        if row.request == "Elected":
+            yield ControllerElected(place, row.node, row.epoch or 0)
+        if row.brokers is not None:
+            yield BrokersRead(place, row.node, dict.fromkeys(row.brokers, 0), events.get(row.run))
+        for topic in row.topics or ():
+            yield TopicDeletionStep(place, "queued" if row.type == "Ask" else "deleted", (topic,))
+        for state in row.states or ():
+            partition = TopicPartition(state.topic, state.partition)
+            before, isr = known.get(partition), tuple(state.isr)
+            if row.type == "Transmit":
+                written = partition, state.leader, state.leader_epoch, isr, f"controller {row.node}", row.at
+                known[partition] = StateWrite(place, *written, events.get(row.run))
+            else:
+                written = partition, row.node, before.epoch if before else 0, isr, f"broker {row.node}", row.at
+                known[partition] = StateWrite(place, *written)
+            yield known[partition]

@@ -1,6 +1,7 @@
 """Convert traces to Parquet with the columns of `spark.columns`, for Spark and other tools.
 
     TARGET/RUN-000000-0.parquet      the slice of segment 0 that begins at byte 0
+    TARGET/RUN.facts.zst             the facts of the run (`messages.facts.indexed`)
     TARGET/_runs.json                the end of each run, and what could not be read
 
 Rule 1: a file holds a slice of frames; its metadata has the position at which the slice ends. If a run has continued or
@@ -20,9 +21,12 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from messages.facts.indexed import decoded, readable_content_of
+from messages.facts.trace_facts import TraceFacts, merged
 from messages.trace.files.errors import NotATrace
-from messages.trace.files.runs import RunList, Slice, find_runs, survey
-from messages.trace.files.segments import parse_name
+from messages.trace.files.runs import Run, RunList, Slice, find_runs, survey
+from messages.trace.files.segments import index_name, parse_name
+from messages.trace.text import compress, decompress
 from spark.columns import ARROW, batches, planned
 
 MANIFEST = "_runs.json"
@@ -72,15 +76,18 @@ class Packing:
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
         self._rest: Sequence[Slice] = self.slices
+        self._runs = found.runs
         self._begun: list[Future[int]] = []
         if len(self.slices) >= PARALLEL:
             self._pool = ProcessPoolExecutor(os.cpu_count())
-            self._begun = [self._pool.submit(pack_slice, each, target) for each in self.slices]
-            self._rest = ()
+            self._begun = [self._pool.submit(pack_facts, run, target) for run in found.runs]  # longer than a slice
+            self._begun += [self._pool.submit(pack_slice, each, target) for each in self.slices]
+            self._rest = self._runs = ()
 
     def finish(self) -> int:
         """Wait for the end; return the number of rows written, without those of slices that existed already."""
         rows = sum(pack_slice(each, self.target) for each in self._rest)
+        rows += sum(pack_facts(run, self.target) for run in self._runs)
         rows += sum(each.result() for each in self._begun)
         if self._pool is not None:
             self._pool.shutdown()
@@ -104,6 +111,33 @@ def pack_slice(slice: Slice, target: Path) -> int:
             rows += batch.num_rows
     part.replace(file)
     return rows
+
+
+def pack_facts(run: Run, target: Path) -> int:
+    """Write the facts of a run; return 0, because they are not rows."""
+    keep_facts(run.header.run, compress([readable_content_of(run)]), target)
+    return 0
+
+
+def keep_facts(run: str, content: bytes, target: Path) -> None:
+    """Write the facts of a run, as compressed bytes, into a packed folder."""
+    file = target / index_name(run)
+    part = file.with_suffix(".part")
+    part.write_bytes(content)
+    part.replace(file)
+
+
+def packed_facts(folder: Path, manifest: Manifest) -> TraceFacts:
+    """Return the facts in a packed folder.
+
+    Raises:
+        NotATrace: The facts of a run are missing or damaged.
+    """
+    try:
+        files = dict.fromkeys(folder / index_name(run.run) for run in manifest.runs)
+        return merged([decoded(decompress(file.read_bytes())[:-1]) for file in files])
+    except (OSError, ValueError) as error:
+        raise NotATrace(f"{folder} has no facts: {error}. Pack the traces again, into an empty folder.") from error
 
 
 def is_packed(folder: Path) -> bool:

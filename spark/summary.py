@@ -14,21 +14,25 @@ import functools
 import importlib
 import inspect
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from messages.facts.indexed import decoded, readable_content_of
+from messages.facts.trace_facts import TraceFacts, merged
 from messages.trace.files.errors import NotATrace
-from messages.trace.files.runs import find_runs
+from messages.trace.files.runs import Run, find_runs
 from spark import questions
 from spark.columns import MALFORMED
 from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
 from spark.logs import LogFacts, lines, nothing_known, read, text_files
-from spark.pack import Manifest, Packing, is_packed, manifest, tell
+from spark.pack import Manifest, Packing, is_packed, manifest, packed_facts, tell
 from spark.results import QueryResult, Summary
 from spark.section_names import BRIEF, COMPARED, LOGGED, MASTER, SECTIONS, TITLES, is_local
 from spark.session import fit, open_session
@@ -160,13 +164,27 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
         few = fit(session, sum(file.stat().st_size for file in folder.glob("*.parquet")))
         reader = session.read.schema(SCHEMA).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
         records = reader.parquet(str(folder))
-        return Facts(records.coalesce(1) if few else records, beside, before, few)
+        records = records.coalesce(1) if few else records
+        return Facts(records, beside, lambda: packed_facts(folder, beside), before, few)
     found = find_runs(folder)
     beside = tell(found)
     _demand(beside, partial)
     fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
     session.dataSource.register(TraceSource)
-    return Facts(session.read.format(TraceSource.name()).load(str(folder.resolve())), beside, before)
+    records = session.read.format(TraceSource.name()).load(str(folder.resolve()))
+    return Facts(records, beside, lambda: gathered(session, found.runs), before)
+
+
+def gathered(session: SparkSession, runs: Sequence[Run]) -> TraceFacts:
+    """Return the facts of these runs, which Spark's workers read, one task for each run."""
+    unique = [*{run.header.run: run for run in runs}.values()]
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
+            yield pa.RecordBatch.from_pydict({"facts": [readable_content_of(unique[number])]})
+
+    numbers = session.range(0, len(unique), 1, len(unique) or 1)
+    return merged(decoded(row.facts) for row in numbers.mapInArrow(read, "facts binary").collect())
 
 
 def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
@@ -187,7 +205,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
         unplaced = askers.submit(facts.unplaced)
         # This thread makes the data frame of the next question while other threads compute the answers to the previous
         # questions. Only one thread makes data frames, so that a cached data frame is made once.
-        waiting = [(name, askers.submit(_collect, _frame(name, facts))) for name in asked]
+        waiting = [(name, askers.submit(_collect, _answer(name, facts))) for name in asked]
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
             print_line(f"{count} of {len(waiting)} questions answered: {name}")
@@ -197,15 +215,17 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     return Summary(answers, malformed.result(), facts.manifest.unreadable, damage, unplaced.result())
 
 
-def _frame(name: str, facts: Facts) -> DataFrame:
-    """Return the data frame of a section, from the function that `SECTIONS` names."""
+def _answer(name: str, facts: Facts) -> DataFrame | QueryResult:
+    """Return the data frame or the result of a section, from the function that `SECTIONS` names."""
     [module] = [each.module for each in SECTIONS if each.name == name]
     if not module:
         frame: DataFrame = getattr(facts, name)
         return frame
-    question: Callable[..., DataFrame] = getattr(importlib.import_module(f"{questions.__name__}.{module}"), name)
+    question: Callable[..., Any] = getattr(importlib.import_module(f"{questions.__name__}.{module}"), name)
     return question(*(getattr(facts, taken) for taken in inspect.signature(question).parameters))
 
 
-def _collect(frame: DataFrame) -> QueryResult:
+def _collect(frame: DataFrame | QueryResult) -> QueryResult:
+    if isinstance(frame, QueryResult):
+        return frame
     return QueryResult(tuple(frame.columns), tuple(tuple(row) for row in frame.collect()))

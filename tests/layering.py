@@ -154,16 +154,17 @@ LAYERS: dict[str, Layer] = {
         f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files"
         " actors.core.controller actors.core.coordinator actors.core.security actors.core.transaction actors.explain"
         " actors.node actors.public.operations actors.runtime.trace actors.simulation actors.storage actors.trace"
-        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark",
+        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark spark.results",
         others="attrs click rich prometheus_client",
         touches=_EVERYTHING,
     ),
     "spark": Layer(
-        "messages.facts messages.trace messages.trace.files spark.questions",
+        "messages messages.facts messages.trace messages.trace.files spark.questions spark.results",
         others="jinja2 markupsafe msgspec pyarrow pyspark",
         touches="files processes threads clocks code",
     ),
-    "spark.questions": Layer("", others="pyspark"),
+    "spark.questions": Layer("messages messages.facts spark.results", others="pyspark"),
+    "spark.results": Layer(""),
     "spark.public": Layer("spark", others="pyspark"),
 }
 

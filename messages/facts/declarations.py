@@ -157,8 +157,9 @@ class Outage(NamedTuple):
     It begins with the loss of the leader of `led`, the last state with this leader, as `shown_by` says: by the
     ELECTION of a broker that was dead, the LAST_RECORD of the broker, or the controller's EVENT. It ends when the
     leader of the state `after` answers its LeaderAndIsr request (`order`); without an answer, when this was sent, or
-    else when ZooKeeper stored the state. `gap` has the states without a leader; there
-    are none if one write replaced the leader.
+    else when ZooKeeper stored the state. Without `after`, it ends when the topic was queued for deletion. `gap` has the
+    states without a leader; there are none if one write replaced the leader. If the first recorded state has no leader,
+    `led` is this state.
     """
 
     place: TracePosition

@@ -8,6 +8,7 @@ Rule 2: a cause is not later than its effect. No join asks how near two facts ar
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
@@ -15,12 +16,13 @@ from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, TopicDeletionStep, TracePosition
-from messages.facts.trace_facts import TraceFacts
+from messages.facts.trace_facts import TraceFacts, remembered
 from messages.store import EXPIRED
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
 
+@remembered
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
     """Return the states of a partition in the order of the versions of the partition's znode.
 
@@ -28,14 +30,36 @@ def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWri
     the topic was created again without this partition. If a state was both written and read, the write is returned.
     """
     created = created_after(facts, partition.topic)
+    return _in_order(state for state in facts.states.get(partition, ()) if state.place > created)
+
+
+def _in_order(states: Iterable[StateWrite]) -> list[StateWrite]:
     found: dict[object, StateWrite] = {}
-    for state in facts.states.get(partition, []):
+    for state in states:
         key = state.version if state.version >= 0 else state.place
-        if state.place > created and (key not in found or not state.read):
+        if key not in found or not state.read:
             found[key] = state
     return sorted(found.values(), key=lambda state: (state.version, state.place))
 
 
+@remembered
+def incarnations(facts: TraceFacts, partition: TopicPartition) -> list[list[StateWrite]]:
+    """Return the states of a partition as `state_history` does, also those before deletions of its topic."""
+    deleted = deletions_of(facts, partition.topic)
+    found: list[list[StateWrite]] = [[] for _ in range(len(deleted) + 1)]
+    for state in facts.states.get(partition, ()):
+        found[bisect(deleted, state.place)].append(state)
+    return [_in_order(states) for states in found if states]
+
+
+def being_deleted(facts: TraceFacts, history: Sequence[StateWrite]) -> TopicDeletionStep | None:
+    """Return the step by which a partition's topic was queued for deletion after the first of these states."""
+    topic, begun = history[0].partition.topic, history[0].place
+    steps = (each for each in facts.of(declarations.TopicDeletionStep) if topic in each.topics and each.place > begun)
+    return next((each for each in steps if each.step in ("queued", "deleted")), None)
+
+
+@remembered
 def created_after(facts: TraceFacts, topic: str) -> TracePosition:
     """Return the topic's last deletion before its last recorded assignment; the begin of time without a deletion."""
     assigned = facts.assignments_of_topics.get(topic, [])
@@ -50,6 +74,7 @@ def pending_deletion(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
     return [each for each in steps[over:] if each.step == "queued"]
 
 
+@remembered
 def deletions_of(facts: TraceFacts, topic: str) -> list[TracePosition]:
     """Return the positions at which the topic's znodes were removed."""
     return [each.place for each in facts.of(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
@@ -84,8 +109,8 @@ def latest_assignments(facts: TraceFacts, topic: str) -> list[ReplicasAssigned]:
 
 def led_since(facts: TraceFacts, state: StateWrite) -> StateWrite:
     """Return the first state of the term of this state's leader."""
-    history = [each for each in state_history(facts, state.partition) if each.version <= state.version]
-    return since_when([*history, state], lambda each: each.leader)
+    history = next((each for each in incarnations(facts, state.partition) if state in each), [state])
+    return since_when(history[: history.index(state) + 1], lambda each: each.leader)
 
 
 NO_POSITION = TracePosition(0.0, 0, "", 0)
@@ -102,6 +127,7 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
     return since
 
 
+@remembered
 def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
     """Return the run that made the broker's last registration that a controller read before `noticed`.
 
@@ -124,15 +150,22 @@ def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> No
 # -------------------------------------------------------------------------------------------------- brokers that left
 
 
+@remembered
 def absences(facts: TraceFacts, broker: int) -> list[declarations.BrokerGone]:
     """Return the times in which a broker was not registered in ZooKeeper, in order of time."""
     found = []
     for gone in facts.absences.get(broker, ()):
-        end = end_of_registration(facts, gone)
-        since = min(end.place.at if isinstance(end, NodeRun) else gone.noticed.at, gone.noticed.at)
-        late = gone.noticed.at - since if isinstance(end, NodeRun) and end.ending == KILLED else 0.0
+        node_run = ended_run(facts, broker, gone.noticed)
+        since = gone.noticed.at if node_run is None else node_run.end
+        late = gone.noticed.at - since if node_run is not None and node_run.ending == KILLED else 0.0
         found.append(gone._replace(since=since, late=late))
     return found
+
+
+def ended_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
+    """Return the run that made the broker's last registration before `noticed`, if its process had ended by then."""
+    node_run = registered_run(facts, broker, noticed)
+    return node_run if node_run is not None and node_run.end <= noticed.at else None
 
 
 def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> declarations.BrokerGone | None:
@@ -174,24 +207,32 @@ def end_of_registration(facts: TraceFacts, gone: declarations.BrokerGone) -> dec
 
 
 def outages(facts: TraceFacts, partition: TopicPartition) -> list[declarations.Outage]:
-    """Return the times in which a partition had lost its leader; the last one may last.
+    """Return the times in which a partition had no leader; the last one may last. See `outages_in`."""
+    return outages_in(facts, state_history(facts, partition))
+
+
+def outages_in(facts: TraceFacts, history: Sequence[StateWrite]) -> list[declarations.Outage]:
+    """Return the times in which the partition with these states had no leader.
 
     A controller may replace a lost leader with a single write. A topic that is queued for deletion loses no leader.
     """
     found = []
     led: StateWrite | None = None
     gap: list[StateWrite] = []
-    for state in state_history(facts, partition):
+    for state in history:
         if state.leader == NO_LEADER:
             gap.append(state)
             continue
-        if led is not None and (
-            gap or (led.leader != state.leader and broker_gone(facts, led.leader, state.place) is not None)
+        if gap or (
+            led is not None and led.leader != state.leader and broker_gone(facts, led.leader, state.place) is not None
         ):
-            found.append(_outage(facts, led, gap, state))
+            found.append(_outage(facts, led or gap[0], gap, state))
         led, gap = state, []
-    if led is not None and gap and not pending_deletion(facts, partition.topic):
-        found.append(_outage(facts, led, gap, None))
+    if gap:
+        deleted = being_deleted(facts, history)
+        if deleted is None or gap[0].place < deleted.place:
+            until = math.inf if deleted is None else deleted.place.at
+            found.append(_outage(facts, led or gap[0], gap, None)._replace(until=until))
     return found
 
 
@@ -201,17 +242,16 @@ def _outage(
     outage = declarations.Outage(led.place, led.partition, 0.0, math.inf, declarations.EVENT, led, tuple(gap), after)
     first = outage.first
     noticed = first.place if first.event is None else first.event.place
-    node_run, elected = registered_run(facts, led.leader, noticed), led_since(facts, led).taken
-    end = math.inf if node_run is None else node_run.end
+    node_run, elected = ended_run(facts, led.leader, noticed), led_since(facts, led).taken
     since, shown_by = noticed.at, declarations.EVENT
-    if end <= elected:
-        since, shown_by = elected, declarations.ELECTION
-    elif end <= noticed.at:
-        since, shown_by = end, declarations.LAST_RECORD
+    if node_run is not None:
+        is_dead = node_run.end <= elected
+        since = elected if is_dead else node_run.end
+        shown_by = declarations.ELECTION if is_dead else declarations.LAST_RECORD
     outage = outage._replace(place=first.place, since=since, shown_by=shown_by)
     if after is None:
         return outage
-    wanted = {"broker": after.leader, "partition": led.partition, "epoch": after.epoch}
+    wanted = {"partition": led.partition, "broker": after.leader, "epoch": after.epoch}
     order = next(iter(facts.of(declarations.LeaderAndIsrSent, **wanted)), None)
     if order is None or not order.sent:
         return outage._replace(order=order, until=after.taken)
@@ -220,17 +260,22 @@ def _outage(
 
 def isr_changes(facts: TraceFacts, partition: TopicPartition) -> list[declarations.IsrChange]:
     """Return each broker that joined or left the ISR of a partition, in order of time."""
+    return isr_changes_in(facts, state_history(facts, partition))
+
+
+def isr_changes_in(facts: TraceFacts, history: Sequence[StateWrite]) -> list[declarations.IsrChange]:
+    """Return each broker that joined or left the ISR in these states of a partition, in order of time."""
     return [
         declarations.IsrChange(
             after.place,
-            partition,
+            after.partition,
             broker,
             broker in after.isr,
             before,
             after,
             None if broker in after.isr else reason_to_leave(facts, after, broker),
         )
-        for before, after in pairwise(state_history(facts, partition))
+        for before, after in pairwise(history)
         for broker in sorted(set(before.isr) ^ set(after.isr))
     ]
 
@@ -241,8 +286,8 @@ _DISK_EVENTS = ("LogDirEventNotification", "LeaderAndIsrResponseReceived")
 def reason_to_leave(facts: TraceFacts, state: StateWrite, broker: int) -> declarations.ReasonToLeave | None:
     """Return why a broker is not in the ISR, or not the leader, in a state that was written."""
     if state.event is None:
-        wanted = {"run": state.place.run, "partition": state.partition, "version": state.version - 1}
-        return next(iter(facts.of(declarations.FollowerLagged, broker=broker, **wanted)), None)
+        wanted = {"broker": broker, "run": state.place.run, "version": state.version - 1}
+        return next(iter(facts.of(declarations.FollowerLagged, partition=state.partition, **wanted)), None)
     is_of_disk = state.event.kind in _DISK_EVENTS
     disk = facts.last(declarations.LogDirectoryFailed, state.place, node=broker) if is_of_disk else None
     return broker_gone(facts, broker, state.place) or disk or state.event

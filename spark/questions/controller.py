@@ -26,12 +26,6 @@ def sent(delivered: DataFrame, *requests: str) -> DataFrame:
     return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
 
 
-def elections(delivered: DataFrame) -> DataFrame:
-    """List the elections that controllers won, in order of time: at, node, epoch."""
-    won = delivered.where((f.col("actor") == CONTROLLER) & (f.col("request") == "Elected"))
-    return won.select("at", "node", "epoch").orderBy("at", "node")
-
-
 def events(delivered: DataFrame, events: Sequence[str]) -> DataFrame:
     """Count and time controller events by node and type.
 

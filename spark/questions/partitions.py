@@ -1,84 +1,11 @@
-"""Sections of a summary about partitions and topics over time: ISRs, elections, deletions, reassignments."""
+"""Sections of a summary about topics and partitions over time: deletions and reassignments."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark.questions.chains import given
 from spark.questions.controller import sent
-from spark.questions.failovers import is_internal
-
-
-def isr_churn(states: DataFrame, delivered: DataFrame) -> DataFrame:
-    """Count changes of ISRs by partition.
-
-    Args:
-        states: As `failovers.replaced` returns them.
-        delivered: Deliveries of all nodes. The deliveries of a leader show the ISRs that the leader requested. The
-            deliveries of a controller show the ISRs that ZooKeeper stored.
-
-    Returns:
-        topic, partition, shrunk, grown, shrunk_by_controller (because a broker died or left, or a reassignment removed
-        a replica), first_at, last_at; internal topics last, most changes first.
-    """
-    led = delivered.where(f.col("type") == "ChangeIsr")
-    by_leader = led.select("at", "items", f.explode("states").alias("state")).select(
-        *("state.topic", "state.partition", "at"),
-        (f.col("items") < 0).cast("int").alias("shrunk"),
-        (f.col("items") > 0).cast("int").alias("grown"),
-        f.lit(0).alias("by_controller"),
-    )
-    changed = states.where(f.col("updated") & f.col("isr_before").isNotNull())
-    shrunk = f.size(f.array_except("isr_before", "isr")) > 0
-    by_controller = changed.select(
-        *("topic", "partition", "at"),
-        shrunk.cast("int").alias("shrunk"),
-        (f.size(f.array_except("isr", "isr_before")) > 0).cast("int").alias("grown"),
-        shrunk.cast("int").alias("by_controller"),
-    ).where((f.col("shrunk") > 0) | (f.col("grown") > 0))
-    grouped = (
-        by_leader.unionByName(by_controller)
-        .groupBy("topic", "partition")
-        .agg(
-            f.sum("shrunk").alias("shrunk"),
-            f.sum("grown").alias("grown"),
-            f.sum("by_controller").alias("shrunk_by_controller"),
-            f.min("at").alias("first_at"),
-            f.max("at").alias("last_at"),
-        )
-    )
-    return grouped.orderBy(is_internal(), f.desc("shrunk"), f.desc("grown"), "topic", "partition")
-
-
-def leader_elections(states: DataFrame, delivered: DataFrame) -> DataFrame:
-    """Count elected leaders by the event that elected them.
-
-    Args:
-        states: As `failovers.replaced` returns them.
-        delivered: Deliveries of all nodes.
-
-    Returns:
-        event (null if unknown), node, count, clean (the leader was in the replaced ISR), unclean. If `states` come from
-        logs of brokers, a replaced ISR may be unknown. Such an election is in `count`, but not in `clean` or `unclean`.
-        A partition's first leader is not counted.
-    """
-    key = ["topic", "partition", "leader", "leader_epoch"]
-    chosen = states.where(f.col("updated") & (f.col("leader") >= 0) & (f.col("leader_before") != f.col("leader")))
-    ordered = chosen.join(_orders(delivered), key, "left")
-    clean = f.array_contains("isr_before", f.col("leader"))
-    grouped = ordered.groupBy("event", "node").agg(
-        f.count("*").alias("count"),
-        f.count_if(clean).alias("clean"),
-        f.count_if(~clean).alias("unclean"),
-    )
-    return grouped.orderBy(f.desc("count"), "event", "node")
-
-
-def _orders(delivered: DataFrame) -> DataFrame:
-    """List each leadership that a controller sent in LeaderAndIsr requests, and the event that caused it."""
-    each = given(delivered).select("n", "event", f.explode("states").alias("state")).select("n", "event", "state.*")
-    return each.groupBy("topic", "partition", "leader", "leader_epoch").agg(f.min_by("event", "n").alias("event"))
 
 
 def deletions(delivered: DataFrame) -> DataFrame:

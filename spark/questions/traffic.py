@@ -7,7 +7,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.failovers import is_internal
+from spark.questions import INTERNAL
 from spark.questions.handling import percentile
 
 ASKED = ("StoreRead", "StoreWrite")
@@ -111,5 +111,5 @@ def records(delivered: DataFrame) -> DataFrame:
     shown = busy.withColumn("share", share).withColumn("records_per_s", rate)
     columns = ("topic", "partition", "node", "batches", "records", "bytes", "read_bytes", "share", "seconds")
     return shown.select(*columns, "records_per_s").orderBy(
-        is_internal(), f.desc("bytes"), f.desc("read_bytes"), "topic", "partition"
+        f.col("topic").startswith(INTERNAL), f.desc("bytes"), f.desc("read_bytes"), "topic", "partition"
     )

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from pyspark.sql import SparkSession
-
 from actors.public.simulated import SimulatedCluster
 from actors.storage.log_directories import FAILING
 from messages.apis.elect_leaders import ElectLeadersRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
+from messages.facts.declarations import StateWrite, TracePosition
+from messages.facts.trace_facts import TraceFacts, gather
+from messages.trace.files.runs import find_runs
 from messages.wire.record_batch import read_records
 from spark.headline import headline
 from spark.incidents import find_incidents
+from spark.questions import failovers
 from spark.results import Summary
-from spark.summary import summarise
 from tests.cli.test_why_situations import cluster, create, delete, others, start_second_process
+from tests.facts.summaries import summary_of
 from tests.storage.batches import batch
 
-ASKED = (
-    *("episodes", "unavailable", "leader_elections", "isr_churn", "leadership", "deletions"),
-    *("elections", "leaderless", "out_of_isr", "faults"),
-)
 
-
-def summary(session: SparkSession, folder: Path, *only: str) -> Summary:
-    return summarise(folder, session, only=only or ASKED)
+def summary(folder: Path) -> Summary:
+    return summary_of(gather(find_runs(folder).runs))
 
 
 def elections(found: Summary) -> dict[str, tuple[int, int]]:
@@ -53,9 +49,7 @@ def fail_over(running: SimulatedCluster, leader: int, heir: int) -> None:
     running.wait_for(lambda: leader in running.isr_of("t"))
 
 
-@pytest.mark.soak
-@pytest.mark.long
-def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, tmp_path: Path) -> None:
+def test_clean_elections_after_isrs_that_leaders_changed(tmp_path: Path) -> None:
     """After kills, restarts and preferred elections, each new leader was in the ISR. Only leaders expanded the ISR."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
@@ -65,7 +59,7 @@ def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, 
             elect_preferred(running)
             running.wait_for(lambda: running.leader_of("t") == leader)
             running.run(1.0)
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     assert elections(found) == {"BrokerChange": (2, 0), "ElectLeadersRequest": (2, 0)}
     (isr,) = found["isr_churn"]
     assert (isr.shrunk, isr.shrunk_by_controller, isr.grown) == (2, 2, 2)
@@ -78,7 +72,7 @@ def test_clean_elections_after_isrs_that_leaders_changed(session: SparkSession, 
     )
 
 
-def test_an_unclean_election_is_unclean(session: SparkSession, tmp_path: Path) -> None:
+def test_an_unclean_election_is_unclean(tmp_path: Path) -> None:
     with SimulatedCluster(
         3, seed=1, directory=tmp_path, settings={"unclean.leader.election.enable": "true"}
     ) as running:
@@ -92,10 +86,10 @@ def test_an_unclean_election_is_unclean(session: SparkSession, tmp_path: Path) -
         running.start_broker(follower)
         running.wait_for(lambda: running.leader_of("t") == follower)
         running.run(1.0)
-    assert elections(summary(session, tmp_path, "leader_elections")) == {"BrokerChange": (0, 1)}
+    assert elections(summary(tmp_path)) == {"BrokerChange": (0, 1)}
 
 
-def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: SparkSession, tmp_path: Path) -> None:
+def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
@@ -105,7 +99,7 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: 
         running.kill(leader)
         running.wait_for(lambda: running.leader_of("t") == follower)
         running.run(1.0)
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     (gone,) = found["episodes"]
     assert (gone.broker, gone.ending) == (leader, "killed")
     assert 5.9 < gone.seen_s < 8.0
@@ -117,7 +111,7 @@ def test_a_process_refused_for_its_broker_id_is_not_the_broker_s_death(session: 
     assert headline(found)[-1].startswith("Not over: 1 partition has no leader, broker ")
 
 
-def test_a_process_started_within_the_session_of_the_one_before(session: SparkSession, tmp_path: Path) -> None:
+def test_a_process_started_within_the_session_of_the_one_before(tmp_path: Path) -> None:
     """The new process is refused until the old session expires, and then registers.
 
     Only the first process was killed.
@@ -130,28 +124,26 @@ def test_a_process_started_within_the_session_of_the_one_before(session: SparkSe
         running._cluster.start(leader)
         running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
         running.run(1.0)
-    (gone,) = summary(session, tmp_path, "episodes")["episodes"]
+    (gone,) = summary(tmp_path)["episodes"]
     assert (gone.broker, gone.ending) == (leader, "killed")
     assert 5.9 < gone.seen_s < 7.0
 
 
-@pytest.mark.soak
-@pytest.mark.long
-def test_a_lost_session_is_not_the_end_of_its_process(session: SparkSession, tmp_path: Path) -> None:
+def test_a_lost_session_is_not_the_end_of_its_process(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         leader, follower = others(running)
         create(running, "t", leader, follower)
         running.expire_session(leader)
         running.wait_for(lambda: leader in running.isr_of("t") and running.leader_of("t") == follower)
         running.run(1.0)
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     (gone,) = found["episodes"]
     assert (gone.broker, gone.ending, gone.seen_s) == (leader, None, 0.0)
     (incident,) = find_incidents(found).incidents
     assert incident.what == f"Broker {leader} lost its ZooKeeper session"
 
 
-def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSession, tmp_path: Path) -> None:
+def test_a_deleted_partition_does_not_stay_without_a_leader(tmp_path: Path) -> None:
     """Its leader is killed, and the topic is deleted and created again. In the end no partition is without a leader."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
@@ -164,7 +156,7 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
         running.start_broker(leader)
         running.wait_for(lambda: not running._cluster.exists("/brokers/topics/t"))
         create(running, "t", follower)
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     (gone,) = found["episodes"]
     assert (gone.partitions, gone.still_leaderless, gone.led_again_s) == (1, 0, None)
     assert 10.0 < gone.partition_seconds < 14.0
@@ -172,9 +164,7 @@ def test_a_deleted_partition_does_not_stay_without_a_leader(session: SparkSessio
     assert not len(found["out_of_isr"]) and find_incidents(found).status.level == "ok"
 
 
-@pytest.mark.soak
-@pytest.mark.long
-def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkSession, tmp_path: Path) -> None:
+def test_a_partition_that_loses_its_leader_while_no_broker_fails(tmp_path: Path) -> None:
     """The log directory of the partition's only replica fails."""
     with cluster(tmp_path) as running:
         leader, _ = others(running)
@@ -185,7 +175,7 @@ def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkS
         produce(running, leader)
         running.wait_for(lambda: running.leader_of("t") is None)
         running.run(5.0)
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     (row,) = found["leaderless"]
     assert (row.broker, row.over_at, row.partitions, row.examples) == (None, None, 1, "t-0")
     assert [(row.still_leaderless, row.since_at) for row in found["unavailable"]] == [(True, row.lost_at)]
@@ -194,7 +184,7 @@ def test_a_partition_that_loses_its_leader_while_no_broker_fails(session: SparkS
     assert incidents.status == ("bad", "Not over: 1 partition has no leader.")
 
 
-def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path: Path) -> None:
+def test_a_running_follower_that_leaves_the_isr(tmp_path: Path) -> None:
     """The follower cannot reach its leader."""
     with cluster(tmp_path) as running:
         leader, follower = others(running)
@@ -206,20 +196,35 @@ def test_a_running_follower_that_leaves_the_isr(session: SparkSession, tmp_path:
         running.heal_network()
         running.wait_for(lambda: follower in running.isr_of("t"))
         running.run(15.0)
-    incidents = find_incidents(summary(session, tmp_path))
+    incidents = find_incidents(summary(tmp_path))
     assert [each.what for each in incidents.incidents] == [
         f"Broker {follower} left the ISR of 1 partition while it was running"
     ]
     assert incidents.incidents[0].until is not None and incidents.status.level == "ok"
 
 
-@pytest.mark.soak
-@pytest.mark.long
-def test_without_a_fault(session: SparkSession, tmp_path: Path) -> None:
+def test_without_a_fault(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         create(running, "t", *others(running))
-    found = summary(session, tmp_path)
+    found = summary(tmp_path)
     assert headline(found)[-1] == "No broker failed or stopped, and all partitions kept a leader."
     assert not find_incidents(found).incidents
     assert not len(found["isr_churn"]) and not len(found["leader_elections"])
     assert not len(found["episodes"])
+
+
+def test_topics_of_users_come_before_internal_topics() -> None:
+    def state(topic: str, number: int, leader: int, at: int) -> StateWrite:
+        place = TracePosition(float(at), 0, "r", at)
+        return StateWrite(place, TopicPartition(topic, number), leader, at, (0,), "controller 0", float(at), None, at)
+
+    ends = {"__x": 9, "t": 2, "u": 3}
+    facts = TraceFacts(
+        state(topic, number, leader, at)
+        for topic, over in ends.items()
+        for number in range(2)
+        for leader, at in ((0, 0), (-1, 1), (0, over))
+    )
+    found = summary_of(facts)
+    assert [row.topic for row in found["unavailable"]] == ["u", "u", "t", "t", "__x", "__x"]
+    assert failovers.examples(facts.states) == "t-0, t-1, u-0, u-1, __x-0"

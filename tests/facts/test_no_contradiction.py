@@ -1,0 +1,192 @@
+"""`why`, the sections of a summary and the report's timeline say the same about one recording, to the delivery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.explain.explanations import LAST, QUESTIONS
+from actors.explain.verdicts import verdict_of
+from actors.public.simulated import SimulatedCluster
+from actors.simulation.actions import invent
+from actors.simulation.run import run
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.cluster import TopicPartition
+from messages.facts import histories
+from messages.facts.trace_facts import TraceFacts, gather
+from messages.trace.files.runs import find_runs
+from messages.wire.record_batch import read_records
+from spark.drawing import Box
+from spark.questions import failovers
+from spark.timeline import Timeline
+from tests.cli.test_why_situations import cluster, create, delete, others
+from tests.facts.summaries import summary_of
+from tests.storage.batches import batch
+
+
+def kill_and_start(running: SimulatedCluster, leader: int, follower: int) -> None:
+    running.kill(leader)
+    running.wait_for(lambda: running.leader_of("t") == follower)
+    running.start_broker(leader)
+    running.wait_for(lambda: leader in running.isr_of("t"))
+
+
+def expire_a_session(running: SimulatedCluster, leader: int, follower: int) -> None:
+    running.expire_session(leader)
+    running.wait_for(lambda: running.leader_of("t") == follower and leader in running.isr_of("t"))
+
+
+def create_again(running: SimulatedCluster, leader: int, follower: int) -> None:
+    delete(running, "t")
+    running.run(5.0)
+    create(running, "t", leader, follower)
+
+
+def kill_the_controller(running: SimulatedCluster, leader: int, follower: int) -> None:
+    first = running.controller_id
+    assert first is not None
+    running.kill(first)
+    running.wait_for(lambda: running.controller_id not in (None, first))
+    running.start_broker(first)
+    running.run(5.0)
+
+
+def let_a_follower_lag(running: SimulatedCluster, leader: int, follower: int) -> None:
+    running.partition_network(leader, follower)
+    part = ProducePartition(TopicPartition("t", 0), read_records(batch(b"x")))
+    running.ask(leader, ProduceRequest(8, None, 1, 5000, (part,)))
+    running.wait_for(lambda: running.isr_of("t") == [leader])
+    running.heal_network()
+    running.wait_for(lambda: follower in running.isr_of("t"))
+    running.run(10.0)
+
+
+def stop_the_leader(running: SimulatedCluster, leader: int, follower: int) -> None:
+    running.stop_broker(leader)
+    running.wait_for(lambda: running.leader_of("t") == follower)
+    running.run(5.0)
+
+
+def lose_the_only_replica(running: SimulatedCluster, leader: int, follower: int) -> None:
+    create(running, "alone", leader)
+    running.kill(leader)
+    running.run(20.0)
+
+
+SCRIPTS = (
+    *(kill_and_start, expire_a_session, create_again, kill_the_controller, let_a_follower_lag),
+    *(stop_the_leader, lose_the_only_replica),
+)
+
+
+def times(text: str) -> list[float]:
+    """Return the times in a verdict whose clock is `repr`."""
+    return [float(found) for found in re.findall(r"\d{9,}\.\d+", text)]
+
+
+def answer(facts: TraceFacts, kind: str, subject: object, question: str) -> list[tuple[float, int, int]]:
+    """Return the positions of the lines with which `why` answers a question."""
+    [find] = [find for words, find in QUESTIONS[kind] if words.startswith(question)]
+    return [(each.place.at, each.place.node, each.place.n) for each in find(facts, subject) if each.place is not None]
+
+
+def contradictions(facts: TraceFacts) -> Iterator[str]:
+    """Yield what the readers say differently."""
+    summary = summary_of(facts)
+    chart = Timeline(summary, (), None).chart()
+    boxes = {lane.label: [mark for mark in lane.marks if isinstance(mark, Box)] for lane in chart.lanes}
+    end = max(run.last_at for run in summary["runs"])
+
+    elections = [(row.at, row.node) for row in summary["elections"]]
+    named = [(at, node) for at, node, _ in answer(facts, "controller", None, "Which broker was controller")]
+    if not set(elections) <= set(named):
+        yield f"terms: the summary has {elections}, why {named}"
+    if sorted(box.begin for box in boxes.get("controller", ())) != sorted(at for at, _ in elections):
+        yield f"terms: the summary has {elections}, the timeline {boxes['controller']}"
+
+    for broker in sorted({row.broker for row in summary["episodes"]}):
+        rows = [row for row in summary["episodes"] if row.broker == broker]
+        said = verdict_of(facts, "broker", broker, repr).text
+        if (rows[-1].back_at is None) != said.startswith(f"broker {broker} has been gone since"):
+            yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
+        if said.startswith(f"broker {broker} has been gone") and times(said)[0] != rows[-1].died_at:
+            yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
+        if said.startswith(f"broker {broker} was gone from") and times(said)[:2] != [
+            rows[-1].died_at,
+            rows[-1].back_at,
+        ]:
+            yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
+        drawn = [
+            (round(box.begin, 6), round(box.end, 6)) for box in boxes.get(f"broker {broker}", ()) if box.colour == "bad"
+        ]
+        gone = [(row.died_at + row.seen_s, end if row.back_at is None else row.back_at) for row in rows]
+        if drawn != [(round(begin, 6), round(until, 6)) for begin, until in gone]:
+            yield f"broker {broker}: the summary has {gone}, the timeline {drawn}"
+
+    for partition in facts.states:
+        topic, number = partition
+        lost = [each for each in failovers.lost_leaders(facts) if each.outage.partition == partition]
+        row = next((row for row in summary["unavailable"] if (row.topic, row.partition) == (topic, number)), None)
+        if (0 if row is None else row.windows) != len(lost):
+            yield f"{partition}: the summary has {row}, there are {lost}"
+        if verdict_of(facts, "topic", topic, repr).text.startswith(("topic", "no node")):
+            continue  # it is deleted, or being deleted
+        said = verdict_of(facts, "partition", partition, repr).text
+        if " has had no leader since " in said and (row is None or times(said)[0] != row.since_at):
+            yield f"{partition}: the summary has {row}, why: {said}"
+        if row is not None and row.still_leaderless and " no leader " not in said and " never had " not in said:
+            yield f"{partition}: the summary has {row}, why: {said}"
+        if " had no leader from " in said and times(said)[:2] not in [[o.since, o.until] for o, _ in lost]:
+            yield f"{partition}: the summary has {lost}, why: {said}"
+        current = [
+            each
+            for each in histories.incarnations(facts, partition)
+            if each == histories.state_history(facts, partition)
+        ]
+        own = [o for o, _ in lost if current and o.first in current[0] and o.first.event is not None]
+        told = answer(facts, "partition", partition, "When did it have no leader")
+        shown = [
+            (o.place if o.after is None else o.after.place) for o in own if o.after is None or o.after.event is not None
+        ]
+        if told != [(each.at, each.node, each.n) for each in sorted(shown)][-LAST:]:
+            yield f"{partition}: the summary has {shown}, why {told}"
+        left = re.match(r"broker (\d+) has been out of the ISR .* since", said)
+        out = [row for row in summary["out_of_isr"] if row.back_at is None]
+        if left is not None and not any(
+            (row.broker, row.left_at * 10 // 1) == (int(left[1]), times(said)[0] * 10 // 1) for row in out
+        ):
+            yield f"{partition}: the summary has {out}, why: {said}"
+
+
+def test_readers_of_one_recording_agree(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        for script in SCRIPTS:
+            script(running, *((leader, follower) if running.leader_of("t") == leader else (follower, leader)))
+            running.run(2.0)
+    facts = gather(find_runs(tmp_path).runs)
+    assert len(facts.terms) >= 2 and len(failovers.deaths(facts)) >= 5 and len(failovers.lost_leaders(facts)) >= 4
+    assert [*contradictions(facts)] == []
+
+
+def seeds(*numbers: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("seed", numbers)
+
+
+@seeds(1)
+def test_readers_of_a_simulated_cluster_agree(seed: int, tmp_path: Path) -> None:
+    run(invent(seed, duration=60.0), tmp_path)
+    facts = gather(find_runs(tmp_path).runs)
+    assert facts.terms
+    assert [*contradictions(facts)] == []
+
+
+@pytest.mark.soak
+@pytest.mark.long
+@seeds(*range(2, 42))
+def test_readers_of_forty_simulated_clusters_agree(seed: int, tmp_path: Path) -> None:
+    test_readers_of_a_simulated_cluster_agree(seed, tmp_path)
