@@ -58,6 +58,8 @@ class _PendingTransmit(NamedTuple):
 
 
 STORE = frozenset(("StoreRead", "StoreWrite"))
+_LEAVING = STORE | {"Transmit", "ClientResponse", "ClientResponses"}
+_ENTERING = {"StoreReply", "Received", "TransmitFailed", "ClientRequest", "ClientRequests", "WatchEvent"}
 _CHANGES = {"create": "created", "set": "changed", "delete": "deleted"}
 """The kind of a watch event by the kind of the write, for watches on the written znode itself."""
 
@@ -97,32 +99,22 @@ class CauseFinder:
 
     def _leaves(self, delivery: TraceDelivery, here: DeliveryId, name: str) -> None:
         """Store what an external endpoint received."""
-        payload = delivery.record.payload
+        read = payloads.read(delivery.record.payload) if name in _LEAVING else None
+        if read is None:
+            return
         if name in STORE:
-            written = payloads.writes_of(payload) if name == "StoreWrite" else None
-            stored = written or payloads.store_request_of(payload)
-            if stored is not None:
-                changes = () if written is None else tuple(_changes(written))
-                self._stores[here.run, stored.id] = here, changes
-                self._znodes.update((change, (self._taken, here)) for change in changes)
-            if name == "StoreRead":
-                read = payloads.watches_of(payload)
-                for path in chain.from_iterable(read.watches) if read is not None else ():
-                    self._watches[here.run, path] = self._taken
+            changes = tuple(_changes(read))
+            self._stores[here.run, read.id] = here, changes
+            self._znodes.update((change, (self._taken, here)) for change in changes)
+            for path in chain.from_iterable(read.watches):
+                self._watches[here.run, path] = self._taken
         elif name == "Transmit":
-            sent = payloads.transmit_of(payload)
-            if sent is not None:
-                self._transmit(sent, here)
-        elif name == "ClientResponse":
-            responded = payloads.response_of(payload)
-            if responded is not None:
-                self._respond(responded, here, shared=False)
-        elif name == "ClientResponses":
-            together = payloads.responses_of(payload)
-            for each in together.responses if together is not None else ():
-                self._respond(each, here, shared=True)
+            self._transmit(read, here)
+        else:
+            for each in read.exchanges:
+                self._respond(each, here, shared=name == "ClientResponses")
 
-    def _transmit(self, sent: payloads.TransmitRead, here: DeliveryId) -> None:
+    def _transmit(self, sent: payloads.MessageRead, here: DeliveryId) -> None:
         channel = here.run, sent.channel
         self._answers.pop(channel, None)
         target = self._node_at.get((sent.endpoint.host, sent.endpoint.port))
@@ -153,52 +145,45 @@ class CauseFinder:
             self._under_way.pop(key, None)
         return Link(cause, shared=len(left) == len(waiting))
 
-    def _respond(self, responded: payloads.ResponseRead, here: DeliveryId, shared: bool) -> None:
+    def _respond(self, responded: payloads.ExchangeRead, here: DeliveryId, shared: bool) -> None:
         asked = self._requests.pop((here.run, responded.connection, responded.correlation_id), None)
         if asked is not None:
             self._answers[asked.channel] = responded.correlation_id, here, shared
 
     def _enters(self, delivery: TraceDelivery, run: int, name: str) -> Link | None:
-        payload = delivery.record.payload
+        read = payloads.read(delivery.record.payload) if name in _ENTERING else None
+        if read is None:
+            return None
         if name == "StoreReply":
-            replied = payloads.store_reply_of(payload)
-            asked = None if replied is None else self._stores.pop((run, replied.id), None)
-            if replied is None or asked is None:
+            asked = self._stores.pop((run, read.id), None)
+            if asked is None:
                 return None
             cause, changes = asked
-            for change in changes if replied.code != OK else ():
+            for change in changes if read.code != OK else ():
                 if self._znodes.get(change, (0, None))[1] == cause:
                     del self._znodes[change]  # the write failed
             return Link(cause)
         if name in ("Received", "TransmitFailed"):
-            back = payloads.return_of(payload)
-            return None if back is None else self._return(back, run, name)
-        if name == "ClientRequest":
-            single = payloads.request_of(payload)
-            return None if single is None else self._arrive(single, delivery.node, run)
-        if name == "ClientRequests":
-            together = payloads.requests_of(payload)
-            links = [self._arrive(each, delivery.node, run) for each in (together.requests if together else ())]
-            return next((link for link in links if link is not None), None)
+            return self._return(read, run, name)
         if name == "WatchEvent":
-            watched = payloads.watch_event_of(payload)
-            return None if watched is None else self._fire(watched, run)
-        return None
+            return self._fire(read, run)
+        links = [self._arrive(each, delivery.node, run) for each in read.exchanges]
+        return next((link for link in links if link is not None), None)
 
-    def _fire(self, watched: payloads.WatchEventRead, run: int) -> Link | None:
+    def _fire(self, watched: payloads.MessageRead, run: int) -> Link | None:
         order, cause = self._znodes.get((watched.path, watched.kind), (0, None))
         if cause is None or order < self._watches.get((run, watched.path), order):
             return None
         return Link(cause, cause.run != run, shared=True)
 
-    def _return(self, back: payloads.ReturnRead, run: int, name: str) -> Link | None:
+    def _return(self, back: payloads.MessageRead, run: int, name: str) -> Link | None:
         channel = run, back.channel
         sent, answer = self._close(channel), self._answers.pop(channel, None)
         if answer is not None and answer[0] == back.correlation_id and name == "Received":
             return Link(answer[1], answer[1].run != run, answer[2])
         return sent
 
-    def _arrive(self, asked: payloads.RequestRead, node: int, run: int) -> Link | None:
+    def _arrive(self, asked: payloads.ExchangeRead, node: int, run: int) -> Link | None:
         key = asked.client_id, asked.correlation_id, asked.request[0]
         waiting = self._under_way.get(key, ())
         found = next((each for each in waiting if each.target in (None, node)), None)
@@ -218,7 +203,7 @@ class CauseFinder:
         return Link(found.cause, found.cause.run != run, shared=found.correlation_id != asked.correlation_id)
 
 
-def _changes(written: payloads.WritesRead) -> Iterator[_ZnodeChange]:
+def _changes(written: payloads.MessageRead) -> Iterator[_ZnodeChange]:
     """Yield the watch events that a write may cause."""
     for kind, path, *_ in written.ops:
         change = _CHANGES.get(kind.partition("_")[0])

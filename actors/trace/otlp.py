@@ -142,25 +142,23 @@ class OtlpWriter:
 
         `carried` is the span of the cause. Return the span to which the delivery belongs; 0 if none.
         """
-        payload, name = delivery.record.payload, delivery.message
+        read, name = payloads.read(delivery.record.payload), delivery.message
+        if read is None:
+            return carried
         match name:
             case "StoreReply":
-                reply = payloads.store_reply_of(payload)
-                span = None if reply is None else self._stored.pop((run, reply.id), None)
-                if span is not None and reply is not None and reply.code:
-                    span.attributes["zookeeper.code"] = reply.code
+                span = self._stored.pop((run, read.id), None)
+                if span is not None and read.code:
+                    span.attributes["zookeeper.code"] = read.code
                 return self._close(span, delivery)
             case "Received" | "TransmitFailed":
-                back = payloads.return_of(payload)
-                span = None if back is None else self._sent.pop((run, back.channel), None)
+                span = self._sent.pop((run, read.channel), None)
                 if span is not None and name == "TransmitFailed":
                     span.error = str(delivery.payload.get("reason", "")) or name
                 return self._close(span, delivery)
             case "ClientRequest" | "ClientRequests":
-                together = payloads.requests_of(payload) if name == "ClientRequests" else None
-                single = payloads.request_of(payload) if name == "ClientRequest" else None
                 first = 0
-                for each in together.requests if together is not None else [single] if single is not None else []:
+                for each in read.exchanges:
                     api = each.request[0].removesuffix("Request")
                     span = self._span(delivery, run, carried, api, SERVER)
                     span.attributes["messaging.client_id"] = each.client_id
@@ -176,31 +174,27 @@ class OtlpWriter:
 
     def _leave(self, delivery: TraceDelivery, run: int, carried: int) -> int:
         """Process a message to an external endpoint: a request or a response. The result is as for `_enter`."""
-        payload, name = delivery.record.payload, delivery.message
+        read, name = payloads.read(delivery.record.payload), delivery.message
+        if read is None:
+            return carried
         if name in STORE:
-            stored = payloads.store_request_of(payload)
-            if stored is not None:
-                span = self._span(delivery, run, carried, f"ZooKeeper {name.removeprefix('Store').lower()}", CLIENT)
-                self._stored[run, stored.id] = span
-                return span.serial
-        elif name == "Transmit":
-            sent = payloads.transmit_of(payload)
-            if sent is not None:
-                span = self._span(delivery, run, carried, sent.request[0].removesuffix("Request"), CLIENT)
-                span.attributes["server.address"] = sent.endpoint.host
-                span.attributes["server.port"] = sent.endpoint.port
-                span.attributes["correlation_id"] = sent.correlation_id
-                span.attributes["channel"] = sent.channel
-                before = self._sent.pop((run, sent.channel), None)
-                if before is not None:
-                    before.error = "no response"
-                    self._finish(before, delivery.at)
-                self._sent[run, sent.channel] = span
-                return span.serial
-        elif name in ("ClientResponse", "ClientResponses"):
-            together = payloads.responses_of(payload) if name == "ClientResponses" else None
-            single = payloads.response_of(payload) if name == "ClientResponse" else None
-            for each in together.responses if together is not None else [single] if single is not None else []:
+            span = self._span(delivery, run, carried, f"ZooKeeper {name.removeprefix('Store').lower()}", CLIENT)
+            self._stored[run, read.id] = span
+            return span.serial
+        if name == "Transmit":
+            span = self._span(delivery, run, carried, read.request[0].removesuffix("Request"), CLIENT)
+            span.attributes["server.address"] = read.endpoint.host
+            span.attributes["server.port"] = read.endpoint.port
+            span.attributes["correlation_id"] = read.correlation_id
+            span.attributes["channel"] = read.channel
+            before = self._sent.pop((run, read.channel), None)
+            if before is not None:
+                before.error = "no response"
+                self._finish(before, delivery.at)
+            self._sent[run, read.channel] = span
+            return span.serial
+        if name in ("ClientResponse", "ClientResponses"):
+            for each in read.exchanges:
                 self._close(self._served.pop((run, each.connection, each.correlation_id), None), delivery)
         return carried
 
