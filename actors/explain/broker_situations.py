@@ -11,21 +11,12 @@ from itertools import islice
 
 from actors.explain import partition_situations
 from actors.explain.causes import gone_at_end
-from actors.explain.situation import Remedy, Seen, Situation, quiet
+from actors.explain.situation import Remedy, Seen, Situation, last_of, quiet
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations
-from messages.facts.declarations import (
-    NodeRun,
-    TracePosition,
-)
-from messages.facts.histories import (
-    absences,
-    created_after,
-    is_registered,
-    pending_deletion,
-    state_history,
-)
+from messages.facts.declarations import NodeRun, TracePosition
+from messages.facts.histories import absences, created_after, is_registered, pending_deletion, state_history
 from messages.facts.trace_facts import TraceFacts
 
 # ------------------------------------------------------------------------------------------------------------- brokers
@@ -90,11 +81,6 @@ def _is_alive(facts: TraceFacts, broker: int) -> Seen | None:
     return Seen(None, since=alive[0].place.at) if alive else None
 
 
-def _was_slow(facts: TraceFacts, broker: int) -> Seen | None:
-    lagged = facts.of(declarations.FollowerLagged, broker=broker)
-    return Seen(lagged[-1], {"partition": lagged[-1].partition}, lagged[-1].place.at) if lagged else None
-
-
 # ---------------------------------------------------------------------------------------------------------- controller
 
 
@@ -104,15 +90,14 @@ def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
     if end is not None and "killed" in end.why:
         noticed = [each for each in facts.of(declarations.ControllerZnodeDeleted) if each.place.node != end.broker]
         end = end if noticed and noticed[-1].place > end.place else None
-    return None if end is None else Seen(end, {"broker": end.broker}, end.place.at)
+    return None if end is None else Seen(end, since=end.place.at)
 
 
 def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
     begun = facts.of(declarations.ControllerElected)
     if len(begun) < 2:
         return None
-    values = {"broker": begun[-1].broker, "epoch": begun[-1].epoch, "before": begun[-2].broker}
-    return Seen(begun[-1], values, begun[-1].place.at)
+    return Seen(begun[-1], {"before": begun[-2].broker}, begun[-1].place.at)
 
 
 def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
@@ -172,7 +157,10 @@ BROKER = (
         (Remedy("Bring other replicas of these partitions into the ISR first.", _is_needed_still),),
     ),
     Situation(_was_gone, "broker {subject} was gone from {since} to {until} ({seconds:.1f} s){why}"),
-    Situation(_was_slow, "broker {subject} was removed from the ISR of {partition} at {since}{why}"),
+    Situation(
+        last_of(lambda facts, broker: facts.of(declarations.FollowerLagged, broker=broker)),
+        "broker {subject} was removed from the ISR of {partition} at {since}{why}",
+    ),
     Situation(_is_alive, "broker {subject} has been alive for the controllers since {since}"),
     Situation(quiet, "no controller in this trace has seen broker {subject}"),
 )

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from actors.explain.causes import (
-    cause_of,
-)
+from actors.explain.causes import cause_of
 from actors.explain.partition_situations import OF_PARTITIONS, no_leader
-from actors.explain.situation import Remedy, Seen, Situation, quiet
-from actors.explain.step_texts import has_joined
+from actors.explain.situation import Remedy, Seen, Situation, last_of, quiet
+from actors.explain.step_texts import counted, has_joined
 from actors.explain.transaction_history import RETRIED
 from messages.cluster import TopicPartition
-from messages.error_names import name_of
 from messages.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     CORRUPT_MESSAGE,
@@ -25,35 +22,26 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from messages.facts import declarations
-from messages.facts.declarations import (
-    CoordinatorPartitionRead,
-    ErrorAnswered,
-    OperationDenied,
-    TransactionDecision,
-    TransactionRequest,
-)
-from messages.facts.histories import counted
+from messages.facts.declarations import ErrorAnswered, OperationDenied, TransactionDecision, TransactionRequest
 from messages.facts.trace_facts import TraceFacts
 from messages.placement import slot
 
 # -------------------------------------------------------------------------------------------------------- transactions
 
 
-def _ended_badly(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last abort or rejected request of a transactional id, or of a producer's client id or producer id."""
+def _troubles(facts: TraceFacts, name: str) -> list[TransactionRequest | TransactionDecision]:
+    """Return the aborts and rejected requests of a transactional id, or of a producer's client id or producer id."""
     rejected = [
         each
         for each in facts.of(declarations.TransactionRequest)
-        if name in (each.transactional_id, each.client_id, str(each.producer_id)) and _is_rejected(each)
+        if name in (each.transactional_id, each.client_id, str(each.producer_id)) and each.code not in (NONE, *RETRIED)
     ]
     aborted = [
         each
         for each in facts.of(declarations.TransactionDecision, transactional_id=name)
         if not each.commit and each.api != "EndTxn" and not each.loaded
     ]
-    troubles: list[TransactionRequest | TransactionDecision] = [*rejected, *aborted]
-    last = max(troubles, key=lambda each: each.place, default=None)
-    return None if last is None else Seen(last, since=last.place.at)
+    return sorted([*rejected, *aborted], key=lambda each: each.place)
 
 
 def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
@@ -66,39 +54,16 @@ def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
     return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
 
 
-def _is_rejected(request: TransactionRequest) -> bool:
-    return request.code not in (NONE, *RETRIED)
-
-
-def _last_decision(facts: TraceFacts, name: str) -> Seen | None:
-    decisions = facts.of(declarations.TransactionDecision, transactional_id=name)
-    return Seen(decisions[-1], since=decisions[-1].place.at) if decisions else None
-
-
-def _last_request(facts: TraceFacts, name: str) -> Seen | None:
-    requests = facts.of(declarations.TransactionRequest, transactional_id=name)
-    return Seen(requests[-1], since=requests[-1].place.at) if requests else None
-
-
-def damaged_partition(facts: TraceFacts, topic: str, name: str) -> CoordinatorPartitionRead | None:
-    """Return the last read of the partition of a group or transactional id, if it was not read whole."""
-    count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
-    reads = [
-        each
-        for each in facts.of(declarations.CoordinatorPartitionRead, partition=TopicPartition(topic, slot(name) % count))
-        if count
-    ]
-    return (
-        reads[-1]
-        if reads and (reads[-1].unreadable or reads[-1].code in (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR))
-        else None
-    )
-
-
 def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
+    """Return a function that finds the last read of the partition of a group or transactional id, if it is damaged."""
+
     def find(facts: TraceFacts, name: str) -> Seen | None:
-        read = damaged_partition(facts, topic, name)
-        return None if read is None else Seen(read, {"log": read.partition, "broker": read.place.node}, read.place.at)
+        count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
+        log = TopicPartition(topic, slot(name) % max(count, 1))
+        read = next(reversed(facts.of(declarations.CoordinatorPartitionRead, partition=log)), None)
+        codes = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
+        is_whole = read is None or not (read.unreadable or read.code in codes)
+        return None if is_whole else Seen(read, since=read.place.at)
 
     return find
 
@@ -114,20 +79,16 @@ def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
     begun = facts.of(declarations.GroupStateChanged, group=group, state="PreparingRebalance")
     if begun and begun[-1].place > hosted[-1].place:
         return None
-    return Seen(hosted[-1], {"broker": hosted[-1].place.node, "log": hosted[-1].log}, hosted[-1].place.at)
+    return Seen(hosted[-1], since=hosted[-1].place.at)
 
 
-def _commit_refused(facts: TraceFacts, group: str) -> Seen | None:
-    """Find the last refused commit of offsets; refusals after which the client simply tries again do not count."""
-    refused = [
+def _refused_commits(facts: TraceFacts, group: str) -> list[ErrorAnswered]:
+    """Return the refused commits of offsets; refusals after which the client simply tries again do not count."""
+    return [
         each
         for each in facts.of(declarations.ErrorAnswered, group=group)
         if each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
     ]
-    if not refused:
-        return None
-    values = {"client": refused[-1].client_id, "code": name_of(refused[-1].code)}
-    return Seen(refused[-1], values, refused[-1].place.at)
 
 
 def _not_joined_again(facts: TraceFacts, seen: Seen) -> bool:
@@ -185,29 +146,22 @@ def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
         return None
     last = errors[-1]
     same = [each for each in errors if (each.code, each.subject) == (last.code, last.subject)]
-    values = {"code": name_of(last.code), "partition": last.subject, "times": counted(sum(each.times for each in same))}
+    values = {"partition": last.subject, "times": counted(sum(each.times for each in same))}
     return Seen(last, values, same[0].place.at, last.place.at)
 
 
-def _request_refused(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last refused request of this client that no other situation is about."""
+def _refused_requests(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
+    """Return the refused requests of this client that no other situation is about."""
     clients = {
         each.client_id
         for each in facts.of(declarations.TransactionRequest)
         if name in (each.transactional_id, str(each.producer_id))
     }
-    refused = [
+    return [
         each
         for each in facts.of(declarations.ErrorAnswered)
         if each.client_id == name or (each.api == "TxnOffsetCommit" and each.client_id in clients)
     ]
-    return Seen(refused[-1], {}, refused[-1].place.at) if refused else None
-
-
-def _fault_met(facts: TraceFacts, name: str) -> Seen | None:
-    """Return the last fault that a test injected into a request of this client."""
-    met = facts.of(declarations.InjectedFaultReturned, client_id=name)
-    return Seen(met[-1], {"times": len(met)}, met[-1].place.at) if met else None
 
 
 def _produce_refused_itself(facts: TraceFacts, name: str) -> Seen | None:
@@ -240,21 +194,27 @@ def _denied(facts: TraceFacts, name: str) -> Seen | None:
 
 
 _DAMAGED = (
-    "{log}, which contains {subject}, is damaged on broker {broker}: it was not read whole at {since}",
+    "{partition}, which contains {subject}, is damaged on broker {node}: it was not read whole at {since}",
     True,
-    (Remedy("Let another replica lead {log}: reassign it, or stop broker {broker}."),),
+    (Remedy("Let another replica lead {partition}: reassign it, or stop broker {node}."),),
 )
 
 TRANSACTION = (
     Situation(_damaged("__transaction_state"), *_DAMAGED),
     Situation(
-        _ended_badly,
+        last_of(_troubles),
         "transactional id {subject} had trouble at {since}: {first}{why}",
         True,
         (Remedy("Begin a new transaction.", _not_begun_again),),
     ),
-    Situation(_last_decision, "the last transaction of {subject} ended at {since}: {first}"),
-    Situation(_last_request, "the last request of {subject} was at {since}: {first}"),
+    Situation(
+        last_of(lambda facts, name: facts.of(declarations.TransactionDecision, transactional_id=name)),
+        "the last transaction of {subject} ended at {since}: {first}",
+    ),
+    Situation(
+        last_of(lambda facts, name: facts.of(declarations.TransactionRequest, transactional_id=name)),
+        "the last request of {subject} was at {since}: {first}",
+    ),
     Situation(quiet, "the trace has no request of transactional id {subject}"),
 )
 
@@ -265,12 +225,12 @@ CONSUMER_GROUP = (
     ),
     Situation(_damaged("__consumer_offsets"), *_DAMAGED),
     Situation(
-        _commit_refused,
-        "group {subject} refused offsets of client {client} at {since} ({code}){why}",
+        last_of(_refused_commits),
+        "group {subject} refused offsets of client {client_id} at {since} ({error_name}){why}",
         True,
         (Remedy("The member must join again; what it did not commit is read again.", _not_joined_again),),
     ),
-    Situation(_group_coordinator_moved, "broker {broker} has coordinated group {subject} since {since}{why}"),
+    Situation(_group_coordinator_moved, "broker {node} has coordinated group {subject} since {since}{why}"),
     Situation(_group_rebalanced, "group {subject} {what} at {since} (rebalances: {times}; state now: {now}){why}"),
     Situation(_group_known, "broker {broker} has coordinated group {subject} since {since}, without a rebalance"),
     Situation(quiet, "no node in this trace coordinates group {subject}"),
@@ -284,17 +244,21 @@ CLIENT = (
 PRODUCER = (
     Situation(
         _produce_refused_itself,
-        "producer {subject} has been refused with {code} for {partition} since {since} ({times}): {first}",
+        "producer {subject} has been refused with {error_name} for {partition} since {since} ({times}): {first}",
         True,
         (Remedy("Correct the producer: the request itself is wrong."),),
     ),
     Situation(
         _produce_refused,
-        "producer {subject} was refused with {code} for {partition} from {since} to {until} ({times}){why}",
+        "producer {subject} was refused with {error_name} for {partition} from {since} to {until} ({times}){why}",
         True,
     ),
-    Situation(_fault_met, "a request of producer {subject} was not handled as usual at {since}: {first}", True),
-    Situation(_ended_badly, "producer {subject} had trouble at {since}: {first}{why}", True),
-    Situation(_request_refused, "the last refused request of {subject} was at {since}: {first}{why}"),
+    Situation(
+        last_of(lambda facts, name: facts.of(declarations.InjectedFaultReturned, client_id=name)),
+        "a request of producer {subject} was not handled as usual at {since}: {first}",
+        True,
+    ),
+    Situation(last_of(_troubles), "producer {subject} had trouble at {since}: {first}{why}", True),
+    Situation(last_of(_refused_requests), "the last refused request of {subject} was at {since}: {first}{why}"),
     Situation(quiet, "the trace has no refused request of producer {subject}"),
 )

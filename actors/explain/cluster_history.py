@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 from actors.explain.explanations import Answer, Sentence, terms
-from actors.explain.step_texts import text_of
+from actors.explain.step_texts import counted, text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations
 from messages.facts.declarations import ErrorAnswered, OperationDenied, StateWrite
-from messages.facts.histories import counted, state_history
+from messages.facts.histories import state_history
 from messages.facts.trace_facts import TraceFacts
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED

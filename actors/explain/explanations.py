@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from actors.explain.causes import cause_of, refusal_of
-from actors.explain.step_texts import reason_of, text_of
+from actors.explain.step_texts import ids, reason_of, text_of
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
@@ -51,7 +51,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
         leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
         gone = _alive(facts, now.leader, only_gone=True)
         return [leads] if gone is None else [leads, gone, *refusal]
-    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {histories.ids(now.isr)}", since.place)]
+    lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
     alive = (_alive(facts, broker) for broker in now.isr)
     return [*lines, *(each for each in alive if each is not None), *refusal]
 
@@ -64,7 +64,7 @@ def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     now, wanted = history[-1], assigned.replicas[0]
     lines = [
         Sentence(
-            f"the preferred leader is broker {wanted}, of the replicas {histories.ids(assigned.replicas)}",
+            f"the preferred leader is broker {wanted}, of the replicas {ids(assigned.replicas)}",
             assigned.place,
         )
     ]
@@ -87,7 +87,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if broker not in history[-1].isr:
             since, was = history[0], " (from the start of the trace)"
             if broker in left:
-                since, was = left[broker].after, f"; the ISR was {histories.ids(left[broker].before.isr)} before"
+                since, was = left[broker].after, f"; the ISR was {ids(left[broker].before.isr)} before"
             lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(since)}{was}", since.place))
             gone = _alive(facts, broker)
             lines += [gone] if gone is not None else []
@@ -109,7 +109,7 @@ def epoch(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for state in grown[-LAST:]:
         answer.append(
             Sentence(
-                f"leader epoch {state.epoch}, leader {state.leader}, ISR {histories.ids(state.isr)}: {_wrote(state)}",
+                f"leader epoch {state.epoch}, leader {state.leader}, ISR {ids(state.isr)}: {_wrote(state)}",
                 state.place,
             )
         )
@@ -123,11 +123,7 @@ def isr_history(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if set(before.isr) != set(after.isr):
             cause = cause_of(facts, after)
             why = f": {text_of(cause)}" if cause is not None else ""
-            lines.append(
-                Sentence(
-                    f"{histories.ids(before.isr)} -> {histories.ids(after.isr)}, {_wrote(after)}{why}", after.place
-                )
-            )
+            lines.append(Sentence(f"{ids(before.isr)} -> {ids(after.isr)}, {_wrote(after)}{why}", after.place))
     return lines[-2 * LAST :]
 
 
@@ -136,7 +132,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if assigned is None or not (assigned.adding or assigned.removing):
         return []
-    what = f"adding {histories.ids(assigned.adding)}, removing {histories.ids(assigned.removing)}"
+    what = f"adding {ids(assigned.adding)}, removing {ids(assigned.removing)}"
     event = assigned.event or "an admin request"
     how = f"by {event}" if assigned.written else f"found in ZooKeeper by {event}"
     lines = [Sentence(f"{what}, {how}", assigned.place)]
@@ -144,7 +140,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for broker in histories.target_of(assigned):
         if broker not in in_sync:
             gone = _alive(facts, broker)
-            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {histories.ids(in_sync)}"))
+            lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {ids(in_sync)}"))
             lines += [gone] if gone is not None else []
     return lines
 
@@ -159,7 +155,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     for each in facts.of(declarations.ReassignmentRequestRemoved):
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
-            taken = f"the request for {histories.ids(each.replicas)} was removed from /admin/reassign_partitions"
+            taken = f"the request for {ids(each.replicas)} was removed from /admin/reassign_partitions"
             lines.append(Sentence(f"{taken} during {each.event}", each.place))
     for before, after in itertools.pairwise(assigned):
         if histories.replicas_of(before) == histories.replicas_of(after):
@@ -170,11 +166,11 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
             given_up = (
                 "the reassignment was cancelled"
                 if not after.adding
-                else f"the reassignment was replaced by one to {histories.ids(histories.target_of(after))}"
+                else f"the reassignment was replaced by one to {ids(histories.target_of(after))}"
             )
             lines.append(
                 Sentence(
-                    f"{given_up}, and {histories.ids(back)} were not added, by {after.event or 'an admin request'}",
+                    f"{given_up}, and {ids(back)} were not added, by {after.event or 'an admin request'}",
                     after.place,
                 )
             )
@@ -216,8 +212,8 @@ def _outage(facts: TraceFacts, outage: declarations.Outage, after: declarations.
     waited = (event.waited or 0) / 1000
     shares = [
         (unseen, _unseen(facts, before, first)),
-        (_without(alive, began, able), f"with no live replica in the ISR {histories.ids(isr)}"),
-        (unable, f"with no electable replica in the ISR {histories.ids(isr)}"),
+        (_without(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
+        (unable, f"with no electable replica in the ISR {ids(isr)}"),
         (heard - able, f"until the controller received {event.words} ({event.kind}) for broker {after.leader}"),
     ]
     parts = [(took, what) for took, what in shares if took > MOMENT]
@@ -337,7 +333,7 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
         lines.append(Sentence(text_of(cut), cut.place))
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
-            isr = histories.ids(before.isr)
+            isr = ids(before.isr)
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
@@ -440,7 +436,7 @@ def leaves(facts: TraceFacts, broker: int) -> Answer:
         lines.append(Sentence(f"{len(each.left)} of its partitions could not get another leader", each.place))
         for partition in each.left[:LAST]:
             states = [state for state in histories.state_history(facts, partition) if state.place <= each.place]
-            why = f": its ISR is {histories.ids(states[-1].isr)}" if states else ""
+            why = f": its ISR is {ids(states[-1].isr)}" if states else ""
             lines.append(Sentence(f"{partition} keeps its leader{why}", states[-1].place if states else None))
     return lines[-2 * LAST :]
 

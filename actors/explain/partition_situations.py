@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any
 
 from actors.explain import causes
-from actors.explain.situation import Remedy, Seen, Situation
-from actors.explain.step_texts import NO_CAUSE, cut_off, text_of
+from actors.explain.situation import Remedy, Seen, Situation, last_of
+from actors.explain.step_texts import NO_CAUSE, counted, cut_off, ids, text_of
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
-from messages.error_names import name_of
 from messages.events import READ_STATE
 from messages.facts import declarations, histories
 from messages.facts.trace_facts import TraceFacts
@@ -23,20 +22,18 @@ from messages.facts.trace_facts import TraceFacts
 # ---------------------------------------------------------------------------------------------------------- partitions
 
 
-def _refused_topic(facts: TraceFacts, topic: str) -> declarations.RequestRefused | None:
+def _refused_topic(facts: TraceFacts, topic: str) -> list[declarations.RequestRefused]:
     refused = [
         each
         for each in facts.of(declarations.RequestRefused, subject=topic)
         if each.request in ("CreateTopics", "CreatePartitions")
     ]
-    final = [each for each in refused if each.code != errors.NOT_CONTROLLER]
-    return (final or refused)[-1] if refused else None
+    return [each for each in refused if each.code != errors.NOT_CONTROLLER] or refused
 
 
 def _never_created(facts: TraceFacts, topic: str) -> Seen | None:
-    known = topic in facts.assignments_of_topics
-    refused = None if known else _refused_topic(facts, topic)
-    return None if refused is None else Seen(refused, {"topic": topic}, refused.place.at)
+    refused = [] if topic in facts.assignments_of_topics else _refused_topic(facts, topic)
+    return Seen(refused[-1], {"topic": topic}, refused[-1].place.at) if refused else None
 
 
 def _unknown(facts: TraceFacts, topic: str) -> Seen | None:
@@ -144,16 +141,15 @@ def _not_elected(
         what: What the candidates are: "ISR" or "assignment".
     """
     alive = histories.registered_among(facts, candidates)
-    state = f"no replica in its {what} {histories.ids(candidates)} is alive"
-    values: dict[str, Any] = {"alive": alive, "isr": histories.ids(candidates), "state": state}
+    state = f"no replica in its {what} {ids(candidates)} is alive"
+    values: dict[str, Any] = {"alive": alive, "isr": ids(candidates), "state": state}
     if not alive:
         return Seen(since, values, at)
     refused = causes.refusal_of(
         facts, partition, max(since.place, min(_registered_since(facts, each) for each in alive))
     )
     values["state"] = (
-        f"the controller did not elect any of the live brokers {histories.ids(alive)} "
-        f"of its {what} {histories.ids(candidates)}"
+        f"the controller did not elect any of the live brokers {ids(alive)} of its {what} {ids(candidates)}"
     )
     if refused is None:
         return Seen(since, {**values, "why": NO_CAUSE}, at)
@@ -205,21 +201,12 @@ def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool
     below = causes.cause_of(facts, refused[-1])
     isr = below.isr if isinstance(below, declarations.StateWrite) else ()
     values = {
-        "times": histories.counted(sum(each.times for each in refused)),
-        "code": name_of(refused[-1].code),
+        "times": counted(sum(each.times for each in refused)),
         "size": len(isr),
-        "isr": histories.ids(isr),
+        "isr": ids(isr),
         "minimum": minimum,
     }
     return Seen(refused[-1], values, refused[0].place.at, refused[-1].place.at)
-
-
-def _producers_are_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    return _producers_refused(facts, partition, lasts=True)
-
-
-def _producers_were_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    return _producers_refused(facts, partition, lasts=False)
 
 
 def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
@@ -234,9 +221,7 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
         elected = causes.cause_of(facts, cut)
         before = causes.before_of(facts, elected) if isinstance(elected, declarations.StateWrite) else None
         if isinstance(elected, declarations.StateWrite) and before is not None and elected.leader not in before.isr:
-            return Seen(
-                cut, {"leader": elected.leader, "isr": histories.ids(before.isr), "lost": cut_off(cut)}, cut.place.at
-            )
+            return Seen(cut, {"leader": elected.leader, "isr": ids(before.isr), "lost": cut_off(cut)}, cut.place.at)
     return None
 
 
@@ -250,19 +235,14 @@ def out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     if not missing:
         return None
     left = histories.since_when(history, lambda state: missing[0] in state.isr)
-    return Seen(left, {"broker": missing[0], "isr": histories.ids(history[-1].isr)}, left.taken)
+    return Seen(left, {"broker": missing[0], "isr": ids(history[-1].isr)}, left.taken)
 
 
 def _reassigning(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     waits, assigned = causes.waits_for(facts, partition), histories.assignment_of(facts, partition)
     if waits is None or assigned is None:
         return None
-    return Seen(waits, {"broker": waits.broker, "target": histories.ids(histories.target_of(assigned))}, waits.place.at)
-
-
-def _reassignment_refused(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
-    refused = facts.last(declarations.RequestRefused, histories.end_of_record(facts), subject=partition)
-    return None if refused is None else Seen(refused, since=refused.place.at)
+    return Seen(waits, {"broker": waits.broker, "target": ids(histories.target_of(assigned))}, waits.place.at)
 
 
 def _was_without_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
@@ -283,7 +263,7 @@ def _was_out_of_sync(facts: TraceFacts, partition: TopicPartition) -> Seen | Non
         if not change.joined:
             left[change.broker] = change
         elif shrunk is not None:
-            values = {"broker": change.broker, "isr": histories.ids(change.after.isr)}
+            values = {"broker": change.broker, "isr": ids(change.after.isr)}
             found = Seen(shrunk.after, values, shrunk.after.taken, change.after.taken)
     return found
 
@@ -293,7 +273,7 @@ def _not_preferred(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
         return None
     since = histories.since_when(history, lambda state: state.leader)
-    return Seen(since, {"leader": since.leader, "preferred": assigned.replicas[0]}, since.taken)
+    return Seen(since, {"preferred": assigned.replicas[0]}, since.taken)
 
 
 def _leader_moved(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
@@ -301,13 +281,13 @@ def _leader_moved(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     since = histories.since_when(history, lambda state: state.leader) if history else None
     if since is None or since is history[0]:
         return None
-    return Seen(since, {"leader": since.leader}, since.taken)
+    return Seen(since, since=since.taken)
 
 
 def _led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     history = histories.state_history(facts, partition)
     since = histories.since_when(history, lambda state: state.leader)
-    return Seen(None, {"leader": since.leader, "isr": histories.ids(history[-1].isr)}, since.taken)
+    return Seen(None, {"leader": since.leader, "isr": ids(history[-1].isr)}, since.taken)
 
 
 NEVER_CREATED = "topic {topic} was never created: at {since} {first}"
@@ -331,9 +311,9 @@ OF_PARTITIONS = (
         (Remedy("Start a broker of the ISR {isr}.", _none_is_alive),),
     ),
     Situation(
-        _producers_are_refused,
-        "producers with acks=all have been refused with {code} for {subject} since {since} ({times}): the ISR {isr}"
-        " has {size} of the {minimum} replicas that min.insync.replicas requires{why}",
+        partial(_producers_refused, lasts=True),
+        "producers with acks=all have been refused with {error_name} for {subject} since {since} ({times}): the ISR"
+        " {isr} has {size} of the {minimum} replicas that min.insync.replicas requires{why}",
         True,
         (Remedy("Bring replicas back into the ISR."),),
     ),
@@ -360,9 +340,9 @@ OF_PARTITIONS = (
         (Remedy("Start broker {broker}.", _is_down), Remedy("Find out why broker {broker} does not fetch.")),
     ),
     Situation(
-        _producers_were_refused,
-        "producers with acks=all were refused with {code} for {subject} from {since} to {until} ({times}): the ISR"
-        " {isr} had {size} of the {minimum} replicas that min.insync.replicas requires{why}",
+        partial(_producers_refused, lasts=False),
+        "producers with acks=all were refused with {error_name} for {subject} from {since} to {until} ({times}): the"
+        " ISR {isr} had {size} of the {minimum} replicas that min.insync.replicas requires{why}",
     ),
     Situation(
         _was_without_leader,
@@ -379,7 +359,10 @@ OF_PARTITIONS = (
         (Remedy("Run kafka-actors leader-election, or wait for the periodic check.", _can_be_elected),),
     ),
     Situation(_leader_moved, "broker {leader} has led {subject} since {since}{why}"),
-    Situation(_reassignment_refused, "a reassignment of {subject} was refused at {since}: {first}"),
+    Situation(
+        last_of(lambda facts, partition: facts.of(declarations.RequestRefused, subject=partition)),
+        "a reassignment of {subject} was refused at {since}: {first}",
+    ),
 )
 
 NEVER_LED = Situation(
@@ -447,11 +430,6 @@ def _troubled_of(facts: TraceFacts, topic: str) -> list[TopicPartition]:
 _worst = partial(in_any, _troubled_of)
 
 
-def _grow_refused(facts: TraceFacts, topic: str) -> Seen | None:
-    refused = _refused_topic(facts, topic)
-    return None if refused is None else Seen(refused, since=refused.place.at)
-
-
 def _has_leaders(facts: TraceFacts, topic: str) -> Seen | None:
     created = histories.created_after(facts, topic)
     first = next(each.place for each in facts.assignments_of_topics[topic] if each.place > created)
@@ -469,7 +447,7 @@ PARTITION = (
 TOPIC = (
     *_OF_TOPICS,
     *map(_worst, (NEVER_LED, *OF_PARTITIONS[:5])),
-    Situation(_grow_refused, "a request for {subject} was refused at {since}: {first}"),
+    Situation(last_of(_refused_topic), "a request for {subject} was refused at {since}: {first}"),
     *map(_worst, OF_PARTITIONS[5:]),
     Situation(
         _has_leaders,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from messages.facts.trace_facts import TraceFacts
@@ -27,8 +27,8 @@ class Seen(NamedTuple):
     """A situation that was found in the facts of a trace.
 
     `fact` is the visible effect, from which the chain of causes is followed back to the first cause. `values` has
-    values for the placeholders in the text `Situation.verdict`. `since` and `until` are in seconds since 1970, 0 if
-    unknown.
+    values for the placeholders in the text `Situation.verdict`, besides the fields of `fact`. `since` and `until` are
+    in seconds since 1970, 0 if unknown.
     """
 
     fact: Any
@@ -45,6 +45,16 @@ class Situation(NamedTuple):
     lasts: bool = False
     remedies: tuple[Remedy, ...] = ()
     """What to do if it lasts and the beginning of the chain has no remedy; `Remedy.needed` gets the `Seen`."""
+
+
+def last_of(find: Callable[[TraceFacts, Any], Sequence[Any]]) -> Callable[[TraceFacts, Any], Seen | None]:
+    """Return a function that finds the last of these facts."""
+
+    def find_last(facts: TraceFacts, subject: Any) -> Seen | None:
+        found = find(facts, subject)
+        return Seen(found[-1], since=found[-1].place.at) if found else None
+
+    return find_last
 
 
 def quiet(facts: TraceFacts, subject: object) -> Seen | None:

@@ -9,7 +9,7 @@ Rule 2: facts that can be the first cause of a chain have remedies. The first re
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from actors.explain.causes import DeletionBlocked, ReassignmentWaits
@@ -19,13 +19,7 @@ from messages.cluster import NO_LEADER
 from messages.error_names import name_of
 from messages.events import NOT_ELECTED
 from messages.facts import declarations
-from messages.facts.histories import (
-    ids,
-    is_down,
-    is_of_last_run,
-    is_registered,
-    state_history,
-)
+from messages.facts.histories import is_down, is_of_last_run, is_registered, state_history
 from messages.facts.trace_facts import TraceFacts
 from messages.store import CONNECTED
 from messages.trace.endings import KILLED
@@ -377,14 +371,24 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
 }
 
 
+def ids(brokers: Sequence[int]) -> str:
+    """Return broker ids as text: [1, 2]."""
+    return f"[{', '.join(map(str, brokers))}]"
+
+
+def counted(times: int) -> str:
+    """Return a number of occurrences as text: once, 3 times."""
+    return "once" if times == 1 else f"{times} times"
+
+
 def text_of(fact: Any) -> str:
     """Return the text for a fact in a chain of causes."""
-    return _template(fact).words.format(**_values(fact))
+    return _template(fact).words.format(**values_of(fact))
 
 
 def remedy_for(facts: TraceFacts, fact: Any) -> str:
     """Return the advice for operators if this fact is the first cause; "" if none is needed any more."""
-    return first_needed(_template(fact).remedies, facts, fact, _values(fact))
+    return first_needed(_template(fact).remedies, facts, fact, values_of(fact))
 
 
 def _template(fact: Any) -> StepText:
@@ -393,7 +397,8 @@ def _template(fact: Any) -> StepText:
     return TEXTS.get((kind, variant)) or TEXTS[kind, ""]
 
 
-def _values(fact: Any) -> dict[str, Any]:
+def values_of(fact: Any) -> dict[str, Any]:
+    """Return the fields of a fact for a text, with `node` and what `_FIELDS` adds."""
     values = {name: _shown(value) for name, value in fact._asdict().items()}
     more = _FIELDS.get(type(fact))
     return {**values, "node": fact.place.node, "self": fact, **({} if more is None else more(fact))}

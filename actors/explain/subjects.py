@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from actors.explain import cluster_history, transaction_history
@@ -14,6 +14,7 @@ from actors.explain.step_texts import text_of
 from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
+from messages.facts.declarations import Fact
 from messages.facts.trace_facts import TraceFacts
 
 USUAL = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS")
@@ -46,9 +47,9 @@ SUBJECTS = {
 """Kind of subject -> how it is named; controller and cluster have no name."""
 
 
-def coordinators(facts: TraceFacts, group: str) -> Answer:
-    """List the brokers that coordinated the group."""
-    return [Sentence(text_of(each), each.place) for each in facts.of(declarations.GroupHosted, group=group)][-LAST:]
+def listed(find: Callable[[TraceFacts, str], Sequence[Fact]]) -> Callable[[TraceFacts, str], Answer]:
+    """Return a function that lists the last of these facts."""
+    return lambda facts, subject: [Sentence(text_of(each), each.place) for each in find(facts, subject)][-LAST:]
 
 
 def rebalances(facts: TraceFacts, group: str) -> Answer:
@@ -60,25 +61,18 @@ def rebalances(facts: TraceFacts, group: str) -> Answer:
     return lines
 
 
-def refused_group_requests(facts: TraceFacts, group: str) -> Answer:
-    """List the last requests that the coordinator refused."""
-    errors = [each for each in facts.of(declarations.ErrorAnswered, group=group) if name_of(each.code) not in USUAL]
-    return [Sentence(text_of(each), each.place) for each in errors[-LAST:]]
+def refused_group_requests(facts: TraceFacts, group: str) -> list[declarations.ErrorAnswered]:
+    """Return the requests that the coordinator refused."""
+    return [each for each in facts.of(declarations.ErrorAnswered, group=group) if name_of(each.code) not in USUAL]
 
 
-def refused_produces(facts: TraceFacts, producer: str) -> Answer:
-    """List the last produce requests that were refused."""
-    return [Sentence(text_of(each), each.place) for each in produce_errors(facts, producer)[-LAST:]]
-
-
-def sessions(facts: TraceFacts, producer: str) -> Answer:
-    """List the last producer ids and epochs that the producer received from InitProducerId."""
-    begun = [
+def sessions(facts: TraceFacts, producer: str) -> list[declarations.TransactionRequest]:
+    """Return the requests by which the producer received its ids and epochs."""
+    return [
         each
         for each in facts.of(declarations.TransactionRequest, api="InitProducerId")
         if producer in (each.client_id, each.transactional_id, str(each.producer_id))
     ]
-    return [Sentence(text_of(each), each.place) for each in begun[-LAST:]]
 
 
 def denied_operations(facts: TraceFacts, client: str) -> Answer:
@@ -91,13 +85,16 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     **OF_ONE,
     "transaction": transaction_history.QUESTIONS,
     "consumer-group": (
-        ("Which broker coordinates it, and why?", coordinators),
+        (
+            "Which broker coordinates it, and why?",
+            listed(lambda facts, group: facts.of(declarations.GroupHosted, group=group)),
+        ),
         ("Which states did it have last, and why?", rebalances),
-        ("Which requests were refused?", refused_group_requests),
+        ("Which requests were refused?", listed(refused_group_requests)),
     ),
     "producer": (
-        ("Which of its requests were refused, and why?", refused_produces),
-        ("Which producer ids was it given?", sessions),
+        ("Which of its requests were refused, and why?", listed(produce_errors)),
+        ("Which producer ids was it given?", listed(sessions)),
     ),
     "client": (("Which operations were refused, and why?", denied_operations),),
     "cluster": cluster_history.QUESTIONS,

@@ -16,7 +16,7 @@ from actors.explain.causes import chain_of
 from actors.explain.client_situations import CLIENT, CONSUMER_GROUP, PRODUCER, TRANSACTION
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
-from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of
+from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of, values_of
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun, TracePosition
 from messages.facts.trace_facts import TraceFacts, before
@@ -112,6 +112,7 @@ def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Ver
 def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, clock: Clock) -> Verdict:
     chain = [] if seen.fact is None else chain_of(facts, seen.fact)
     values = {
+        **({} if seen.fact is None else values_of(seen.fact)),
         "subject": subject,
         "since": clock(seen.since),
         "until": clock(seen.until),

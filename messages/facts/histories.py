@@ -298,16 +298,6 @@ def target_of(assigned: ReplicasAssigned) -> list[int]:
     return [broker for broker in assigned.replicas if broker not in assigned.removing]
 
 
-def ids(brokers: Sequence[int]) -> str:
-    """Return broker ids as text: [1, 2]."""
-    return f"[{', '.join(map(str, brokers))}]"
-
-
-def counted(times: int) -> str:
-    """Return a number of occurrences as text: once, 3 times."""
-    return "once" if times == 1 else f"{times} times"
-
-
 def end_of_record(facts: TraceFacts) -> TracePosition:
     """Return the last recorded position of the trace."""
     return max((node_run.place for node_run in facts.of(declarations.NodeRun)), default=NO_POSITION)
