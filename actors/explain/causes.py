@@ -371,8 +371,8 @@ def _of_error(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | No
     return None if find is None else find(facts, error)
 
 
-def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.StateWrite | None:
-    """Return the state write that made the ISR smaller than min.insync.replicas; None if the ISR is large enough."""
+def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | None:
+    """Return what made the ISR smaller than min.insync.replicas, a state or a config; None if it is large enough."""
     partition = partition_named(error.subject)
     if partition is None:
         return None
@@ -383,7 +383,25 @@ def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> 
             break
         small = len(state.isr) < minimum
         since = (since or state) if small else None
-    return since
+    raised = _config("min.insync.replicas")(facts, error)
+    return raised if raised is not None and since is not None and raised.place > since.place else since
+
+
+def _config(*names: str) -> Callable[[TraceFacts, declarations.ErrorAnswered], declarations.ConfigChanged | None]:
+    """Return a function that finds the last change of these configs before an error, of its topic or of brokers."""
+
+    def find(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.ConfigChanged | None:
+        partition = partition_named(error.subject)
+        changes = [
+            each
+            for each in facts.of(declarations.ConfigChanged)
+            if not each.changes.keys().isdisjoint(names)
+            and each.resource
+            in ("broker <default>", f"broker {error.place.node}", f"topic {partition and partition.topic}")
+        ]
+        return last_before(changes, error.place)
+
+    return find
 
 
 def minimum_of(facts: TraceFacts, partition: TopicPartition, until: declarations.TracePosition) -> int:
@@ -454,6 +472,10 @@ def _disk_of(facts: TraceFacts, error: declarations.ErrorAnswered) -> declaratio
 _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], Fact | None]] = {
     errors.NOT_ENOUGH_REPLICAS: _isr_below_minimum,
     errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
+    errors.MESSAGE_TOO_LARGE: _config("max.message.bytes", "message.max.bytes"),
+    errors.RECORD_LIST_TOO_LARGE: _config("segment.bytes", "log.segment.bytes"),
+    errors.INVALID_TIMESTAMP: _config("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),
+    errors.INVALID_RECORD: _config("cleanup.policy", "log.cleanup.policy"),
     errors.NOT_LEADER_OR_FOLLOWER: _leader_changed,
     errors.LEADER_NOT_AVAILABLE: _leader_changed,
     errors.FENCED_LEADER_EPOCH: _leader_changed,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 from actors.explain.explanations import Answer, Sentence, terms
 from actors.explain.step_texts import counted, text_of
@@ -25,13 +26,16 @@ NAMED = 5
 ENDED = {KILLED: "was killed, or its trace is cut off here", STOPPED: "stopped"}
 """End of a run -> text of the event. A run that has not ended has no event."""
 
+SHOWN: tuple[type[Any], ...] = (declarations.ConfigChanged, declarations.RegistrationTaken)
+"""Kinds of facts that are events as they are."""
 USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffsets", 78)}
 """(API, error code) of responses that every client receives at its start."""
 
 
 def happened(facts: TraceFacts, _: None) -> Answer:
     """Return the events in order of time: process runs, controller terms, leader changes and injected faults."""
-    found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts))
+    shown = (Sentence(text_of(each), each.place) for kind in SHOWN for each in facts.of(kind))
+    found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts), *shown)
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
     left_out = len(lines) - EVENTS

@@ -198,8 +198,7 @@ def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool
     history = histories.state_history(facts, partition)
     if lasts != (bool(history) and len(history[-1].isr) < minimum):
         return None
-    below = causes.cause_of(facts, refused[-1])
-    isr = below.isr if isinstance(below, declarations.StateWrite) else ()
+    isr = next((each.isr for each in reversed(history) if each.place <= refused[-1].place), ())
     values = {
         "times": counted(sum(each.times for each in refused)),
         "size": len(isr),

@@ -206,6 +206,10 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "replica {broker} of {partition} cannot be deleted: broker {broker} answered {error_name}",
         (Remedy("Repair broker {broker}; the controller tries again when it registers."),),
     ),
+    (declarations.ConfigChanged, ""): StepText(
+        "the config of {resource} was changed at broker {node}: {changes}",
+        (Remedy("Set the config of {resource} back, or let its clients obey it."),),
+    ),
     (declarations.TopicDeletionStep, "asked"): StepText("the deletion of {topics} was requested at broker {node}"),
     (declarations.TopicDeletionStep, "queued"): StepText("the controller queued {topics} for deletion"),
     (declarations.TopicDeletionStep, "ineligible"): StepText("{topics} became ineligible for deletion"),
@@ -406,6 +410,8 @@ def values_of(fact: Any) -> dict[str, Any]:
 
 def _shown(value: Any) -> Any:
     """Return a fact's value as a text shows it: broker ids as `[1, 2]`, names as `a, b`."""
+    if type(value) is dict:
+        return ", ".join(f"{name} removed" if to is None else f"{name}={to}" for name, to in value.items())
     if type(value) is tuple:
         return ids(value) if all(isinstance(each, int) for each in value) else ", ".join(map(str, value))
     return "an event that is not recorded" if value is None else value

@@ -26,7 +26,7 @@ from messages.apis.create_partitions import CreatePartitionsRequest, CreateParti
 from messages.apis.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from messages.ask import Answer, Ask, Failure
-from messages.cluster import Leadership, TopicPartition
+from messages.cluster import ConfigEntry, Leadership, TopicPartition
 from messages.events import BrokerChange, Event, ResponseReceived, SessionExpired, StateChangesRefused
 from messages.facts import declarations
 from messages.metrics import EVENT_TIME, EVENT_WAIT, Samples
@@ -39,6 +39,7 @@ from messages.trace.endings import KILLED
 from messages.trace.schema import TraceRecord
 from messages.vocabulary import Message
 from messages.zookeeper.brokers import Brokers
+from messages.zookeeper.configs import BrokerConfigs, SetBrokerConfig, SetTopicConfig, TopicConfigs
 from messages.zookeeper.controller import Elected
 from messages.zookeeper.partition_states import (
     CreatePartitionStates,
@@ -135,6 +136,8 @@ class ControllerFacts:
         """Requests that a controller may reject, by listener, connection and correlation id."""
         self._versions: dict[TopicPartition, int] = {}
         """The last known version of each partition's state znode."""
+        self._configs: dict[str, dict[str, str]] = {}
+        """The last known overrides of topics and brokers."""
 
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -266,6 +269,10 @@ class ControllerFacts:
                 self._unconfirmed[key] = [*_assignments(place, topics, written=True)]
             case CreateTopic(topic):
                 self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
+            case SetTopicConfig(name, entries):
+                self._unconfirmed[key] = [self._changed(place, f"topic {name}", entries)]
+            case SetBrokerConfig(name, entries):
+                self._unconfirmed[key] = [self._changed(place, f"broker {name}", entries)]
             case RequestTopicDeletion(topic):
                 self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "asked", (topic,))]
             case DeleteTopics(topics):
@@ -296,6 +303,10 @@ class ControllerFacts:
                     if code == OK:
                         written = partition, state.leader, state.leader_epoch, state.isr
                         self._state(declarations.StateWrite(asked, *written, by, place.at, None, version))
+            case TopicConfigs(configs):
+                self._configs.update((f"topic {each.topic}", dict(each.entries)) for each in configs)
+            case BrokerConfigs(configs):
+                self._configs.update((f"broker {each.broker}", dict(each.entries)) for each in configs)
             case Assignments(topics):
                 for assigned in _assignments(place, topics, written=False):
                     self._emit(assigned)
@@ -321,6 +332,14 @@ class ControllerFacts:
                         self._state(
                             declarations.StateWrite(place, *found, by, place.at, None, read.zk_version, read=True)
                         )
+
+    def _changed(
+        self, place: declarations.TracePosition, resource: str, entries: tuple[ConfigEntry, ...]
+    ) -> declarations.ConfigChanged:
+        before, now = self._configs.get(resource, {}), dict(entries)
+        self._configs[resource] = now
+        changes = {name: now.get(name) for name in sorted({**before, **now}) if now.get(name) != before.get(name)}
+        return declarations.ConfigChanged(place, resource, changes)
 
     def _state(self, state: declarations.StateWrite) -> None:
         """Emit a partition's state, unless its version is the last known version."""

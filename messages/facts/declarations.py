@@ -222,6 +222,15 @@ class ControllerResigned(NamedTuple):
     event: ControllerEvent | None = None
 
 
+class ConfigChanged(NamedTuple):
+    """A broker wrote the overrides of `resource`, "topic NAME" or "broker ID": the changed values, None if removed."""
+
+    place: TracePosition
+    resource: str
+    changes: dict[str, str | None]
+    event: ControllerEvent | None = None
+
+
 class TopicDeletionStep(NamedTuple):
     """A step in the deletion of topics: requested, queued, ineligible or deleted."""
 
@@ -630,6 +639,7 @@ Fact: TypeAlias = (
     | BrokersRead
     | ControllerElected
     | ControllerResigned
+    | ConfigChanged
     | TopicDeletionStep
     | LeaderAndIsrSent
     | RequestFailed

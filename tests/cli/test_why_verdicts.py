@@ -12,22 +12,27 @@ from pathlib import Path
 
 import pytest
 
+from actors.explain.causes import cause_of
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.trace.explanation import TraceExplanation, explain
+from messages.apis.alter_configs import ChangedResource, ConfigChange
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.describe_configs import TOPIC
 from messages.apis.end_txn import EndTxnRequest
 from messages.apis.find_coordinator import FindCoordinatorRequest
+from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.join_group import JoinGroupRequest, JoinProtocol
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
+from messages.error_names import name_of
 from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
 from messages.facts import declarations, histories
@@ -299,6 +304,38 @@ def test_a_refused_end_of_a_transaction_is_a_refused_request_of_its_producer(tmp
         assert running.ask(coordinator, EndTxnRequest(1, "pay", *old, True)).error_code == INVALID_PRODUCER_EPOCH
     verdict = why(tmp_path, "producer", str(old[0]) if name == "producer id" else name).verdict
     assert "EndTxn" in verdict and "INVALID_PRODUCER_EPOCH" in verdict, verdict
+
+
+def test_a_config_that_was_changed_is_why_a_producer_is_refused(tmp_path: Path) -> None:
+    def alter(name: str, value: str) -> None:
+        resource = ChangedResource(TOPIC, "t", (ConfigChange(name, value),))
+        assert running.ask(leader, IncrementalAlterConfigsRequest(0, (resource,))).responses[0].error_code == NONE
+        running.run(2.0)
+
+    def produce() -> None:
+        part = ProducePartition(T0, read_records(batch(b"x" * 50)))
+        running.ask(leader, ProduceRequest(8, None, -1, 1000, (part,)))
+        running.run(1.0)
+
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        alter("max.message.bytes", "60")
+        produce()
+        alter("max.message.bytes", "6000")
+        running.kill(follower)
+        running.wait_for(lambda: running.isr_of("t") == [leader])
+        alter("min.insync.replicas", "2")
+        produce()
+    found = gather(find_runs(tmp_path).runs)
+    too_large, too_few = found.of(declarations.ErrorAnswered, api="Produce")
+    assert [name_of(each.code) for each in (too_large, too_few)] == ["MESSAGE_TOO_LARGE", "NOT_ENOUGH_REPLICAS"]
+    for error, changed in ((too_large, {"max.message.bytes": "60"}), (too_few, {"min.insync.replicas": "2"})):
+        cause = cause_of(found, error)
+        assert isinstance(cause, declarations.ConfigChanged) and (cause.resource, cause.changes) == ("topic t", changed)
+    assert "min.insync.replicas=2" in why(tmp_path, "partition", "t-0").verdict
+    lines = why(tmp_path, "cluster").answers[0].lines
+    assert sum("the config of topic t was changed" in line.text for line in lines) == 3
 
 
 def test_a_failed_disk_of_a_living_broker_is_why_it_is_not_elected() -> None:
