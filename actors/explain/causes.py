@@ -8,7 +8,7 @@ Rule 2: a cause lies before its effect and is shown by a recorded delivery; noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -387,21 +387,33 @@ def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> 
     return raised if raised is not None and since is not None and raised.place > since.place else since
 
 
+RETENTION = ("retention.ms", "retention.bytes", "log.retention.ms", "log.retention.bytes", "cleanup.policy")
+
+
 def _config(*names: str) -> Callable[[TraceFacts, declarations.ErrorAnswered], declarations.ConfigChanged | None]:
-    """Return a function that finds the last change of these configs before an error, of its topic or of brokers."""
+    """Return a function that finds the last change of these configs before an error."""
+    return lambda facts, error: changed_config(facts, partition_named(error.subject), error.place, names)
 
-    def find(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.ConfigChanged | None:
-        partition = partition_named(error.subject)
-        changes = [
-            each
-            for each in facts.of(declarations.ConfigChanged)
-            if not each.changes.keys().isdisjoint(names)
-            and each.resource
-            in ("broker <default>", f"broker {error.place.node}", f"topic {partition and partition.topic}")
-        ]
-        return last_before(changes, error.place)
 
-    return find
+def changed_config(
+    facts: TraceFacts, partition: TopicPartition | None, until: declarations.TracePosition, names: Sequence[str]
+) -> declarations.ConfigChanged | None:
+    """Return the last change of these configs up to a position, of the partition's topic, of this node or of all."""
+    resources = "broker <default>", f"broker {until.node}", f"topic {partition and partition.topic}"
+    changes = [each for each in facts.of(declarations.ConfigChanged) if each.resource in resources]
+    return last_before((each for each in changes if not each.changes.keys().isdisjoint(names)), until)
+
+
+def _log_start(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.LogStartMoved | None:
+    partition = partition_named(error.subject)
+    return facts.last(declarations.LogStartMoved, error.place, partition=partition, run=error.place.run)
+
+
+def _of_log_start(facts: TraceFacts, moved: declarations.LogStartMoved) -> declarations.ConfigChanged | None:
+    """Return the last change of the topic's retention before records were removed."""
+    return (
+        changed_config(facts, moved.partition, moved.place, RETENTION) if moved.how == declarations.RETAINED else None
+    )
 
 
 def minimum_of(facts: TraceFacts, partition: TopicPartition, until: declarations.TracePosition) -> int:
@@ -472,6 +484,7 @@ def _disk_of(facts: TraceFacts, error: declarations.ErrorAnswered) -> declaratio
 _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], Fact | None]] = {
     errors.NOT_ENOUGH_REPLICAS: _isr_below_minimum,
     errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _isr_below_minimum,
+    errors.OFFSET_OUT_OF_RANGE: _log_start,
     errors.MESSAGE_TOO_LARGE: _config("max.message.bytes", "message.max.bytes"),
     errors.RECORD_LIST_TOO_LARGE: _config("segment.bytes", "log.segment.bytes"),
     errors.INVALID_TIMESTAMP: _config("message.timestamp.difference.max.ms", "log.message.timestamp.difference.max.ms"),
@@ -542,6 +555,7 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     declarations.StateWrite: _of_unclean,
     declarations.FollowerLagged: _of_lag,
     declarations.LogTruncated: _of_truncation,
+    declarations.LogStartMoved: _of_log_start,
     declarations.ReplicasAssigned: _of_assignment,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,

@@ -331,11 +331,13 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
         if cut.partition != partition or 0 <= cut.end <= cut.to:
             continue
         lines.append(Sentence(text_of(cut), cut.place))
+    moved = facts.of(declarations.LogStartMoved, partition=partition)
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
             isr = ids(before.isr)
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
+    lines += [Sentence(text_of(each), each.place) for each in moved]
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
 
 

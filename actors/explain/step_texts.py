@@ -217,6 +217,15 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.LogTruncated, ""): StepText(
         "broker {node} cut {cut} of {partition} off, which its leader did not have"
     ),
+    (declarations.LogStartMoved, declarations.RETAINED): StepText(
+        "broker {node} removed the records of {partition} before offset {start}, because its retention was over",
+        (Remedy("Raise retention.ms or retention.bytes if records must live longer."),),
+    ),
+    (declarations.LogStartMoved, ""): StepText(
+        "broker {node} removed the records of {partition} before offset {start}: a client deleted records, or the log"
+        " of its leader begins there",
+        (Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),),
+    ),
     (declarations.ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
     (declarations.ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
     (declarations.ControllerZnodeDeleted, ""): StepText(
@@ -298,6 +307,7 @@ _VARIANTS: dict[type, Callable[[Any], str]] = {
     declarations.FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
     DeletionBlocked: lambda blocked: "" if blocked.code else "gone",
     declarations.TopicDeletionStep: lambda step: step.step,
+    declarations.LogStartMoved: lambda moved: moved.how,
     declarations.ErrorAnswered: lambda error: "batch" if error.subject else "",
     declarations.GroupStateChanged: lambda changed: changed.state,
     declarations.GroupMemberAction: lambda action: action.action,

@@ -494,6 +494,23 @@ class LogTruncated(NamedTuple):
     to: int
 
 
+class LogStartMoved(NamedTuple):
+    """A replica removed the records before offset `start`, the new start of its log; `how` is RETAINED or DELETED.
+
+    `before` is the former start, -1 if not recorded.
+    """
+
+    place: TracePosition
+    partition: TopicPartition
+    before: int
+    start: int
+    how: str
+
+
+RETAINED, DELETED = "retention", "deleted"
+"""Retention was over; a client deleted records, or the leader's log begins there."""
+
+
 class EventWithoutEffect(NamedTuple):
     """A controller event that changed nothing, and the reason."""
 
@@ -663,6 +680,7 @@ Fact: TypeAlias = (
     | StopRequested
     | RecordingGap
     | LogTruncated
+    | LogStartMoved
     | EventWithoutEffect
     | PendingEvent
     | TransactionRequest

@@ -50,6 +50,10 @@ _LOG_END = {
 """The index of the new log end offset in the result of each call of the adapter "logs"."""
 
 
+_LOG_START = {"open": "", "expire": declarations.RETAINED, "advance_start": declarations.DELETED}
+"""Calls of the adapter "logs" that return the log start offset, and how they move it."""
+
+
 class NodeFacts:
     """A reader of one run of a node: it emits the facts about this node."""
 
@@ -59,6 +63,8 @@ class NodeFacts:
         """Seconds without a delivery in which ZooKeeper can have ended the node's session."""
         self._log_ends: dict[str, int] = {}
         """Log end offsets by the directory of the partition."""
+        self._log_starts: dict[str, int] = {}
+        """Log start offsets by the directory of the partition."""
         self._registered: list[tuple[int, float]] = []
         """Broker epochs of this run, with the time of each registration."""
         self._partitions: dict[str, TopicPartition] = {}
@@ -149,14 +155,23 @@ class NodeFacts:
         self._emit(now)
 
     def on_disk(self, place: declarations.TracePosition, record: TraceRecord) -> None:
-        """Store the log end offset that an operation on a partition's log returns; emit a fact for each truncation."""
+        """Store the offsets that operations on a log return; emit each truncation and each removal of records."""
         if record.actor != PARTITION:
             return
         for effect in record.effects:
-            end = _LOG_END.get(effect.method)
-            if effect.port != "logs" or effect.error or end is None:
+            if effect.port != "logs" or effect.error:
                 continue
-            path = effect.args[0]
+            path = effect.args[0] if effect.args else ""
+            if effect.method in _LOG_START:
+                start = effect.result if effect.method == "advance_start" else effect.result[0]
+                before = self._log_starts.get(path, -1)
+                if effect.method != "open" and start != before and (before >= 0 or effect.method == "advance_start"):
+                    how = _LOG_START[effect.method]
+                    self._emit(declarations.LogStartMoved(place, partition_of_log(path), before, start, how))
+                self._log_starts[path] = start
+            end = _LOG_END.get(effect.method)
+            if end is None:
+                continue
             if effect.method in ("truncate", "restart"):
                 self._emit(
                     declarations.LogTruncated(

@@ -23,8 +23,10 @@ from messages.apis.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.describe_configs import TOPIC
 from messages.apis.end_txn import EndTxnRequest
+from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
@@ -336,6 +338,26 @@ def test_a_config_that_was_changed_is_why_a_producer_is_refused(tmp_path: Path) 
     assert "min.insync.replicas=2" in why(tmp_path, "partition", "t-0").verdict
     lines = why(tmp_path, "cluster").answers[0].lines
     assert sum("the config of topic t was changed" in line.text for line in lines) == 3
+
+
+def test_deleted_records_are_why_an_offset_is_out_of_range(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        for _ in range(3):
+            part = ProducePartition(T0, read_records(batch(b"x")))
+            running.ask(leader, ProduceRequest(8, None, -1, 1000, (part,)))
+        running.ask(leader, DeleteRecordsRequest(1, (TrimmedPartition(T0, 2),), 1000))
+        running.ask(leader, FetchRequest(11, -1, 0, 1, (FetchPartition(T0, 0, 1000),)))
+        running.run(2.0)
+    found = gather(find_runs(tmp_path).runs)
+    moved = {(each.place.node, each.before, each.start) for each in found.of(declarations.LogStartMoved)}
+    assert moved == {(leader, 0, 2), (follower, 0, 2)}
+    [error] = found.of(declarations.ErrorAnswered, api="Fetch")
+    cause = cause_of(found, error)
+    assert isinstance(cause, declarations.LogStartMoved) and cause.place.node == leader
+    [missing] = [each for each in why(tmp_path, "partition", "t-0").answers if each.question.startswith("Why are")]
+    assert len(missing.lines) == 2
 
 
 def test_a_failed_disk_of_a_living_broker_is_why_it_is_not_elected() -> None:
