@@ -39,6 +39,9 @@ POLL_S = 0.25
     "--from", "start", type=Time(), help="Only deliveries at this time or later (ISO 8601, or seconds since 1970)."
 )
 @click.option("--to", "end", type=Time(), help="Only deliveries before this time.")
+@click.option(
+    "--slower-than", type=float, default=-1.0, help="Only deliveries that took more seconds, with their wait."
+)
 @click.option("--cause-of", type=click.IntRange(1), help="Only this delivery, and the chain of its causes.")
 @click.option("--effects-of", type=click.IntRange(1), help="Only this delivery, and everything that it caused.")
 @click.option("--limit", type=click.IntRange(1), help="Stop after this number of deliveries.")
@@ -57,6 +60,7 @@ def command(
     event: str | None,
     start: float | None,
     end: float | None,
+    slower_than: float,
     cause_of: int | None,
     effects_of: int | None,
     limit: int | None,
@@ -85,6 +89,7 @@ def command(
         end=math.inf if end is None else end,
         causes_of=cause_of,
         effects_of=effects_of,
+        slower_than=slower_than,
     )
     traced = cause_of is not None or effects_of is not None or event is not None
     if follow and traced:

@@ -39,6 +39,7 @@ class DeliveryFilters(NamedTuple):
     """The filters that select deliveries. A filter that is None, or an infinite `start` or `end`, is not applied.
 
     `actor` is the class or the address of the receiver or sender. `start` <= time < `end`, in seconds since 1970.
+    `slower_than` is compared with the seconds in the queue and in the handler together.
     `event` is a class of controller events. It selects the events of this class and everything that they caused.
     `causes_of` and `effects_of` each identify a delivery of the run `origin` by its number.
     """
@@ -54,6 +55,7 @@ class DeliveryFilters(NamedTuple):
     causes_of: int | None = None
     effects_of: int | None = None
     origin: str | None = None
+    slower_than: float = -1.0
 
 
 def chosen(trace: Trace, filters: DeliveryFilters) -> Iterator[TraceDelivery]:
@@ -82,7 +84,7 @@ def select(deliveries: Iterable[TraceDelivery], filters: DeliveryFilters) -> Ite
             continue
         if actor is not None and not _is_of(record, actor, of_class):
             continue
-        if start <= each.at < end:
+        if start <= each.at < end and record.finished_at - record.queued_at > filters.slower_than:
             yield each
 
 

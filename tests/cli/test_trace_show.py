@@ -15,6 +15,7 @@ from actors.trace.reader import TraceDelivery, open_trace
 from messages.cluster import TopicPartition
 from messages.trace.files.frames import read_frames
 from messages.trace.files.segments import hold
+from tests.spark import failover
 from tests.trace import cluster_life
 
 
@@ -39,6 +40,12 @@ def shown(folder: Path, *arguments: object) -> set[tuple[str, int]]:
 
 def those(folder: Path, test: object) -> set[tuple[str, int]]:
     return {(each.run.name, each.seq) for each in open_trace(folder).deliveries() if test(each)}  # type: ignore[operator]
+
+
+def test_slow_deliveries(tmp_path: Path) -> None:
+    """Each delivery waits 0.5 s, and is handled in 0.25 s."""
+    failover.record(tmp_path)
+    assert len(shown(tmp_path, "--slower-than", 0.7)) == 37 and not shown(tmp_path, "--slower-than", 0.8)
 
 
 def test_without_filters_every_delivery_is_a_line(folder: Path) -> None:
