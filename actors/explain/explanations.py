@@ -240,9 +240,10 @@ def _unseen(facts: TraceFacts, before: declarations.StateWrite, first: declarati
 
     If the leader was killed, the text names the timeout of its ZooKeeper session.
     """
-    node_run = histories.registered_run(facts, before.leader, first.place)
+    node_run = histories.ended_run(facts, before.leader, first.place)
     received = f"the controller received {first.words} ({first.kind})"
-    if node_run is not None and node_run.ending == KILLED and node_run.end <= first.place.at:
+    silence = histories.silence_of(facts, before.leader, first.place)
+    if silence is not None or (node_run is not None and node_run.ending == KILLED):
         return f"until the ZooKeeper session of broker {before.leader} timed out and {received}"
     return f"until {received}"
 
@@ -254,6 +255,7 @@ def _lost_by(outage: declarations.Outage) -> str:
     return {
         declarations.ELECTION: f"the election of broker {broker}",
         declarations.LAST_RECORD: f"the last record of broker {broker}",
+        declarations.SILENCE: f"the last record of broker {broker} before its process was suspended or held up",
         declarations.EVENT: f"the controller received {received}",
     }[outage.shown_by]
 

@@ -127,8 +127,8 @@ class BrokerGone(NamedTuple):
     """A broker was not registered in ZooKeeper any more, as a controller noticed, until it was `back` (None: never).
 
     `noticed` is the delivery of the event. `epoch` is the broker epoch of the registration that ended. `since` is the
-    end of the broker's process or, if it ran on, the time of `noticed`. If the broker was killed, `late` is the number
-    of seconds from `since` to `noticed`; otherwise 0.
+    end of the broker's process, the begin of the time in which it did not run, or else the time of `noticed`. If the
+    broker was killed, `late` is the number of seconds from `since` to `noticed`; otherwise 0.
     """
 
     place: TracePosition
@@ -155,11 +155,11 @@ class Outage(NamedTuple):
     """The time in which a partition had no leader, in seconds since 1970; `until` is infinity if it is not over.
 
     It begins with the loss of the leader of `led`, the last state with this leader, as `shown_by` says: by the
-    ELECTION of a broker that was dead, the LAST_RECORD of the broker, or the controller's EVENT. It ends when the
-    leader of the state `after` answers its LeaderAndIsr request (`order`); without an answer, when this was sent, or
-    else when ZooKeeper stored the state. Without `after`, it ends when the topic was queued for deletion. `gap` has the
-    states without a leader; there are none if one write replaced the leader. If the first recorded state has no leader,
-    `led` is this state.
+    ELECTION of a broker that was dead, the LAST_RECORD of the broker, its SILENCE while its process did not run, or the
+    controller's EVENT. It ends when the leader of the state `after` answers its LeaderAndIsr request (`order`); without
+    an answer, when this was sent, or else when ZooKeeper stored the state. Without `after`, it ends when the topic was
+    queued for deletion. `gap` has the states without a leader; there are none if one write replaced the leader. If the
+    first recorded state has no leader, `led` is this state.
     """
 
     place: TracePosition
@@ -180,7 +180,7 @@ class Outage(NamedTuple):
         return first
 
 
-ELECTION, LAST_RECORD, EVENT = "election", "last record", "event"
+ELECTION, LAST_RECORD, SILENCE, EVENT = "election", "last record", "silence", "event"
 
 
 class IsrChange(NamedTuple):

@@ -155,8 +155,9 @@ def absences(facts: TraceFacts, broker: int) -> list[declarations.BrokerGone]:
     """Return the times in which a broker was not registered in ZooKeeper, in order of time."""
     found = []
     for gone in facts.absences.get(broker, ()):
-        node_run = ended_run(facts, broker, gone.noticed)
-        since = gone.noticed.at if node_run is None else node_run.end
+        node_run, silence = ended_run(facts, broker, gone.noticed), silence_of(facts, broker, gone.noticed)
+        since = gone.noticed.at if silence is None else silence.began
+        since = since if node_run is None else node_run.end
         late = gone.noticed.at - since if node_run is not None and node_run.ending == KILLED else 0.0
         found.append(gone._replace(since=since, late=late))
     return found
@@ -166,6 +167,12 @@ def ended_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun
     """Return the run that made the broker's last registration before `noticed`, if its process had ended by then."""
     node_run = registered_run(facts, broker, noticed)
     return node_run if node_run is not None and node_run.end <= noticed.at else None
+
+
+def silence_of(facts: TraceFacts, broker: int, noticed: TracePosition) -> declarations.RecordingGap | None:
+    """Return the time in which a broker did not run, for example because it was suspended, if it includes `noticed`."""
+    gaps = (each for each in facts.of(declarations.RecordingGap, node=broker) if each.began <= noticed.at)
+    return next((each for each in gaps if noticed.at <= each.place.at), None)
 
 
 def broker_gone(facts: TraceFacts, broker: int, until: TracePosition) -> declarations.BrokerGone | None:
@@ -243,7 +250,10 @@ def _outage(
     first = outage.first
     noticed = first.place if first.event is None else first.event.place
     node_run, elected = ended_run(facts, led.leader, noticed), led_since(facts, led).taken
+    silence = silence_of(facts, led.leader, noticed)
     since, shown_by = noticed.at, declarations.EVENT
+    if silence is not None:
+        since, shown_by = max(silence.began, elected), declarations.SILENCE
     if node_run is not None:
         is_dead = node_run.end <= elected
         since = elected if is_dead else node_run.end

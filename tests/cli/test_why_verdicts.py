@@ -395,6 +395,20 @@ def test_the_verdict_and_the_answer_name_the_same_beginning_of_an_outage(tmp_pat
     assert f"since {killed.end}" in verdict_of(facts, "partition", T0, str).text
 
 
+def test_the_outage_of_a_suspended_leader_begins_with_its_silence(tmp_path: Path) -> None:
+    with cluster(tmp_path) as running:
+        leader, follower = others(running)
+        create(running, "t", leader, follower)
+        running._cluster.pause(leader)
+        running.wait_for(lambda: running.leader_of("t") == follower)
+        running._cluster.resume(leader)
+        running.run(10.0)
+    facts = gather(find_runs(tmp_path).runs)
+    [outage], [gone] = histories.outages(facts, T0), histories.absences(facts, leader)
+    assert (outage.shown_by, outage.since) == (declarations.SILENCE, gone.since)
+    assert outage.until - outage.since > 5.0, "its session had to expire first"
+
+
 def test_what_a_broker_did_after_it_was_gone_is_no_cause() -> None:
     """Another client deleted the znode of broker 1; the broker ran on, and was stopped half a second later."""
 
