@@ -63,11 +63,19 @@ class Packing:
 
     The constructor starts the conversion, and `finish` waits for its end.
 
+    Without `has_facts`, the target has no facts, so some sections of a summary cannot be computed from it.
+
     The constructor raises NotATrace if there is no such folder. It passes the manifest of the traces to `check`, which
     may raise other exceptions.
     """
 
-    def __init__(self, folder: Path, target: Path, check: Callable[[Manifest], None] = lambda manifest: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        target: Path,
+        check: Callable[[Manifest], None] = lambda manifest: None,
+        has_facts: bool = True,
+    ) -> None:
         self.target = target
         found = find_runs(folder)
         self.manifest = tell(found)
@@ -76,11 +84,11 @@ class Packing:
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
         self._rest: Sequence[Slice] = self.slices
-        self._runs = found.runs
+        self._runs = found.runs if has_facts else ()
         self._begun: list[Future[int]] = []
         if len(self.slices) >= PARALLEL:
             self._pool = ProcessPoolExecutor(os.cpu_count())
-            self._begun = [self._pool.submit(pack_facts, run, target) for run in found.runs]  # longer than a slice
+            self._begun = [self._pool.submit(pack_facts, run, target) for run in self._runs]  # longer than a slice
             self._begun += [self._pool.submit(pack_slice, each, target) for each in self.slices]
             self._rest = self._runs = ()
 

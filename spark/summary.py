@@ -78,9 +78,10 @@ def summarise(
     folders = [Path(each) for each in (path, against) if each is not None]
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
+    has_facts = against is not None or any(each.name in only for each in SECTIONS if each.module == "failovers")
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packings = {  # a Packing forks workers: this must happen before this process has threads
-            folder: Packing(folder, Path(place) / str(number), check)
+            folder: Packing(folder, Path(place) / str(number), check, has_facts)
             for number, folder in enumerate(folders)
             if here and not is_packed(folder)
         }
