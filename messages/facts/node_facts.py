@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -59,7 +60,7 @@ class NodeFacts:
 
     def __init__(self, emit: Emit, session_timeout: float) -> None:
         self._emit = emit
-        self.shortest_gap = session_timeout * UNHEARD
+        self.shortest_gap = session_timeout * UNHEARD or math.inf
         """Seconds without a delivery in which ZooKeeper can have ended the node's session."""
         self._log_ends: dict[str, int] = {}
         """Log end offsets by the directory of the partition."""

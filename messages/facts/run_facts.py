@@ -202,7 +202,7 @@ class _RunReader:
             self._node.requests.begin(record)
         if record.effects:
             self._node.on_disk(place, record)
-        if self._is_decoded(record):
+        if self._is_decoded(record) and record.payload != NO_PAYLOAD:
             self._decode(place, record)
         if record.type in RESPONSES:
             self._node.requests.end(record)
@@ -225,8 +225,6 @@ class _RunReader:
         self._groups.take(place, record, message)
 
     def _is_decoded(self, record: TraceRecord) -> bool:
-        if record.payload == NO_PAYLOAD:
-            return False
         if record.actor == CONTROLLER and record.type in _OF_CONTROLLERS:
             return True
         if record.actor == GROUP and record.type == "WakeupMessage":
@@ -234,7 +232,7 @@ class _RunReader:
         if record.type == "ClientResponse" and self._controllers.is_controller(record.sender):
             return True
         pattern = DECODED.get(record.type)
-        return pattern is not None and pattern.search(bytes(record.payload)) is not None
+        return pattern is not None and pattern.search(record.payload) is not None
 
     def end(self, how: str) -> None:
         """Emit the facts that are final only after the last delivery; `how` is the ending of the run."""
