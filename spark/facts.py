@@ -16,7 +16,7 @@ from spark.questions import comparison, controller, failovers, traffic
 
 
 class Facts:
-    """The records of the traces below a folder as Spark data frames, and their facts; `close` frees cached data."""
+    """The records of the traces below a folder as Spark data frames, and their facts."""
 
     def __init__(
         self,
@@ -24,7 +24,6 @@ class Facts:
         manifest: Manifest,
         find: Callable[[], TraceFacts],
         before: Facts | None = None,
-        few: bool = False,
     ) -> None:
         self.records = records
         self.before = before
@@ -33,14 +32,6 @@ class Facts:
         self._find = find
         self.delivered = records.where(records.kind.isin(*DELIVERIES))
         self.events = tuple(dict.fromkeys(event for run in manifest.runs for event in run.events))
-        self._few = few
-        self._kept: list[DataFrame] = []
-
-    def _keep(self, frame: DataFrame) -> DataFrame:
-        if self._few:  # cached as rows: a columnar cache compiles code, which takes longer than reading few rows
-            return frame.localCheckpoint(eager=False)
-        self._kept.append(frame.persist())
-        return frame
 
     @cached_property
     def runs(self) -> DataFrame:
@@ -109,10 +100,6 @@ class Facts:
 
     def close(self) -> None:
         """Free cached data."""
-        if self.before is not None:
-            self.before.close()
-        for frame in self._kept:
-            frame.unpersist()
 
 
 def _found(name: str, by_run: dict[str, str]) -> Column:

@@ -392,8 +392,8 @@ class LogFacts(Facts):
     """The log lines of Apache Kafka brokers, as Spark data frames for several sections of a summary."""
 
     def __init__(self, records: DataFrame) -> None:
-        super().__init__(records, Manifest((), ()), self._facts)
-        self.records = self.delivered = self._keep(records)
+        super().__init__(records.persist(), Manifest((), ()), self._facts)
+        self.delivered = self.records
         self.events = EVENTS
 
     @cached_property
@@ -413,6 +413,10 @@ class LogFacts(Facts):
             )
         )
         return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
+
+    def close(self) -> None:
+        """Free the lines."""
+        self.records.unpersist()
 
     def unplaced(self) -> tuple[str, ...]:
         """Return a sentence for each file with known lines whose broker is unknown."""

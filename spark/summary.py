@@ -166,7 +166,7 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
         reader = session.read.schema(SCHEMA).options(pathGlobFilter="*.parquet", ignoreCorruptFiles=partial)
         records = reader.parquet(str(folder))
         records = records.coalesce(1) if few else records
-        return Facts(records, beside, lambda: packed_facts(folder, beside), before, few)
+        return Facts(records, beside, lambda: packed_facts(folder, beside), before)
     found = find_runs(folder)
     beside = tell(found)
     _demand(beside, partial)
