@@ -6,7 +6,7 @@ hundred million records, Spark needs hours to read JSON lines, and DuckDB needs 
 The trace repeats an ordinary day of a node (tests/spark/working_day.py) until it has N records. The same records are
 also written as JSON lines, which the peers read.
 
-* pack: convert traces to Parquet, in rows per second of CPU; the peer is the bound.
+* pack, facts: convert traces to Parquet, and find their facts, in rows per second of CPU; the peer is the bound.
 * json_lines: three queries by Spark on the packed trace; the peer is Spark on JSON lines.
 * duckdb_json_lines, duckdb_parquet: the same queries; the peer is DuckDB on JSON lines, and on the same Parquet. All
   results must be equal.
@@ -40,7 +40,7 @@ from messages.trace.files.writer import RunWriter
 from messages.trace.schema import Header
 from messages.trace.text import compress
 from spark.columns import planned
-from spark.pack import MANIFEST, pack_slice, tell
+from spark.pack import MANIFEST, pack_facts, pack_slice, tell
 from spark.section_names import MASTER
 from spark.session import fit, open_session
 from spark.source import SCHEMA
@@ -53,8 +53,8 @@ MILLION = 1_000_000
 NODES = 2
 FRAME = 8000
 """Approximate number of records of a frame."""
-PACKING = 60_000
-"""Required rows per second of CPU."""
+PACKING, FACTS = 60_000, 16_667
+"""Required rows per second of CPU, and required deliveries per second of CPU when their facts are found."""
 DRIVER_MB = 2048
 PEERS = {
     "json_lines": "Spark, JSON lines",
@@ -200,15 +200,17 @@ def by_duck(questions: list[str]) -> list[list[tuple[Any, ...]]]:
 # ------------------------------------------------------------------------------------------------ measuring
 
 
-def pack(traces: Path, packed: Path) -> tuple[int, float]:
-    """Pack the traces in this process; return (rows, CPU seconds)."""
+def pack(traces: Path, packed: Path) -> tuple[int, float, float]:
+    """Pack the traces in this process; return (rows, CPU seconds of the rows, CPU seconds of the facts)."""
     found = find_runs(traces)
     packed.mkdir()
     started = time.process_time()
     rows = sum(pack_slice(each, packed) for each in planned(found.runs))
     took = time.process_time() - started
+    for run in found.runs:
+        pack_facts(run, packed)
     (packed / MANIFEST).write_bytes(msgspec.json.encode(tell(found)))
-    return rows, took
+    return rows, took, time.process_time() - started - took
 
 
 def turns(kinds: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
@@ -261,9 +263,10 @@ def measure(
     if peers:
         lines.mkdir()
     generate(traces, lines, records)
-    rows, took = pack(traces, packed)
+    rows, took, facts = pack(traces, packed)
     case = f"_{records / MILLION:g}m"
     report(BENCH, f"pack{case}", rows / took, PACKING, "the bound", "rows/s of CPU")
+    report(BENCH, f"facts{case}", rows / facts, FACTS, "the bound", "rows/s of CPU")
     session = open_session(MASTER)
     try:
         fit(session, sum(file.stat().st_size for file in packed.glob("*.parquet")))
