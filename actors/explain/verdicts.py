@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
 from actors.explain.causes import chain_of
 from actors.explain.client_situations import CLIENT, CONSUMER_GROUP, PRODUCER, TRANSACTION
+from actors.explain.explanations import Sentence
 from actors.explain.partition_situations import PARTITION, TOPIC
 from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of, values_of
 from messages.facts import declarations
-from messages.facts.declarations import NodeRun, TracePosition
+from messages.facts.declarations import NodeRun
 from messages.facts.trace_facts import TraceFacts, before
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
@@ -77,18 +78,11 @@ Clock = Callable[[float], str]
 """Returns a time in seconds since 1970 as text."""
 
 
-class Step(NamedTuple):
-    """A step of a chain of causes: its text, and the trace position of the delivery that shows it."""
-
-    text: str
-    place: TracePosition
-
-
 class Verdict(NamedTuple):
     """The verdict about a subject, and the causes behind it, from the visible effect back to the first cause."""
 
     text: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Sentence, ...] = ()
 
 
 def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
@@ -126,4 +120,4 @@ def _verdict(facts: TraceFacts, situation: Situation, seen: Seen, subject: str, 
         remedy = remedy_for(facts, chain[-1]) if chain else ""
         remedy = remedy or first_needed(situation.remedies, facts, seen, values)
         text = f"{text} {remedy}".rstrip()
-    return Verdict(text, tuple(Step(text_of(fact), fact.place) for fact in chain))
+    return Verdict(text, tuple(Sentence(text_of(fact), fact.place) for fact in chain))
