@@ -84,13 +84,13 @@ class Packing:
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
         self._rest: Sequence[Slice] = self.slices
-        self._runs = found.runs if has_facts else ()
+        self._runs = [*{run.header.run: run for run in found.runs}.values()] if has_facts else []
         self._begun: list[Future[int]] = []
         if len(self.slices) >= PARALLEL:
             self._pool = ProcessPoolExecutor(os.cpu_count())
             self._begun = [self._pool.submit(pack_facts, run, target) for run in self._runs]  # longer than a slice
             self._begun += [self._pool.submit(pack_slice, each, target) for each in self.slices]
-            self._rest = self._runs = ()
+            self._rest, self._runs = (), []
 
     def finish(self) -> int:
         """Wait for the end; return the number of rows written, without those of slices that existed already."""
