@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from actors.explain.causes import cause_of, refusal_of
+from actors.explain.causes import cause_of, chain_of, refusal_of
 from actors.explain.step_texts import ids, reason_of, text_of
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
@@ -394,6 +394,18 @@ def made(facts: TraceFacts, topic: str) -> Answer:
     return lines[-LAST:]
 
 
+def identity(facts: TraceFacts, topic: str) -> Answer:
+    """List the creations and deletions of a topic that was deleted, each with the request for it."""
+    deleted = [each for each in facts.of(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
+    lines = [Sentence(f"deleted: {text_of(chain_of(facts, each)[-1])}", each.place) for each in deleted]
+    begins = [histories.NO_POSITION, *(each.place for each in deleted)] if deleted else []
+    assigned = facts.assignments_of_topics.get(topic, [])
+    for first in filter(None, (next((each for each in assigned if each.place > begin), None) for begin in begins)):
+        how = "created" if first.written else "found in ZooKeeper"
+        lines.append(Sentence(f"{how} by {first.event or 'an admin request'}", first.place))
+    return sorted(dict.fromkeys(lines), key=lambda line: line.place or ())[-LAST:]
+
+
 # -------------------------------------------------------------------------------------------------------------- broker
 
 
@@ -501,7 +513,11 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which brokers have an older state than ZooKeeper, and why?", heard),
         ("Why are records missing?", lost),
     ),
-    "topic": (("Why is it not deleted?", deletion), ("Why was it not created, or not enlarged?", made)),
+    "topic": (
+        ("Why is it not deleted?", deletion),
+        ("Why was it not created, or not enlarged?", made),
+        ("Who deleted it, and who created it again?", identity),
+    ),
     "broker": (
         ("Why does the controller consider it dead or alive?", alive),
         ("Why does it receive no requests?", unreachable),

@@ -190,6 +190,9 @@ def test_a_topic_that_was_created_again_with_fewer_partitions(tmp_path: Path) ->
         running.kill(second)
         running.run(10.0)
     assert "inv-1" not in why(tmp_path, "topic", "inv").verdict
+    [lives] = [each for each in why(tmp_path, "topic", "inv").answers if each.question.startswith("Who deleted")]
+    assert [line.text.split()[0] for line in lives.lines] == ["created", "deleted:", "created"]
+    assert all("client" in line.text for line in lives.lines), lives
     assert "t-0" in why(tmp_path, "cluster").verdict or f"broker {second}" in why(tmp_path, "cluster").verdict
     verdict = why(tmp_path, "partition", "inv-1").verdict
     assert "no leader" not in verdict and not START.search(verdict), verdict
