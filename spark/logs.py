@@ -456,7 +456,7 @@ def _facts_of(rows: Iterable[Row]) -> Iterator[Fact]:
         if row.type in EVENTS or row.request == "Elected":
             events[row.run] = ControllerEvent(place, row.request if row.request == "Elected" else row.type)
         if row.request == "Elected":
-            yield ControllerElected(place, row.node, row.epoch or 0)
+            yield ControllerElected(place, row.node, -1 if row.epoch is None else row.epoch)
         if row.brokers is not None:
             yield BrokersRead(place, row.node, dict.fromkeys(row.brokers, 0), events.get(row.run))
         for topic in row.topics or ():
