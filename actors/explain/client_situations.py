@@ -62,8 +62,8 @@ def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
         log = TopicPartition(topic, slot(name) % max(count, 1))
         read = next(reversed(facts.of(declarations.CoordinatorPartitionRead, partition=log)), None)
         codes = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
-        is_whole = read is None or not (read.unreadable or read.code in codes)
-        return None if is_whole else Seen(read, since=read.place.at)
+        is_damaged = read is not None and (read.unreadable or read.code in codes)
+        return Seen(read, since=read.place.at) if read is not None and is_damaged else None
 
     return find
 

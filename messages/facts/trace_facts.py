@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, wraps
+from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from messages.cluster import TopicPartition
 from messages.facts import declarations
@@ -25,9 +25,9 @@ class TraceFacts:
 
     def __init__(self, facts: Iterable[declarations.Fact]) -> None:
         self._by_kind = _grouped(sorted(facts, key=lambda fact: fact.place), type)
-        self._by_value: dict[tuple[type, str], dict[object, list[Any]]] = {}
+        self._by_value: dict[tuple[type, str], dict[object, list[declarations.Fact]]] = {}
         """The facts of a kind by their value of a field."""
-        self.remembered: dict[object, Any] = {}
+        self.remembered: dict[object, object] = {}
         """The results of functions that are `remembered`."""
 
     def of(self, kind: type[_F], **where: object) -> list[_F]:
@@ -42,8 +42,8 @@ class TraceFacts:
                 found = [each for each in found if read(each) == value]
                 continue
             if (kind, name) not in self._by_value:
-                self._by_value[kind, name] = _grouped(found, read)
-            found = self._by_value[kind, name].get(value, [])
+                self._by_value[kind, name] = _grouped(self._by_kind.get(kind, []), read)
+            found = self._by_value[kind, name].get(value, [])  # type: ignore[assignment]
         return found
 
     def last(self, kind: type[_F], until: declarations.TracePosition, **where: object) -> _F | None:
@@ -108,13 +108,11 @@ def remembered(
 ) -> Callable[Concatenate[TraceFacts, _P], _F]:
     """Let a function of facts and hashable arguments keep its results with the facts."""
 
-    @wraps(find)
-    def look_up(facts: TraceFacts, *args: _P.args, **options: _P.kwargs) -> _F:
+    def look_up(facts: TraceFacts, /, *args: _P.args, **options: _P.kwargs) -> _F:
         key = (find, *args)
         if key not in facts.remembered:
             facts.remembered[key] = find(facts, *args, **options)
-        result: _F = facts.remembered[key]
-        return result
+        return facts.remembered[key]  # type: ignore[return-value]
 
     return look_up
 

@@ -145,7 +145,7 @@ def leadership(facts: TraceFacts) -> QueryResult:
         if deleted is not None:
             found = [each for each in found if each[1] < deleted.place]
             found.append((deleted.place.at, deleted.place, BEING_DELETED, found[-1][-1]))
-        before = None
+        before: int | None = None
         for at, place, leader, epoch in found:
             if leader != before:
                 of_state = history[0].partition, before, leader, epoch
@@ -283,8 +283,9 @@ def leader_elections(facts: TraceFacts) -> QueryResult:
             key = None if after.event is None else after.event.kind, after.place.node
             is_clean = after.leader in before.isr or len(after.isr) > 1
             counts.setdefault(key, [0, 0])[is_clean] += 1
-    rows = [(*key, clean + unclean, clean, unclean) for key, (unclean, clean) in counts.items()]
-    return _result("event node count clean unclean", sorted(rows, key=lambda row: (-row[2], row[0] or "", row[1])))
+    ordered = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0][0] or "", item[0][1]))
+    rows = ((*key, clean + unclean, clean, unclean) for key, (unclean, clean) in ordered)
+    return _result("event node count clean unclean", rows)
 
 
 def isr_churn(facts: TraceFacts) -> QueryResult:
@@ -301,6 +302,8 @@ def isr_churn(facts: TraceFacts) -> QueryResult:
             row = rows.setdefault(after.partition, [0, 0, 0, after.taken, 0.0])
             by_controller = shrunk and _writer(after) == "controller"
             row[:] = row[0] + shrunk, row[1] + grown, row[2] + by_controller, row[3], after.taken
-    found = [(*partition, *row) for partition, row in rows.items()]
-    found.sort(key=lambda row: (row[0].startswith(INTERNAL), -row[2], -row[3], *row[:2]))
-    return _result("topic partition shrunk grown shrunk_by_controller first_at last_at", found)
+    ordered = sorted(
+        rows.items(), key=lambda item: (item[0].topic.startswith(INTERNAL), -item[1][0], -item[1][1], item)
+    )
+    columns = "topic partition shrunk grown shrunk_by_controller first_at last_at"
+    return _result(columns, ((*partition, *row) for partition, row in ordered))

@@ -67,7 +67,7 @@ def test_transactions(session: SparkSession, tmp_path: Path) -> None:
 def test_changes_of_isrs(day: Summary) -> None:
     """The controller shrinks the ISR of t-0. For w-0 it elects a replica outside the ISR."""
     columns = ("topic", "partition", "shrunk", "shrunk_by_controller", "grown")
-    assert rows(day, "isr_churn", *columns) == [("t", 0, 1, 1, 0), ("w", 0, 1, 1, 1)]
+    assert rows(day, "isr_churn", *columns) == [("w", 0, 1, 1, 1), ("t", 0, 1, 1, 0)]
 
 
 def test_deletions(day: Summary) -> None:
