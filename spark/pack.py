@@ -1,7 +1,7 @@
 """Convert traces to Parquet with the columns of `spark.columns`, for Spark and other tools.
 
     TARGET/RUN-000000-0.parquet      the slice of segment 0 that begins at byte 0
-    TARGET/RUN.facts.zst             the facts of the run (`messages.facts.indexed`)
+    TARGET/_RUN.facts.zst            the facts of the run (`messages.facts.indexed`); Spark ignores names with _
     TARGET/_runs.json                the end of each run, and what could not be read
 
 Rule 1: a file holds a slice of frames; its metadata has the position at which the slice ends. If a run has continued or
@@ -129,10 +129,14 @@ def pack_facts(run: Run, target: Path) -> int:
 
 def keep_facts(run: str, content: bytes, target: Path) -> None:
     """Write the facts of a run, as compressed bytes, into a packed folder."""
-    file = target / index_name(run)
+    file = _facts_file(target, run)
     part = file.with_suffix(".part")
     part.write_bytes(content)
     part.replace(file)
+
+
+def _facts_file(folder: Path, run: str) -> Path:
+    return folder / f"_{index_name(run)}"
 
 
 def packed_facts(folder: Path, manifest: Manifest) -> TraceFacts:
@@ -142,7 +146,7 @@ def packed_facts(folder: Path, manifest: Manifest) -> TraceFacts:
         NotATrace: The facts of a run are missing or damaged.
     """
     try:
-        files = dict.fromkeys(folder / index_name(run.run) for run in manifest.runs)
+        files = dict.fromkeys(_facts_file(folder, run.run) for run in manifest.runs)
         return merged([decoded(decompress(file.read_bytes())[:-1]) for file in files])
     except (OSError, ValueError) as error:
         raise NotATrace(f"{folder} has no facts: {error}. Pack the traces again, into an empty folder.") from error
