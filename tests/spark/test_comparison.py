@@ -62,7 +62,7 @@ def test_two_runs(session: SparkSession, tmp_path: Path, capsys: pytest.CaptureF
     assert len(summary["elections"]) == 2
     transmitted = found["handling", "outside:network Transmit"]
     assert (transmitted.before_count, transmitted.after_count, transmitted.ratio, transmitted.z) == (10, 10, 1, None)
-    assert found["without a leader", "partitions"].after_count == 2
+    assert ("without a leader", "partitions") not in found, "these traces have no write of a partition's state"
     assert "Compared with --against, no time is clearly slower or faster." in page(summary, "two runs")
     assert not summarise(tmp_path / "after", session, only=("elections",))["compared"]
     assert run(["summary", str(tmp_path), "--only", "compared"]) == 2
