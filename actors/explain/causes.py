@@ -390,17 +390,17 @@ def _isr_below_minimum(facts: TraceFacts, error: declarations.ErrorAnswered) -> 
 RETENTION = ("retention.ms", "retention.bytes", "log.retention.ms", "log.retention.bytes", "cleanup.policy")
 
 
-def _config(*names: str) -> Callable[[TraceFacts, declarations.ErrorAnswered], declarations.ConfigChanged | None]:
+def _config(*names: str) -> Callable[[TraceFacts, declarations.ErrorAnswered], declarations.OverridesChanged | None]:
     """Return a function that finds the last change of these configs before an error."""
     return lambda facts, error: changed_config(facts, partition_named(error.subject), error.place, names)
 
 
 def changed_config(
     facts: TraceFacts, partition: TopicPartition | None, until: declarations.TracePosition, names: Sequence[str]
-) -> declarations.ConfigChanged | None:
+) -> declarations.OverridesChanged | None:
     """Return the last change of these configs up to a position, of the partition's topic, of this node or of all."""
     resources = "broker <default>", f"broker {until.node}", f"topic {partition and partition.topic}"
-    changes = [each for each in facts.of(declarations.ConfigChanged) if each.resource in resources]
+    changes = [each for each in facts.of(declarations.OverridesChanged) if each.resource in resources]
     return last_before((each for each in changes if not each.changes.keys().isdisjoint(names)), until)
 
 
@@ -409,7 +409,7 @@ def _log_start(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarat
     return facts.last(declarations.LogStartMoved, error.place, partition=partition, run=error.place.run)
 
 
-def _of_log_start(facts: TraceFacts, moved: declarations.LogStartMoved) -> declarations.ConfigChanged | None:
+def _of_log_start(facts: TraceFacts, moved: declarations.LogStartMoved) -> declarations.OverridesChanged | None:
     """Return the last change of the topic's retention before records were removed."""
     return (
         changed_config(facts, moved.partition, moved.place, RETENTION) if moved.how == declarations.RETAINED else None

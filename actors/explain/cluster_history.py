@@ -26,7 +26,7 @@ NAMED = 5
 ENDED = {KILLED: "was killed, or its trace is cut off here", STOPPED: "stopped"}
 """End of a run -> text of the event. A run that has not ended has no event."""
 
-SHOWN: tuple[type[Any], ...] = (declarations.ConfigChanged, declarations.RegistrationTaken)
+SHOWN: tuple[type[Any], ...] = (declarations.OverridesChanged, declarations.RegistrationTaken)
 """Kinds of facts that are events as they are."""
 USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffsets", 78)}
 """(API, error code) of responses that every client receives at its start."""

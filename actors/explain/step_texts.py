@@ -206,7 +206,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "replica {broker} of {partition} cannot be deleted: broker {broker} answered {error_name}",
         (Remedy("Repair broker {broker}; the controller tries again when it registers."),),
     ),
-    (declarations.ConfigChanged, ""): StepText(
+    (declarations.OverridesChanged, ""): StepText(
         "the config of {resource} was changed at broker {node}: {changes}",
         (Remedy("Set the config of {resource} back, or let its clients obey it."),),
     ),

@@ -335,11 +335,11 @@ class ControllerFacts:
 
     def _changed(
         self, place: declarations.TracePosition, resource: str, entries: tuple[ConfigEntry, ...]
-    ) -> declarations.ConfigChanged:
+    ) -> declarations.OverridesChanged:
         before, now = self._configs.get(resource, {}), dict(entries)
         self._configs[resource] = now
         changes = {name: now.get(name) for name in sorted({**before, **now}) if now.get(name) != before.get(name)}
-        return declarations.ConfigChanged(place, resource, changes)
+        return declarations.OverridesChanged(place, resource, changes)
 
     def _state(self, state: declarations.StateWrite) -> None:
         """Emit a partition's state, unless its version is the last known version."""

@@ -222,7 +222,7 @@ class ControllerResigned(NamedTuple):
     event: ControllerEvent | None = None
 
 
-class ConfigChanged(NamedTuple):
+class OverridesChanged(NamedTuple):
     """A broker wrote the overrides of `resource`, "topic NAME" or "broker ID": the changed values, None if removed."""
 
     place: TracePosition
@@ -656,7 +656,7 @@ Fact: TypeAlias = (
     | BrokersRead
     | ControllerElected
     | ControllerResigned
-    | ConfigChanged
+    | OverridesChanged
     | TopicDeletionStep
     | LeaderAndIsrSent
     | RequestFailed

@@ -124,7 +124,7 @@ def test_brokers_come_and_go(facts: TraceFacts) -> None:
 
 
 def test_a_deletion_is_explained_from_its_request_to_its_end(facts: TraceFacts) -> None:
-    (lines,) = answers(facts, "topic", "payments").values()
+    lines, _ = answers(facts, "topic", "payments").values()
     assert [line.partition(",")[0] for line in lines] == ["queued for deletion", "its znodes were removed"]
     assert answers(facts, "topic", "orders") == answers(facts, "topic", "x") == {}
 

@@ -337,7 +337,10 @@ def test_a_config_that_was_changed_is_why_a_producer_is_refused(tmp_path: Path) 
     assert [name_of(each.code) for each in (too_large, too_few)] == ["MESSAGE_TOO_LARGE", "NOT_ENOUGH_REPLICAS"]
     for error, changed in ((too_large, {"max.message.bytes": "60"}), (too_few, {"min.insync.replicas": "2"})):
         cause = cause_of(found, error)
-        assert isinstance(cause, declarations.ConfigChanged) and (cause.resource, cause.changes) == ("topic t", changed)
+        assert isinstance(cause, declarations.OverridesChanged) and (cause.resource, cause.changes) == (
+            "topic t",
+            changed,
+        )
     assert "min.insync.replicas=2" in why(tmp_path, "partition", "t-0").verdict
     lines = why(tmp_path, "cluster").answers[0].lines
     assert sum("the config of topic t was changed" in line.text for line in lines) == 3
