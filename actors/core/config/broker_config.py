@@ -19,7 +19,7 @@ from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advert
 from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long
-from messages.sensitive_configs import masked_value
+from messages.sensitive_configs import is_secret
 from messages.vocabulary import changed
 
 RETENTION = "log.retention.ms"
@@ -114,7 +114,7 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         raise Refused(f"These security configs can be dynamically updated {prefix}: Set({name})")
     if kind is None:
         raise Refused(f"Cannot update these configs dynamically: Set({name})")
-    if masked_value(name, value) != value:
+    if is_secret(name) and value and not node.password_encoder_secret:
         raise Refused("Password encoder secret not configured")
     if (store := _STORE.fullmatch(name)) and store[1] not in _with_tls(node):
         raise Refused(f"Cannot update {name}: there is no listener {store[1].upper()} with TLS")

@@ -277,6 +277,4 @@ def check_broker(broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEn
     """
     for entry in new:
         if entry not in old:
-            if is_secret(entry.name) and not node.password_encoder_secret:
-                raise Refused("Password encoder secret not configured")
             check_broker_config(entry, broker == ALL_BROKERS, node)
