@@ -97,7 +97,6 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
         _add(cluster, wanted)
     else:
         _remove(cluster, wanted, options["force"])
-    _list(cluster, resources, ())
     return 0
 
 

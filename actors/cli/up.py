@@ -251,7 +251,9 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     us = PROGRAM if path else shlex.join(COMMAND)
     first, factor = nodes[0], min(3, len(nodes))
     properties = place / CLIENT_PROPERTIES
+    kcat = f"kcat -b {first['host']}:{first['port']} -L"
     if properties.exists():
+        kcat = f'{us} acls --dir "$CLUSTER" --list'
         out.print(f"Client properties of the administrator, in {properties}:\n{properties.read_text('iso-8859-1')}")
     end = f'{us} down --dir "$CLUSTER"    (stops everything)' if detached else ""
     again = (
@@ -268,7 +270,7 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     --partitions 6 --replication-factor {factor}
   {us} topics --dir "$CLUSTER" --describe
   {us} status --dir "$CLUSTER"
-  kcat -b {first["host"]}:{first["port"]} -L{again}
+  {kcat}{again}
 At any time, summarise the trace, or replay and verify it:
   {us} summary "$CLUSTER"
   {us} replay "$CLUSTER"

@@ -104,7 +104,7 @@ class ClusterSecurity:
 
     def properties(self, listeners: Iterable[str]) -> dict[str, str]:
         """Return the settings of each node, with these names of listeners."""
-        found = {}
+        found = {"security.inter.broker.protocol": self.protocol}
         if self._acls is not None:
             found["authorizer.class.name"] = "kafka.security.authorizer.AclAuthorizer"
             found["super.users"] = f"User:{BROKER}"

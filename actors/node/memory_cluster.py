@@ -249,7 +249,6 @@ class MemoryCluster(ZooKeeperView):
         protocol = self._protocol
         names = [protocol] if self._is_local() else [protocol, CLIENTS]
         settings = {} if self.security is None else self.security.properties(names)
-        settings["security.inter.broker.protocol"] = protocol
         internal = f"{protocol}://{HOST}:{place.internal}"
         if self._is_local():
             return {**settings, "listeners": internal}

@@ -123,7 +123,7 @@ def test_commands_authenticate_and_change_acls_and_users(cluster: KafkaCluster, 
     added = tool("broker", *"acls --add --allow-principal User:bob --operation describe --topic orders".split())
     entry = "(principal=User:bob, host=*, operation=DESCRIBE, permissionType=ALLOW)"
     place = "ResourcePattern(resourceType=TOPIC, name=orders, patternType=LITERAL)"
-    assert added == [f"Adding ACLs for resource `{place}`:", entry, f"Current ACLs for resource `{place}`:", entry]
+    assert added == [f"Adding ACLs for resource `{place}`:", entry]
     until(lambda: tool("bob", "topics", "--list") == ["orders"])
     listed = tool("broker", *"acls --list --principal User:alice".split())
     assert listed[0] == "ACLs for principal `User:alice`" and "name=or, patternType=PREFIXED" in listed[1]
@@ -186,8 +186,8 @@ def test_why_names_what_a_client_lacks_and_no_output_of_the_run_has_a_secret(
         assert run(["why", "client", name, str(cluster.trace_dir)]) == 0
         assert reason in capsys.readouterr().out
     assert run(["why", "cluster", str(cluster.trace_dir)]) == 0
-    assert "User:bob" in capsys.readouterr().out
-    written = [cluster.log_file.read_bytes(), cluster.diagnosis().encode()]
+    written = [cluster.log_file.read_bytes(), capsys.readouterr().out.encode()]
+    assert b"User:bob" in written[1]
     for path in cluster.trace_dir.glob("**/*"):
         if path.is_file():
             with path.open("rb") as stream:

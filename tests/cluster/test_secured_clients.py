@@ -1,0 +1,81 @@
+"""Clients connect to secured clusters by every mechanism, with the settings of `client_config` as they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import aiokafka.admin
+import confluent_kafka.admin
+import kafka
+import pytest
+
+from actors.public import KafkaCluster
+from tests.cluster.java_tools import run_tool
+
+pytestmark = [pytest.mark.soak, pytest.mark.long]
+
+ACLS = [{"allow": "alice", "operation": "Describe", "topic": "orders"}]
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        ("SASL_PLAINTEXT", "PLAIN"),
+        ("SASL_SSL", "PLAIN"),
+        ("SASL_SSL", "SCRAM-SHA-256"),
+        ("SASL_PLAINTEXT", "SCRAM-SHA-512"),
+        ("SASL_SSL", "SCRAM-SHA-512"),
+        ("SASL_PLAINTEXT", "OAUTHBEARER"),
+        ("SSL", None),
+    ],
+    ids=lambda param: "-".join(filter(None, param)),
+)
+def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    security, mechanism = request.param
+    with KafkaCluster(
+        2, security=security, mechanism=mechanism, users={"alice": 'a "pw"', "bob": "b"}, acls=ACLS
+    ) as made:
+        made.create_topic("orders")
+        yield made
+
+
+def test_librdkafka(cluster: KafkaCluster) -> None:
+    for user, topics in (("alice", {"orders"}), ("bob", set())):
+        client = confluent_kafka.admin.AdminClient(cluster.client_config(user))
+        assert set(client.list_topics(timeout=30).topics) == topics
+
+
+def test_kafka_python(cluster: KafkaCluster) -> None:
+    settings = cluster.client_config("alice", "kafka-python")
+    if settings.get("sasl_mechanism") == "OAUTHBEARER":
+        pytest.skip("kafka-python takes a provider of tokens")
+    client = kafka.KafkaAdminClient(**settings)
+    assert client.list_topics() == ["orders"]
+    client.close()
+
+
+def test_aiokafka(cluster: KafkaCluster) -> None:
+    settings = cluster.client_config("alice", "aiokafka")
+    if settings.get("sasl_mechanism") == "OAUTHBEARER":
+        pytest.skip("aiokafka takes a provider of tokens")
+
+    async def topics() -> list[str]:
+        client = aiokafka.admin.AIOKafkaAdminClient(**settings)
+        await client.start()
+        try:
+            return list(await client.list_topics())
+        finally:
+            await client.close()
+
+    assert asyncio.run(topics()) == ["orders"]
+
+
+def test_java(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
+    settings = cluster.client_config("alice", "java")
+    file = tmp_path / "client.properties"
+    file.write_text("\n".join(f"{name}={value}" for name, value in settings.items()).replace("\\", "\\\\"))
+    where = ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", str(file)]
+    done = run_tool(apache_jars, "org.apache.kafka.tools.TopicCommand", *where, "--list")
+    assert (done.returncode, done.stdout.split()) == (0, ["orders"]), done.stderr
