@@ -88,7 +88,9 @@ LAYERS: dict[str, Layer] = {
     "actors.public": Layer("actors.public.operations", others="pytest", touches=_EVERYTHING),
     "actors.public.operations": Layer("", touches="files sockets"),
     "actors.public.simulated": Layer(
-        "messages messages.trace actors.public.operations actors.node actors.simulation", touches=_EVERYTHING
+        "messages messages.trace actors.public actors.public.operations actors.gateway.request_faults actors.node"
+        " actors.simulation",
+        touches=_EVERYTHING,
     ),
     "actors.public.trace": Layer("messages.trace messages.trace.files actors.trace", touches="files"),
     "actors.controller": Layer(f"{_ACTORS} actors.core.controller", others="thespian", touches="durations"),
@@ -103,7 +105,7 @@ LAYERS: dict[str, Layer] = {
         others="thespian",
         touches="sockets threads files durations",
     ),
-    "actors.gateway.request_faults": Layer("messages", others="attrs", touches="randomness"),
+    "actors.gateway.request_faults": Layer("messages messages.wire", others="attrs", touches="randomness"),
     "actors.storage": Layer("messages.wire", others="attrs crc32c", touches="files"),
     "actors.runtime": Layer(
         "messages actors.runtime.kernel actors.runtime.thespian actors.runtime.flow actors.runtime.trace"

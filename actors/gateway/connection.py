@@ -125,7 +125,7 @@ class Gateway(Protocol):
     vault: Vault
     """The secrets that no actor sees."""
     faults: request_faults.RequestFaults | None
-    """The faults that may be injected into requests; None if fault injection is disabled."""
+    """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
     throttle: Throttle | None
     """The client quotas; None if no client has one."""
 
@@ -520,7 +520,7 @@ class Connection:
             if charge is not None:
                 read = header, parts, throttle.capped(charge, request)
         faults = self._gateway.faults
-        if faults is not None and faults.active:
+        if faults is not None:
             fault = faults.met(self._gateway.settings.node_id, header.client_id or "", request)
             if fault is not None:
                 under_way.fault = fault
@@ -561,10 +561,10 @@ class Connection:
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""
         header, parts, request = read
-        if fault.kind == request_faults.ERROR and not (isinstance(request, ProduceRequest) and request.acks == 0):
-            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), int(fault.value))
-            self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
-        elif fault.kind in (request_faults.ERROR, request_faults.DISCONNECT):
+        response = fault.response(joined(parts, request))
+        if response is not None and not (isinstance(request, ProduceRequest) and request.acks == 0):
+            self.respond((ClientResponse(self.id, header.correlation_id, response),))
+        elif response is not None or fault.kind == request_faults.DISCONNECT:
             self.refuse("an injected fault")
         elif fault.kind == request_faults.DELAY:
             asyncio.get_running_loop().call_later(fault.value, self._forward, read)

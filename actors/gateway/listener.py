@@ -123,7 +123,7 @@ class ListenerGateway:
         self.authorizer = Authorizer(settings) if settings.authorizer_class_name else None
         """Judges requests; None if every client may do everything."""
         self.faults: RequestFaults | None = None
-        """The faults that may be injected into requests; None if fault injection is disabled."""
+        """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
         self.throttle: Throttle | None = None
         """The client quotas; None if no client has one."""
         self._throttle = Throttle(base, settings, _time)

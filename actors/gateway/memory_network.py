@@ -21,10 +21,11 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
+from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
 from actors.runtime import LocalBase
-from messages.apis import CARRIERS
+from messages.apis import API_BY_REQUEST, CARRIERS
 from messages.ask import Answer, Ask
 from messages.client_quotas import ClientQuotasConfigured
 from messages.network import (
@@ -35,6 +36,7 @@ from messages.network import (
     ClientResponses,
     CloseClient,
     CloseConnection,
+    FaultInjected,
     Interrupt,
     Received,
     Transmit,
@@ -113,6 +115,8 @@ class MemoryNetwork:
         self.answered: Callable[[Message, Message | None], None] | None = None
         """Called with a request and its response when the response leaves a host."""
         self.watcher: NetworkObserver | None = None
+        self.faults: request_faults.RequestFaults | None = None
+        """The faults and the journal of requests; None if the network is not one of a cluster for tests."""
         self.listeners: dict[Place, tuple[MemoryListener, str]] = {}
         """Listener and its name, by host and port."""
         self.connections = 0
@@ -202,6 +206,8 @@ class _InFlightRequest:
         """Whether the request has ended."""
         self.lost = False
         """Whether messages in flight are lost."""
+        self.throttle_ms = 0.0
+        """The throttle time of an injected fault."""
         self._network = network
         self._reply = reply
         self._timer: Any = None
@@ -348,6 +354,7 @@ class MemoryListener:
             raise ValueError("The in-memory network has no authorizer: authorizer.class.name must be empty.")
         self._base = base
         self._network = network
+        self._node_id = settings.node_id
         self._endpoints = (*settings.listeners, *settings.advertised_listeners)
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
@@ -425,6 +432,8 @@ class MemoryListener:
         if message.rest:
             self._idle.rest(message)
         parts = tuple(self._parts.pop(id, ()))
+        if id in self._exchanges and self._exchanges[id].throttle_ms and response is not None:
+            response = request_faults.throttled(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
         if exchange is not None and (answered is not None or watcher is not None):
             whole = response if response is None else joined(parts, response)
@@ -453,6 +462,31 @@ class MemoryListener:
             self._submit(exchange, listener)
 
     def _submit(self, exchange: _InFlightRequest, listener: str) -> None:
+        """Pass on a request, or inject a fault into it."""
+        faults, transmit = self._network.faults, exchange.transmit
+        fault = None if faults is None else faults.met(self._node_id, transmit.client_id, exchange.request)
+        if fault is None:
+            self._forward(exchange, listener)
+            return
+        if self._handler is not None:
+            id, api = transmit.correlation_id, API_BY_REQUEST[type(transmit.request)].name
+            hit = FaultInjected(exchange.connection, id, transmit.client_id, api, fault.kind, fault.value)
+            self._base.inject(self._handler, hit, self.address)
+        response = fault.response(exchange.request)
+        if response is not None:
+            self._answer(exchange.connection, lambda answered: answered.received((), response))
+        elif fault.kind == request_faults.DISCONNECT:
+            self._answer(exchange.connection, lambda closed: closed.failed("connection closed: an injected fault"))
+        elif fault.kind == request_faults.DELAY:
+            self._network.timers.call_later(fault.value, lambda: self._forward(exchange, listener))
+        elif fault.kind != request_faults.BLACKHOLE:
+            if fault.kind == request_faults.LOSE_RESPONSE:
+                del self._exchanges[exchange.connection]
+            else:
+                exchange.throttle_ms = fault.value
+            self._forward(exchange, listener)
+
+    def _forward(self, exchange: _InFlightRequest, listener: str) -> None:
         transmit, connection = exchange.transmit, exchange.connection
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
         to = self._records if type(transmit.request) in CARRIERS else self._handler

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -218,7 +219,7 @@ class MemoryCluster(ZooKeeperView):
         self._add(ports)
         self._faults: dict[int, RequestFault | NodeFault] = {}
         """All injected faults, by number; removed ones included."""
-        self._request_faults = RequestFaults()
+        self._request_faults = RequestFaults(time.time)
         self._node_faults = NodeFaults(self._block, self._report_fault)
         self._members: dict[int, _Member] = {}
         self._failed: dict[int, str] = {}
@@ -671,6 +672,15 @@ class MemoryCluster(ZooKeeperView):
     async def heal_network(self) -> None:
         """Restore all connections."""
         self._cut.clear()
+
+    def requests(
+        self, api: str | None = None, client_id: str | None = None, since: float = 0.0
+    ) -> list[dict[str, Any]]:
+        """Return the requests of clients that nodes have received, in this order."""
+        try:
+            return self._request_faults.requests(api, client_id, since)
+        except FaultError as error:
+            raise ClusterError(f"requests: {error}") from None
 
     def flush_traces(self) -> None:
         """For each running node, write all messages that the node has handled so far to its trace."""

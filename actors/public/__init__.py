@@ -15,11 +15,12 @@ have its own packages with the names `messages`, `actors` or `spark`.
 from typing import TYPE_CHECKING, Any
 
 from .kafka_cluster import ClusterError, KafkaCluster, UnknownPartition
+from .operations import ReceivedRequest
 
 if TYPE_CHECKING:
     from .asynchronous import AsyncKafkaCluster
 
-__all__ = ["AsyncKafkaCluster", "ClusterError", "KafkaCluster", "UnknownPartition"]
+__all__ = ["AsyncKafkaCluster", "ClusterError", "KafkaCluster", "ReceivedRequest", "UnknownPartition"]
 
 
 def __getattr__(name: str) -> Any:

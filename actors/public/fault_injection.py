@@ -143,10 +143,10 @@ class FaultKinds(Generic[_T]):
     """The methods of FaultInjection and AsyncFaultInjection: one for each kind of request fault and broker fault.
 
     A request fault applies to one API, named as in Kafka ("Produce", "Fetch", "JoinGroup"). The method for a request
-    fault returns a `Trigger`. Each method of the `Trigger` injects the fault and returns an `InjectedFault`, which
-    counts the fault's hits. The optional `filters` (topic, partition, broker, client_id) choose requests. A filter by
-    topic or partition can miss a Fetch request of a fetch session, because such a request contains only new or changed
-    partitions. If several faults match, the first one whose trigger fires is applied.
+    fault, except `respond`, returns a `Trigger`. Each method of the `Trigger` injects the fault and returns an
+    `InjectedFault`, which counts the fault's hits. The optional `filters` (topic, partition, broker, client_id) choose
+    requests. A filter by topic or partition can miss a Fetch request of a fetch session, because such a request
+    contains only new or changed partitions. If several faults match, the first one whose trigger fires is applied.
 
     The method for a broker fault injects the fault at once, and returns an `InjectedFault` too. The fault lasts until
     it is removed. Disks and clocks keep their faults when the broker is started again.
@@ -163,6 +163,18 @@ class FaultKinds(Generic[_T]):
         `code` is the number or the name of Kafka's error, such as 6 or "NOT_LEADER_OR_FOLLOWER".
         """
         return self._trigger("error", api, code, filters)
+
+    def respond(self, api: str, fields: Mapping[str, Any], *, times: int | None = 1, **filters: Unpack[Filters]) -> _T:
+        """Do not handle the next `times` matching requests (None: all); answer them with a scripted response.
+
+        The response is one without errors for the topics or partitions of the request. `fields` replaces its fields by
+        name, as they are named in the reference of messages, such as {"controller_id": 2}. A mapping in place of a list
+        changes the fields of each entry: {"partitions": {"high_watermark": 5}}. Fields that a version of the API lacks
+        are not sent. The response is checked now, and again when it is encoded in the version of the request: if a
+        value does not fit then, the connection is closed.
+        """
+        trigger = self._trigger("respond", api, fields, filters)
+        return trigger.every_time() if times is None else trigger.times(times)
 
     def delay(self, api: str, seconds: float, **filters: Unpack[Filters]) -> Trigger[_T]:
         """Handle the request after a delay of `seconds`."""
@@ -234,7 +246,7 @@ class FaultKinds(Generic[_T]):
         given = {"kind": kind, "broker": broker, **options}
         return self._inject({name: value for name, value in given.items() if value is not None})
 
-    def _trigger(self, kind: str, api: str, value: float | str | None, filters: Filters) -> Trigger[_T]:
+    def _trigger(self, kind: str, api: str, value: object, filters: Filters) -> Trigger[_T]:
         unknown = filters.keys() - Filters.__annotations__.keys()
         if unknown:
             raise TypeError(

@@ -120,6 +120,7 @@ CLIENTS = ("librdkafka", "kafka-python", "aiokafka", "java")
 
 FAULTS: dict[str, str] = {
     "error": "code",
+    "respond": "fields",
     "delay": "seconds",
     "throttle": "milliseconds",
     "slow_disk": "seconds",
@@ -154,8 +155,13 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("broker_id", "a", "b", "broker", "to"), _BROKER),
     "other_than": _optional(_BROKER),
     "kind": Check(f"one of {', '.join(FAULTS)}", lambda value: isinstance(value, str) and value in FAULTS),
-    "api": _text(),
-    "client_id": _text(0),
+    "api": _optional(_text()),
+    "client_id": _optional(_text(0)),
+    "fields": Check(
+        "fields of the response by name, such as {'error_code': 6}",
+        lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+    ),
+    "since": _number(0, float("inf"), "a time in seconds of at least 0"),
     "code": Check(
         "an error code of Kafka, as a number or a name such as NOT_LEADER_OR_FOLLOWER",
         lambda value: _text().accepts(value) or (_integer(-1, 32_767).accepts(value) and value != 0),
@@ -167,6 +173,7 @@ CHECKS: dict[str, Check] = {
         lambda value: _number(-1e9, 1e9, "").accepts(value) and value != 0,
     ),
     **dict.fromkeys(("n", "first", "last", "number"), _integer(1)),
+    "times": _optional(_integer(1)),
     "probability": _number(0, 1, "a number from 0 to 1"),
     "seed": _integer(-(2**63), 2**63 - 1),
     "timeout": _number(0, float("inf"), "a number of seconds of at least 0"),
@@ -205,6 +212,27 @@ def checked(operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ------------------------------------------------------------------------------------------------------- declarations
+
+
+class ReceivedRequest(NamedTuple):
+    """A request that a broker has received from a client.
+
+    Attributes:
+        api: Kafka's name of the API.
+        version: The version of the request.
+        broker: The id of the broker.
+        client_id: The client id.
+        received_at: Seconds since 1970; in virtual time, since the start.
+        fields: The fields of the request by name. Messages inside it are mappings, too; lists have their entries.
+            Produce has the headers of record batches, without the records. Bytes are a text in base64.
+    """
+
+    api: str
+    version: int
+    broker: int
+    client_id: str
+    received_at: float
+    fields: Mapping[str, Any]
 
 
 class Blocking:
@@ -365,6 +393,24 @@ class SharedOperations:
             UnknownPartition: The partition does not exist, or never had a leader.
         """
         return [int(id) for id in self._ask("isr_of", topic=topic, partition=partition)]
+
+    @operation
+    def requests(
+        self: Blocking, api: str | None = None, client_id: str | None = None, since: float = 0.0
+    ) -> list[ReceivedRequest]:
+        """Return the requests that brokers have received from clients, in this order, without waiting for more.
+
+        A broker keeps a request also if a fault affects it. Only the last 10,000 requests of the cluster are kept.
+
+        Args:
+            api: Kafka's name of the API, such as "Produce"; by default requests of all APIs.
+            client_id: Only the requests from this client id.
+            since: Only requests that were received at or after this time: `time.time()`, in virtual time `now`.
+
+        Raises:
+            ClusterError: The API is unknown.
+        """
+        return [ReceivedRequest(**each) for each in self._ask("requests", api=api, client_id=client_id, since=since)]
 
 
 class ClusterOperations(SharedOperations):

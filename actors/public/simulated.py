@@ -19,7 +19,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .operations import (
     ClusterError,
@@ -29,6 +29,9 @@ from .operations import (
     check,
     checked,
 )
+
+if TYPE_CHECKING:
+    from .fault_injection import FaultInjection
 
 _T = TypeVar("_T")
 
@@ -87,10 +90,13 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         self._cut: list[tuple[str, str]] = []
 
     def __enter__(self) -> SimulatedCluster:
+        from actors.gateway.request_faults import RequestFault, RequestFaults
         from actors.simulation.simulated_cluster import Cluster
 
         settings = {"zookeeper_session_timeout_ms": 6000, "controlled_shutdown_retry_backoff_ms": 100, **self._settings}
         self._cluster = Cluster(self.brokers, self.directory, self._seed, recorded=True, settings=settings)
+        self._cluster.network.faults = self._request_faults = RequestFaults(lambda: self.now)
+        self._injected: list[RequestFault] = []
         for id in range(self.brokers):
             self._cluster.start(id)
         self._until(lambda: all(self._is_ready(id) for id in range(self.brokers)), "not all brokers started")
@@ -106,6 +112,13 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
     def trace_dir(self) -> Path:
         """The folder of the brokers' traces, which are complete only after the cluster has stopped."""
         return self.directory
+
+    @property
+    def faults(self) -> FaultInjection:
+        """The object that injects faults into requests; faults of brokers, such as slow disks, are refused."""
+        from .fault_injection import FaultInjection
+
+        return FaultInjection(self._ask)
 
     # ------------------------------------------------------------------------------------------------ time
 
@@ -236,6 +249,42 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
     def _heal_network(self) -> None:
         while self._cut:
             self._cluster.mend(*self._cut.pop())
+
+    def _inject_fault(self, kind: str, **options: Any) -> int:
+        from actors.gateway.request_faults import KINDS, FaultError, RequestFault
+
+        if kind not in KINDS:
+            raise ClusterError(f"{kind}: a simulated cluster has only faults of requests: {', '.join(KINDS)}")
+        try:
+            fault = RequestFault(kind, **options)
+        except (FaultError, TypeError) as error:
+            raise ClusterError(f"{kind}: {error}") from None
+        self._request_faults.active.append(fault)
+        self._injected.append(fault)
+        return len(self._injected)
+
+    def _fault(self, number: int) -> dict[str, int]:
+        fault = self._injected[number - 1]
+        return {"calls": fault.calls, "hits": fault.hits}
+
+    def _remove_fault(self, number: int) -> None:
+        fault = self._injected[number - 1]
+        if fault in self._request_faults.active:
+            self._request_faults.active.remove(fault)
+
+    def _clear_faults(self) -> None:
+        self._request_faults.active.clear()
+
+    def _faults_never_met(self) -> list[str]:
+        return [str(fault) for fault in self._injected if not fault.hits]
+
+    def _requests(self, **which: Any) -> list[dict[str, Any]]:
+        from actors.gateway.request_faults import FaultError
+
+        try:
+            return self._request_faults.requests(**which)
+        except FaultError as error:
+            raise ClusterError(f"requests: {error}") from None
 
     def _live_brokers(self) -> list[int]:
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]

@@ -219,6 +219,7 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("kafka_actors.fault_injection", fault_injection.InjectedFault),
     ("kafka_actors.fault_injection", fault_injection.AsyncFaultInjection),
     ("kafka_actors.fault_injection", fault_injection.AsyncInjectedFault),
+    ("kafka_actors", operations.ReceivedRequest),
     ("kafka_actors", operations.ClusterError),
     ("kafka_actors", operations.UnknownPartition),
 )

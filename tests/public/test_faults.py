@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -19,9 +20,12 @@ from kafka.errors import KafkaError
 from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
 from actors.public.fault_injection import InjectedFault, Trigger
+from messages import cluster as places
+from messages.apis.list_offsets import CONSUMER, LATEST, ListOffsetsRequest, OffsetQuery
 from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import properties
 from tests.public.replays import check_replay, replayed
+from tests.wire_client import WireClient
 
 MESSAGES = 4
 """Number of messages in each case. Each is one request, because clients do not retry."""
@@ -227,3 +231,46 @@ def test_hits_are_in_the_trace_and_in_why_and_what_was_never_met_is_reported() -
     assert said.count("an injected fault was met: error (6), Produce of client rdkafka") == 2, said
     assert "Produce: NOT_LEADER_OR_FOLLOWER 2 times" not in said, "no actor answered that"
     check_replay(cluster.trace_dir)
+
+
+def test_the_journal_has_the_requests_of_clients_at_once(cluster: KafkaCluster) -> None:
+    since = time.time()
+    cluster.create_topic("seen")
+    with cluster.faults.error("Produce", 87, topic="seen").once():
+        assert delivered(cluster, "seen", 2) == [False, True]
+    produced = cluster.requests("Produce", since=since)
+    partitions = [entry for each in produced for entry in each.fields["partitions"]]
+    assert [entry["partition"] for entry in partitions] == [{"topic": "seen", "partition": 0}] * 2
+    assert [batch["record_count"] for entry in partitions for batch in entry["records"]["batches"]] == [1, 1]
+    assert {each.broker for each in produced} == {cluster.leader_of("seen")}
+    mine = cluster.requests(client_id="rdkafka", since=since)
+    assert {"ApiVersions", "Metadata", "Produce"} <= {each.api for each in mine}
+    assert {each.client_id for each in cluster.requests(since=since)} == {"rdkafka"}, "neither brokers nor the cluster"
+    assert cluster.requests("Fetch", since=since) == cluster.requests("Produce", "another") == []
+
+
+def test_a_response_is_scripted(cluster: KafkaCluster) -> None:
+    cluster.create_topic("scripted")
+    assert delivered(cluster, "scripted", 1) == [True]
+    leader = cluster.leader_of("scripted")
+    assert leader is not None
+    host, port = cluster.bootstrap_servers.split(",")[leader].split(":")
+    request: Any = ListOffsetsRequest(5, CONSUMER, (OffsetQuery(places.TopicPartition("scripted", 0), LATEST),))
+    with (
+        WireClient(host, int(port)) as client,
+        cluster.faults.respond("ListOffsets", {"partitions": {"offset": 17}}, topic="scripted") as fault,
+    ):
+        answers: list[Any] = [client.call(request) for _ in range(2)]
+        assert [[(each.error_code, each.offset) for each in answer.partitions] for answer in answers] == [
+            [(0, 17)],
+            [(0, 1)],
+        ]
+        assert fault.hits == 1
+    for name, value, words in (
+        ("offset", 17, "must have fields of ListOffsetsResponse"),
+        ("partitions", [{"offset": 17}], "partitions: .* missing"),
+        ("partitions", {"offset": "x"}, "offset='x' must be of the type int"),
+        ("throttle_time_ms", 2**31, "ListOffsets v"),
+    ):
+        with pytest.raises(ClusterError, match=words):
+            cluster.faults.respond("ListOffsets", {name: value})

@@ -33,7 +33,11 @@ NONSENSE: dict[str, list[Any]] = {
     "other_than": [True, "x", 1.5, -1],
     "config": [True, [1], 5, "x", {1: 2}, {"a": None}, {"a": []}, {"": "x"}],
     "settings": [True, [1], 5, "x", {1: 2}, {"a": None}, {"a": []}, {"": "x"}],
-    **{name: [*NOT_TEXTS, ""] for name in ("topic", "api", "group")},
+    **{name: [*NOT_TEXTS, ""] for name in ("topic", "group")},
+    "api": [*ANY, 5, "\0", "", "Producer"],
+    "fields": [*ANY[:3], None, "x", {1: 2}, {"unknown": 0}, {"throttle_time_ms": "x"}],
+    "since": NOT_SECONDS,
+    "times": [*ANY, "x", 0, -1],
     "code": [*NOT_INTEGERS, 0, 999, -2, 2**15, ""],
     "seconds": [*NOT_SECONDS, float("inf"), 1e300],
     "timeout": NOT_SECONDS,
@@ -55,7 +59,7 @@ NONSENSE: dict[str, list[Any]] = {
 """Argument -> values that are errors, whatever the operation."""
 VALID = {"a": 0, "api": "Produce", "b": 0, "broker": 0, "broker_id": 0, "code": 6, "condition": bool, "n": 1}
 VALID |= {"topic": "t", "group": "g", "to": 0, "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
-VALID |= {"partition": 0, "directory": "/d", "user": "u"}
+VALID |= {"partition": 0, "directory": "/d", "user": "u", "fields": {}}
 
 Call = tuple[str, dict[str, Any]]
 

@@ -11,7 +11,9 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
+from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
 from messages.apis.metadata import MetadataRequest
+from messages.cluster import TopicPartition
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -92,3 +94,29 @@ def test_invalid_operations_are_errors() -> None:
             cluster.wait_for(list, timeout=5)
         directory = cluster.trace_dir
     assert not directory.exists()
+
+
+def test_requests_meet_faults_and_are_in_the_journal() -> None:
+    ask = ListOffsetsRequest(5, -1, (OffsetQuery(TopicPartition("t", 0), LATEST),))
+    with SimulatedCluster(1) as cluster:
+        cluster.create_topic("t")
+        since = cluster.now
+        with cluster.faults.respond("ListOffsets", {"partitions": {"offset": 17}}) as fault:
+            offsets = [cluster.ask(0, ask).partitions[0].offset for _ in range(2)]
+        assert (offsets, fault.hits) == ([17, 0], 1)
+        with cluster.faults.delay("ListOffsets", 5).once():
+            before = cluster.now
+            cluster.ask(0, ask)
+            assert 5 <= cluster.now - before < 6
+        for fault in (cluster.faults.throttle("ListOffsets", 9).once(), cluster.faults.error("ListOffsets", 3).once()):
+            answer = cluster.ask(0, ask)
+            assert (answer.throttle_time_ms, answer.partitions[0].error_code) in ((9, 0), (0, 3))
+            assert fault.hits == 1
+        for trigger in (cluster.faults.disconnect, cluster.faults.blackhole, cluster.faults.lose_response):
+            trigger("ListOffsets").once()
+            with pytest.raises(ClusterError, match="did not respond"):
+                cluster.ask(0, ask, timeout=1)
+        assert [each.broker for each in cluster.requests("ListOffsets", since=since)] == [0] * 8
+        assert {each.api for each in cluster.requests(since=since)} == {"ListOffsets"}
+        with pytest.raises(ClusterError, match="only faults of requests"):
+            cluster.faults.slow_disk(0, 1)

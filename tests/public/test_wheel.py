@@ -142,7 +142,7 @@ def snippets(page: Path) -> list[str]:
     ("page", "tests"),
     [
         ("README.md", 1),
-        pytest.param("docs/how-to/cluster-for-tests.md", 6, marks=[pytest.mark.soak, pytest.mark.long]),
+        pytest.param("docs/how-to/cluster-for-tests.md", 7, marks=[pytest.mark.soak, pytest.mark.long]),
         pytest.param("docs/how-to/recipes.md", 10, marks=[pytest.mark.soak, pytest.mark.long]),
     ],
 )
