@@ -239,8 +239,9 @@ TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 class NodeSettings(Message):
     """The typed settings of a node; Kafka's settings have Kafka's names (with underscores) and Kafka's defaults.
 
-    `node_id` is broker.id. `roles` is process.roles: "broker", "controller" or both. The node binds `listeners` and
-    registers `advertised_listeners`. The name of each time setting ends with its unit.
+    `node_id` is broker.id; if it is -1, the process finds the id at its start. `roles` is process.roles: "broker",
+    "controller" or both. The node binds `listeners` and registers `advertised_listeners`. The name of each time setting
+    ends with its unit.
     """
 
     node_id: int
@@ -266,6 +267,7 @@ class NodeSettings(Message):
         doc="Kafka release up to whose API versions clients are served; requests between brokers are not affected.",
     )
     broker_rack: str | None = setting(TEXT, None)
+    reserved_broker_max_id: int = setting(integer(0), 1000)
     zookeeper_session_timeout_ms: int = setting(integer(1), 18000)
     zookeeper_connection_timeout_ms: int = 18000
     controller_socket_timeout_ms: int = setting(integer(1), 30000)
@@ -435,7 +437,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("broker.id", integer(-1)),
     Setting("node.id", integer(-1)),
     Setting("broker.id.generation.enable", BOOLEAN, "true"),
-    Setting("reserved.broker.max.id", integer(0), "1000"),
     Setting("listeners", TEXT),
     Setting("host.name", TEXT, ""),
     Setting("port", PORT, "9092"),

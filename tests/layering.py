@@ -132,7 +132,7 @@ LAYERS: dict[str, Layer] = {
     # assembly and tools
     "actors.node": Layer(
         f"{_RULES} actors.core.security actors.controller actors.broker actors.coordinator actors.gateway"
-        " actors.storage"
+        " actors.storage messages.wire"
         " actors.gateway.request_faults actors.runtime actors.runtime.kernel actors.runtime.trace"
         " actors.public.operations zk_bridge zk_bridge.client zk_bridge.kazoo_store",
         others="attrs cryptography javaproperties thespian",

@@ -176,11 +176,19 @@ def get_nodes(question: zookeeper.GetNodes) -> conversations.Conversation:
     return zookeeper.Nodes(tuple(sorted(found, key=lambda node: node.id)), tuple(unreadable))
 
 
+def take_broker_sequence(question: zookeeper.TakeBrokerSequence) -> conversations.Conversation:
+    """Write /brokers/seqid, and return its version. After a lost answer another number is taken, which is harmless."""
+    yield from conversations.create_missing((paths.BROKER_SEQUENCE,))
+    reply = yield from conversations.transact((store.WriteOp(store.SET, paths.BROKER_SEQUENCE, b""),))
+    return zookeeper.BrokerSequence(reply.results[-1].version)
+
+
 ANSWERS: dict[type, conversations.Starter] = {
     zookeeper.EnsurePaths: ensure_paths,
     zookeeper.FindClusterId: find_cluster_id,
     zookeeper.GetClusterId: get_cluster_id,
     zookeeper.RegisterNode: register_node,
     zookeeper.TakeProducerIds: take_producer_ids,
+    zookeeper.TakeBrokerSequence: take_broker_sequence,
     zookeeper.GetNodes: get_nodes,
 }

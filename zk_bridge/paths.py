@@ -29,6 +29,7 @@ REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
 PREFERRED_ELECTION = events.PreferredReplicaLeaderElection.watch.path
 ISR_CHANGES = events.IsrChangeNotification.watch.path
 LOG_DIR_EVENTS = events.LogDirEventNotification.watch.path
+BROKER_SEQUENCE = "/brokers/seqid"
 OUR_NODES = "/kafka-actors/nodes"
 
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
@@ -45,7 +46,7 @@ PERSISTENT = (
     TOPICS,
     CONFIG_CHANGES,
     DELETE_TOPICS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     ISR_CHANGES,
     PRODUCER_IDS,
     LOG_DIR_EVENTS,

@@ -25,6 +25,7 @@ from actors.cli.usage_errors import wrong_use
 from actors.cli.zookeeper import cluster_options, places_in, zookeeper
 from actors.core.security.sasl_exchange import AuthenticationFailed
 from actors.node.client_security import ClientSecurity, read_client_security
+from actors.node.free_ports import HOST
 from messages import errors
 from messages.apis import describe_configs
 from messages.apis.alter_configs import ChangedResource, ConfigChange
@@ -434,7 +435,7 @@ def client_of(
 
     def find_brokers() -> list[tuple[str, int]]:
         if directory is not None:
-            return [(broker["host"], broker["port"]) for broker in read_cluster(directory)["brokers"]]
+            return [(HOST, broker["internal"]) for broker in read_cluster(directory)["brokers"]]
         if address is not None:
             with zookeeper(address) as ask:
                 return places_in(ask, security.protocol)

@@ -108,5 +108,6 @@ def _report(loaded: LoadedSettings) -> int:
         click.echo(f"{name} has no effect" + (": security is not supported" if name in loaded.insecure else ""))
     for sentence in loaded.unknown:
         click.echo(sentence)
-    click.echo(f"node {loaded.settings.node_id} can start with these settings")
+    id = loaded.settings.node_id
+    click.echo(f"node {'with a generated id' if id < 0 else id} can start with these settings")
     return 0

@@ -1,11 +1,12 @@
 """cluster.json describes the cluster that `kafka-actors up` runs, so that other commands and programs can find it.
 
     {"zookeeper": "127.0.0.1:41077", "dir": "/...", "pid": 700,
-     "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "pid": 712}, ...]}
+     "brokers": [{"id": 0, "host": "127.0.0.1", "port": 9092, "internal": 9092, "pid": 712}, ...]}
 
-`pid` is the process that started the cluster; a broker's pid is null while that node does not run. Only the process
-that started the cluster writes the file, and replaces it whenever a node ends or starts. The file stays when the
-cluster is stopped: the next `up` in the folder uses the cluster's data again and, where possible, its addresses.
+`host` and `port` are for clients; other brokers and the tools on this machine use the port `internal`. `pid` is the
+process that started the cluster; a broker's pid is null while that node does not run. Only the process that started the
+cluster writes the file, and replaces it whenever a node ends or starts. The file stays when the cluster is stopped: the
+next `up` in the folder uses the cluster's data again and, where possible, its addresses.
 `zookeeper` is "memory" for a ZooKeeper in memory, which other processes cannot reach.
 """
 

@@ -31,8 +31,9 @@ from actors.cli.cluster_file import CLIENT_PROPERTIES, read_cluster, write_clust
 from actors.cli.status import scrape
 from actors.cli.zookeeper import zookeeper
 from actors.node.cluster_security import ClusterSecurity
-from actors.node.free_ports import HOST, busy
+from actors.node.free_ports import HOST, busy, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
+from actors.node.memory_cluster import CLIENTS, NodePorts, listener_settings
 from actors.node.properties import format_properties, parse_properties
 from actors.node.settings_table import folder_text
 from messages.ask import AskFailed
@@ -79,9 +80,9 @@ of_cluster = click.option(
 class BrokerProcess:
     """The process of one node; `ended` is its exit code: None while it runs, negative after a signal."""
 
-    def __init__(self, number: int, port: int, directory: Path) -> None:
+    def __init__(self, number: int, place: NodePorts, directory: Path) -> None:
         self.id = number
-        self.port = port
+        self.place = place
         self.directory = directory
         self.log = directory / "node.log"
         self.request = directory / "start"
@@ -99,15 +100,22 @@ class BrokerProcess:
         return self._process.poll() if self._process is not None else None
 
     def configure(
-        self, zookeeper_connect: str, defaults: Mapping[str, str], overrides: Mapping[str, str], protocol: str
+        self,
+        zookeeper_connect: str,
+        listeners: Mapping[str, str],
+        defaults: Mapping[str, str],
+        overrides: Mapping[str, str],
     ) -> None:
         """Write server.properties. An earlier file's settings are kept, except for addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
         present = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
+        if CLIENTS in present.get("listeners", ""):  # of an earlier `up --host`
+            names = [name for name, value in present.items() if CLIENTS in value or f".{CLIENTS.lower()}." in name]
+            present = {name: value for name, value in present.items() if name not in names}
         ours = {
             "broker.id": str(self.id),
-            "listeners": f"{protocol}://{HOST}:{self.port}",
+            **listeners,
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
@@ -168,15 +176,20 @@ class LocalCluster:
         ports: Sequence[int],
         zookeeper_connect: str | None,
         overrides: Mapping[str, str] | None = None,
+        host: str = HOST,
+        advertised_host: str = HOST,
         security: ClusterSecurity | None = None,
     ) -> None:
         self.directory = directory
+        self._host, self._advertised_host = host, advertised_host
         self._security = security
-        self._protocol = "PLAINTEXT" if security is None else security.protocol
-        own = {} if security is None else security.properties([security.protocol])
-        self._overrides = {**(overrides or {}), **own}
+        self._overrides = overrides or {}
         self._defaults = {**DEFAULTS, **internal_topic_settings(len(ports))}
-        self.nodes = [BrokerProcess(number, port, directory / f"node-{number}") for number, port in enumerate(ports)]
+        internal = ports if host == advertised_host == HOST else free_ports(len(ports), besides=ports)
+        self.nodes = [
+            BrokerProcess(number, place, directory / f"node-{number}")
+            for number, place in enumerate(map(NodePorts, ports, internal))
+        ]
         self.zookeeper = zookeeper_connect or ""
         self.server: EmbeddedZooKeeper | None = None
         if zookeeper_connect is None:
@@ -213,7 +226,8 @@ class LocalCluster:
             stack.callback(self._stop_nodes, print_line)
             print_line(f"starting {len(self.nodes)} nodes")
             for node in self.nodes:
-                node.configure(self.zookeeper, self._defaults, self._overrides, self._protocol)
+                listeners = listener_settings(node.place, self._host, self._advertised_host, self._security)
+                node.configure(self.zookeeper, listeners, self._defaults, self._overrides)
                 node.start()
             self._await_ready(stopping)
             self.write_down(os.getpid())
@@ -229,7 +243,10 @@ class LocalCluster:
         Args:
             pid: Id of this process; None after the cluster has stopped.
         """
-        brokers = [{"id": node.id, "host": HOST, "port": node.port, "pid": node.pid} for node in self.nodes]
+        brokers = [
+            {"id": node.id, "host": self._advertised_host, **node.place._asdict(), "pid": node.pid}
+            for node in self.nodes
+        ]
         return {"zookeeper": self.zookeeper, "dir": str(self.directory), "pid": pid, "brokers": brokers}
 
     def write_down(self, pid: int | None) -> None:
@@ -300,7 +317,7 @@ class LocalCluster:
         for node in self.nodes:
             try:
                 metadata = client_of(
-                    f"{HOST}:{node.port}", None, None, METADATA_SECONDS, self._client_properties
+                    f"{HOST}:{node.place.internal}", None, None, METADATA_SECONDS, self._client_properties
                 ).metadata()
             except CommandFailed:
                 return False

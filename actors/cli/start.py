@@ -11,6 +11,7 @@ import click
 from actors.cli.app import CommandFailed
 from actors.cli.cluster_file import read_cluster
 from actors.cli.local_cluster import LOOK_SECONDS, START_SECONDS, BrokerProcess, of_cluster, runner
+from actors.node.memory_cluster import NodePorts
 
 NOTICED_SECONDS = 2.0
 """Seconds within which `up` detects that a node has died."""
@@ -28,7 +29,7 @@ def command(node: int, directory: Path) -> int:
         raise CommandFailed(f"no cluster is running in {directory}. Start it with `kafka-actors up --dir {directory}`.")
     if not _wait(lambda: _process(directory, node) is None, NOTICED_SECONDS):
         raise CommandFailed(f"node {node} is already running (process {_process(directory, node)})")
-    entry = BrokerProcess(node, 0, directory / f"node-{node}")
+    entry = BrokerProcess(node, NodePorts(0, 0), directory / f"node-{node}")
     entry.request.touch()
     if not _wait(lambda: _process(directory, node) is not None, START_SECONDS):
         entry.request.unlink(missing_ok=True)

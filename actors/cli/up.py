@@ -29,7 +29,7 @@ from actors.cli.up_in_memory import run_in_memory
 from actors.node.cluster_security import BROKER, DEFAULT_MECHANISM, ClusterSecurity
 from actors.node.free_ports import HOST, free_ports, refusal
 from actors.node.properties import format_properties
-from actors.node.settings import settings_of, zookeeper_places
+from actors.node.settings import ANY_ADDRESS, settings_of, zookeeper_places
 from actors.public.operations import MECHANISMS, PROTOCOLS, ClusterError
 from messages.ask import AskFailed
 from messages.client_quotas import sanitized
@@ -69,6 +69,16 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     help="Use this ZooKeeper instead of an embedded one; `memory`: simulate ZooKeeper, without Java, and run all nodes"
     " in this process.",
 )
+@click.option(
+    "--host",
+    metavar="HOST",
+    default=HOST,
+    show_default=True,
+    help="The address on which nodes listen for clients; 0.0.0.0 for containers and other machines.",
+)
+@click.option(
+    "--advertised-host", metavar="HOST", help="Name or address by which clients reach the nodes; by default --host."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")
 @click.option(
@@ -90,6 +100,8 @@ def command(
     directory: str | None,
     port: int,
     zookeeper: str | None,
+    host: str,
+    advertised_host: str | None,
     as_json: bool,
     restart: bool,
     security: str | None,
@@ -120,6 +132,11 @@ def command(
         raise click.UsageError("--mechanism, --user and --authorize need --security")
     if zookeeper is not None and zookeeper_places(zookeeper.partition("/")[0]) is None:
         raise click.BadParameter(f"'{zookeeper}' does not have the form host:port[/chroot]", param_hint="--zookeeper")
+    if host in ANY_ADDRESS and advertised_host is None:
+        raise click.UsageError(
+            f"clients cannot connect to --host {host}. Set --advertised-host to a name or address of this machine."
+        )
+    advertised_host = advertised_host or host
     overrides |= of_metrics(metrics_host)
     _check(overrides)
     if zookeeper is None and not jar_sources():
@@ -134,10 +151,12 @@ def command(
     if security is not None:
         passwords = {user: secrets.token_urlsafe(16) for user in users}
         try:
-            secured = ClusterSecurity(place, security, mechanism, passwords, [] if authorize else None)
+            acls: list[dict[str, Any]] | None = [] if authorize else None
+            secured = ClusterSecurity(place, security, mechanism, passwords, acls, (host, advertised_host))
         except ClusterError as error:
             raise CommandFailed(str(error)) from error
-        _write_client_properties(place, ports, secured)
+        address = f"[{advertised_host}]" if ":" in advertised_host else advertised_host
+        _write_client_properties(place, ",".join(f"{address}:{port}" for port in ports), secured)
     if detach:
         line = _in_background(place / "up.log")
         if line is not None:
@@ -151,10 +170,10 @@ def command(
             _show(description)
 
     if in_memory:
-        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready, secured)
+        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready, host, advertised_host, secured)
         _complain(f"stopped {brokers} nodes; data is in {place}/node-*/data, traces in {place}/trace")
         return 0
-    cluster = LocalCluster(place, ports, zookeeper, overrides, secured)
+    cluster = LocalCluster(place, ports, zookeeper, overrides, host, advertised_host, secured)
     stopping = threading.Event()
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: stopping.set())
@@ -170,10 +189,9 @@ def command(
     return code
 
 
-def _write_client_properties(place: Path, ports: list[int], security: ClusterSecurity) -> None:
+def _write_client_properties(place: Path, servers: str, security: ClusterSecurity) -> None:
     """Write the properties of clients into the cluster's folder: those of the administrator, and of each user."""
     place.mkdir(parents=True, exist_ok=True)
-    servers = ",".join(f"{HOST}:{port}" for port in ports)
     for user in security.users:
         file = place / (CLIENT_PROPERTIES if user == BROKER else f"{sanitized(user)}.properties")
         file.touch(0o600)

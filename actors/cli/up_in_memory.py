@@ -29,6 +29,8 @@ def run_in_memory(
     overrides: Mapping[str, str],
     stop_signals: Iterable[signal.Signals],
     ready: Callable[[dict[str, Any]], None],
+    host: str = HOST,
+    advertised_host: str | None = None,
     security: ClusterSecurity | None = None,
 ) -> int:
     """Run a cluster in `directory` until a signal stops it, and return the exit code.
@@ -36,6 +38,8 @@ def run_in_memory(
     Args:
         security: The security of the listeners; None if they are PLAINTEXT.
         ready: Function that receives the content of cluster.json when the cluster is ready.
+        host: Address on which nodes listen for clients.
+        advertised_host: Name or address by which clients reach them; None means `host`.
 
     Raises:
         CommandFailed: The cluster cannot start.
@@ -44,7 +48,8 @@ def run_in_memory(
     with only_user_of(directory):
         with logging_to(directory / CLUSTER_LOG):
             try:
-                cluster = MemoryCluster(directory, ports, overrides, SESSION_TIMEOUT_MS / 1000, security=security)
+                seconds = SESSION_TIMEOUT_MS / 1000
+                cluster = MemoryCluster(directory, ports, overrides, seconds, host, advertised_host, security=security)
                 asyncio.run(_run(cluster, stop_signals, ready))
             except ClusterError as error:
                 raise CommandFailed(str(error)) from error
@@ -72,5 +77,5 @@ async def _run(
 
 def _description(cluster: MemoryCluster, pid: int | None) -> dict[str, Any]:
     """Return the content of cluster.json; all nodes have the same process id."""
-    brokers = [{"id": id, "host": HOST, "port": port, "pid": pid} for id, port in enumerate(cluster.ports)]
+    brokers = [{**node, "pid": pid} for node in cluster.nodes]
     return {"zookeeper": IN_MEMORY, "dir": str(cluster.directory), "pid": pid, "brokers": brokers}

@@ -772,6 +772,10 @@ class Connection:
         """Close after all written bytes are sent."""
         self._stream.close()
 
+    def silence(self) -> None:
+        """Neither receive nor send anything until `abort`."""
+        self._stream.silence()
+
     def abort(self) -> None:
         """Close at once, without sending written bytes."""
         self._stream.abort()

@@ -131,6 +131,8 @@ class ListenerGateway:
         """Whether the node is paused: no connection is read."""
         self._full: set[str] = set()
         """Listeners that stopped accepting because the limit was reached."""
+        self._cut: dict[str, socket.socket] = {}
+        """Listeners that clients cannot reach, each with the connection that fills its queue."""
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._handler: ActorAddress | None = None
         self._records: ActorAddress | None = None
@@ -202,8 +204,35 @@ class ListenerGateway:
         for connection in list(self._connections.values()):
             connection.pace()
 
+    def cut(self, listener: str) -> None:
+        """Make a listener unreachable: its connections are silent, and new ones time out, until `restore`."""
+        loop = asyncio.get_running_loop()
+        for endpoint, bound in self._sockets:
+            if endpoint.listener == listener and listener not in self._cut:
+                loop.remove_reader(bound)
+                bound.listen(0)  # one connection fills this queue; the system ignores clients then, as a dead host does
+                self._cut[listener] = filler = socket.socket(bound.family)
+                filler.setblocking(False)
+                filler.connect_ex(bound.getsockname())
+        for connection in self._connections.values():
+            if connection.listener == listener:
+                connection.silence()
+
+    def restore(self) -> None:
+        """End `cut`: the silent connections are closed, and new ones are accepted."""
+        cut, self._cut = self._cut, {}
+        for endpoint, bound in self._sockets:
+            if endpoint.listener in cut:
+                cut[endpoint.listener].close()
+                bound.listen(BACKLOG)
+        for connection in list(self._connections.values()):
+            if connection.listener in cut:
+                connection.abort()
+        if self._serving and cut:
+            self._serve()
+
     def _close_sockets(self) -> None:
-        for _, bound in self._sockets:
+        for bound in (*self._cut.values(), *(bound for _, bound in self._sockets)):
             bound.close()
 
     # ------------------------------------------------------------------------------------------------ mail
@@ -264,7 +293,8 @@ class ListenerGateway:
         loop = asyncio.get_running_loop()
         for endpoint, bound in self._sockets:
             self._full.discard(endpoint.listener)
-            loop.add_reader(bound, self._accept, endpoint.listener, bound)
+            if endpoint.listener not in self._cut:
+                loop.add_reader(bound, self._accept, endpoint.listener, bound)
 
     def _accept(self, listener: str, bound: socket.socket) -> None:
         """Accept waiting connections, up to the limit."""

@@ -48,6 +48,7 @@ KEPT = 10_000
 """Maximum number of requests in the journal: 10 MB."""
 
 APIS = {api.name: api for api in API_BY_REQUEST.values()}
+_OF_CONTROLLERS = frozenset(api.request for api in APIS.values() if api.control)
 
 
 class FaultError(ValueError):
@@ -182,7 +183,8 @@ class RequestFaults:
 
     def met(self, broker: int, client_id: str, request: AnyMessage) -> RequestFault | None:
         """Add a request to the journal. Return the fault to apply to it (rule 1); None if no fault applies."""
-        if not client_id.startswith(OWN) and getattr(request, "replica_id", -1) < 0:
+        is_own = client_id.startswith(OWN) or request.__class__ in _OF_CONTROLLERS
+        if not is_own and getattr(request, "replica_id", -1) < 0:
             kept = _without_bytes(request) if request.__class__ is ProduceRequest else request
             self._journal.append(ClientCall(self._now(), broker, client_id, kept))
         if not self.active:
@@ -204,10 +206,7 @@ class RequestFaults:
                 "fields": _plain(call.request),
             }
             for call in self._journal
-            if kind in (None, type(call.request))
-            and client_id in (None, call.client_id)
-            and call.received_at >= since
-            and not API_BY_REQUEST[type(call.request)].control
+            if kind in (None, type(call.request)) and client_id in (None, call.client_id) and call.received_at >= since
         ]
 
 

@@ -184,7 +184,7 @@ class Stream:
     __slots__ = (
         "__weakref__",
         *("_closing", "_disk_error", "_flush_ahead", "_gone", "_loop", "_out", "_paused", "_reading", "_receiver"),
-        *("_socket", "_waiting", "_writing", "frames"),
+        *("_silent", "_socket", "_waiting", "_writing", "frames"),
     )
 
     def __init__(self, connected: socket.socket, receiver: Receiver, max_frame_bytes: int) -> None:
@@ -196,7 +196,7 @@ class Stream:
         self._waiting = 0
         """Number of bytes in `_out`."""
         self._flush_ahead = self._writing = self._paused = self._reading = False
-        self._closing = self._gone = False
+        self._closing = self._gone = self._silent = False
         self._disk_error: OSError | None = None
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -206,6 +206,15 @@ class Stream:
     def is_closing(self) -> bool:
         """Whether the stream receives and sends no further data."""
         return self._closing
+
+    def silence(self) -> None:
+        """Receive and send nothing more, and keep the socket open until `abort`, as if the machine were dead."""
+        if not self._closing:
+            self._closing = self._gone = self._silent = True
+            self._out.clear()
+            self.pause_reading()
+            if self._writing:
+                self._loop.remove_writer(self._socket)
 
     # ------------------------------------------------------------------------------------------------ receiving
 
@@ -321,6 +330,8 @@ class Stream:
     def abort(self) -> None:
         """Close at once."""
         self._closing = True
+        if self._silent:
+            self._silent = self._gone = self._writing = False
         self._out.clear()
         self._end()
 

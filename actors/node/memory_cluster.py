@@ -12,9 +12,11 @@ Rule 4: the ZooKeeper data exists only as long as this object, so each cluster n
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Any, NamedTuple
 
 from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.broker.replica_manager import ReplicaManagerActor
+from actors.core.topic.topic_name import GROUP_METADATA
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
@@ -38,6 +41,7 @@ from actors.runtime import LocalBase, LoopScheduler, RealClock
 from messages import errors
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
@@ -46,10 +50,17 @@ from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateT
 from messages.apis.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from messages.apis.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from messages.apis.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from messages.apis.fetch import NO_REPLICA
+from messages.apis.fetch import (
+    NO_REPLICA,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
-from messages.apis.list_offsets import LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
+from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from messages.cluster import Endpoint, TopicPartition
@@ -58,9 +69,12 @@ from messages.log_cleaner import CompactTopic
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected
 from messages.partition import ApplyRetention
+from messages.placement import slot
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import Message, changed
+from messages.wire.control_batch import visible_records
+from messages.wire.record_batch import whole_batches
 from zk_bridge import paths
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -75,7 +89,8 @@ GLANCE = 0.002
 CLIENT = "kafka_actors.kafka_cluster"
 METADATA_VERSION, CREATE_TOPICS_VERSION, DELETE_TOPICS_VERSION = 8, 5, 3
 MOVE_VERSION, DESCRIBE_VERSION = 2, 2
-LIST_OFFSETS_VERSION, LIST_GROUPS_VERSION, OFFSET_FETCH_VERSION = 5, 3, 5
+LIST_OFFSETS_VERSION, LIST_GROUPS_VERSION, OFFSET_FETCH_VERSION, FETCH_VERSION = 5, 3, 5, 11
+FETCH_BYTES = 1 << 20
 
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -92,7 +107,7 @@ LEAST_LAG_MS = 1000
 """Minimum of `replica.lag.time.max.ms`: idle followers fetch every `replica.fetch.wait.max.ms`, half a second."""
 
 CLIENTS = "CLIENTS"
-"""Name of the listener for clients on other hosts. Brokers use PLAINTEXT among themselves."""
+"""Name of the listener for clients. The listener of other nodes has the name of its protocol."""
 
 OWN_SETTINGS = (
     *("broker.id", "node.id", "listeners", "advertised.listeners", "log.dirs", "trace.dir", "zookeeper.connect"),
@@ -100,10 +115,32 @@ OWN_SETTINGS = (
 
 
 class NodePorts(NamedTuple):
-    """The ports of a node: `port` for clients and `internal` for other nodes; the two may be the same port."""
+    """The ports of a node: `port` for clients and `internal` for other nodes."""
 
     port: int
     internal: int
+
+
+def listener_settings(
+    place: NodePorts, host: str, advertised_host: str, security: ClusterSecurity | None
+) -> dict[str, str]:
+    """Return the settings of a node that listens on `host` for clients, and on 127.0.0.1 for other nodes.
+
+    If the two ports are the same, the node has one listener, on 127.0.0.1.
+    """
+    protocol = "PLAINTEXT" if security is None else security.protocol
+    names = [protocol] if place.port == place.internal else [protocol, CLIENTS]
+    settings = {} if security is None else security.properties(names)
+    internal = f"{protocol}://{HOST}:{place.internal}"
+    settings["listeners"] = internal
+    if CLIENTS in names:
+        bound, advertised = (f"[{each}]" if ":" in each else each for each in (host, advertised_host))
+        settings |= {
+            "listeners": f"{internal},{CLIENTS}://{bound}:{place.port}",
+            "advertised.listeners": f"{internal},{CLIENTS}://{advertised}:{place.port}",
+            "listener.security.protocol.map": f"{protocol}:{protocol},{CLIENTS}:{protocol}",
+        }
+    return settings
 
 
 class _Member(NamedTuple):
@@ -165,8 +202,7 @@ class ZooKeeperView:
 class MemoryCluster(ZooKeeperView):
     """A cluster of nodes 0, 1, ... in this process. Call `start` and all other methods on one event loop.
 
-    If `host` or `advertised_host` is not 127.0.0.1, clients have their own listener. Nodes then use another listener,
-    on 127.0.0.1.
+    Clients have their own listener. Nodes use another one, on 127.0.0.1.
 
     Args:
         directory: Folder of the nodes' files.
@@ -228,43 +264,42 @@ class MemoryCluster(ZooKeeperView):
         self._paused: set[int] = set()
         self._cut: set[frozenset[int]] = set()
         """Pairs of nodes that cannot reach each other."""
+        self._without_clients: set[int] = set()
+        """Nodes that clients cannot reach."""
+        self._removed: set[int] = set()
         self._scheduler: LoopScheduler
 
     @property
     def ports(self) -> list[int]:
         """The client port of each node, in the order of the node ids."""
-        return [place.port for place in self._places]
+        return [self._places[id].port for id in self._ids]
 
-    def _is_local(self) -> bool:
-        """Return whether clients and nodes use the same listener."""
-        return self._host == self._advertised_host == HOST
+    @property
+    def nodes(self) -> list[dict[str, Any]]:
+        """The id, host and ports of each node; `internal` is for tools on this machine."""
+        host = self._advertised_host
+        return [
+            {"id": id, "host": host, "port": port, "internal": port if host == HOST else internal}
+            for id, (port, internal) in enumerate(self._places)
+            if id not in self._removed
+        ]
+
+    @property
+    def _ids(self) -> list[int]:
+        """The ids of all nodes that were not removed."""
+        return [id for id in range(len(self._places)) if id not in self._removed]
 
     def _add(self, ports: Sequence[int]) -> None:
         """Add settings for more nodes, with these client ports."""
-        internal = ports if self._is_local() else free_ports(len(ports), besides=ports)
-        for place in map(NodePorts, ports, internal):
+        for place in map(NodePorts, ports, free_ports(len(ports), besides=ports)):
             self._settings.append(self._settings_of(len(self._settings), place))
             self._places.append(place)
-
-    def _listeners(self, place: NodePorts) -> dict[str, str]:
-        protocol = self._protocol
-        names = [protocol] if self._is_local() else [protocol, CLIENTS]
-        settings = {} if self.security is None else self.security.properties(names)
-        internal = f"{protocol}://{HOST}:{place.internal}"
-        if self._is_local():
-            return {**settings, "listeners": internal}
-        return {
-            **settings,
-            "listeners": f"{internal},{CLIENTS}://{self._host}:{place.port}",
-            "advertised.listeners": f"{internal},{CLIENTS}://{self._advertised_host}:{place.port}",
-            "listener.security.protocol.map": f"{protocol}:{protocol},{CLIENTS}:{protocol}",
-        }
 
     def _settings_of(self, id: int, place: NodePorts) -> LoadedSettings:
         own = {
             "broker.id": str(id),
             "broker.id.generation.enable": "false",
-            **self._listeners(place),
+            **listener_settings(place, self._host, self._advertised_host, self.security),
             "log.dirs": ",".join(folder_text(str(self.directory / f"node-{id}" / name)) for name in self._log_dirs),
             "trace.dir": str(self.trace_dir / f"node-{id}"),
             "zookeeper.connect": "memory",
@@ -325,6 +360,26 @@ class MemoryCluster(ZooKeeperView):
     def addresses(self) -> dict[str, object]:
         """Return the host and the ports for clients, and the folder of the traces."""
         return {"host": self._advertised_host, "ports": self.ports, "trace_dir": str(self.trace_dir)}
+
+    async def remove_broker(self, broker_id: int) -> dict[str, object]:
+        """Move a node's replicas to other nodes, stop it cleanly, and forget it. Return all addresses."""
+        self._running(broker_id)
+        others = [id for id in self._responsive if id != broker_id]
+        if not others:
+            raise ClusterError(f"broker {broker_id} is the only running broker")
+        replicas = {each: self._replicas(each) for each in self._partitions()}
+        load: Counter[int | None] = Counter(id for hosts in replicas.values() for id in hosts)
+        targets = {}
+        for partition, hosts in replicas.items():
+            if broker_id in hosts:
+                spare = min((id for id in others if id not in hosts), key=lambda id: (load[id], id), default=None)
+                load[spare] += 1
+                new = [spare if id == broker_id else id for id in hosts]
+                targets[partition] = tuple(id for id in new if id is not None)
+        await self._reassign(targets)
+        await self.stop_broker(broker_id)
+        self._removed.add(broker_id)
+        return self.addresses()
 
     async def restart(self, broker_id: int, speaks: str | None = None) -> None:
         """Stop a node cleanly, and start it again, with the API versions of this release if one is given."""
@@ -414,6 +469,8 @@ class MemoryCluster(ZooKeeperView):
         self._members[id] = _Member(node, store)
         try:
             await node.start()
+            if id in self._without_clients:
+                listener.cut(CLIENTS)
         except OSError as error:
             del self._members[id]
             await node.stop()
@@ -465,7 +522,7 @@ class MemoryCluster(ZooKeeperView):
             raise ClusterError("no controller is active")
         configs = tuple(CreatableConfig(*entry) for entry in (config or {}).items())
         if replication_factor is None:
-            replication_factor = min(3, len(self._places))
+            replication_factor = min(3, len(self._ids))
         creatable = CreatableTopic(topic, partitions, replication_factor, configs=configs)
         request = CreateTopicsRequest(CREATE_TOPICS_VERSION, (creatable,), int(PATIENCE * 1000))
         response = await self._response_to(controller, request)
@@ -600,18 +657,38 @@ class MemoryCluster(ZooKeeperView):
 
     async def move_leader(self, topic: str, to: int, partition: int = 0) -> None:
         """Make an in-sync replica the preferred leader of a partition, and elect it."""
-        controller, tp = self._active_controller(), TopicPartition(topic, partition)
+        tp = TopicPartition(topic, partition)
         isr = self.isr_of(topic, partition)
         if to not in isr:
             raise ClusterError(f"broker {to} is not an in-sync replica of {tp}: {isr}")
-        view = await self._metadata(controller, (topic,))
-        known = [each for found in view.topics for each in found.partitions] if view else []
-        replicas = next((each.replicas for each in known if each.partition == partition), isr)
-        order = (to, *[each for each in replicas if each != to])
-        moved = ReassignableTopic(topic, (ReassignablePartition(partition, order),))
-        await self._response_to(controller, AlterPartitionReassignmentsRequest(0, int(PATIENCE * 1000), (moved,)))
+        await self._reassign({tp: (to, *[each for each in self._replicas(tp) if each != to])})
         await self.elect_preferred()
         await self._until(lambda: self.leader_of(topic, partition) == to, f"broker {to} did not become leader of {tp}")
+
+    def _replicas(self, partition: TopicPartition) -> list[int]:
+        """Return a partition's replicas in ZooKeeper, those of a reassignment included."""
+        replicas: list[int] = json.loads(self._zookeeper.read(paths.topic(partition.topic)).data or "{}")["partitions"][
+            str(partition.partition)
+        ]
+        return replicas
+
+    async def _reassign(self, replicas: Mapping[TopicPartition, tuple[int, ...]]) -> None:
+        """Reassign partitions, and wait until their replicas are these, and in sync."""
+        controller, topics = self._active_controller(), dict[str, list[ReassignablePartition]]()
+        for (topic, partition), order in replicas.items():
+            topics.setdefault(topic, []).append(ReassignablePartition(partition, order))
+        moved = tuple(ReassignableTopic(topic, tuple(partitions)) for topic, partitions in topics.items())
+        request = AlterPartitionReassignmentsRequest(0, int(PATIENCE * 1000), moved)
+        response = await self._response_to(controller, request)
+        if not isinstance(response, AlterPartitionReassignmentsResponse) or response.error_code != errors.NONE:
+            raise ClusterError(f"the partitions were not reassigned: {response}")
+        await self._until(
+            lambda: all(
+                self._replicas(each) == [*order] and {*self.isr_of(*each)} <= {*order}
+                for each, order in replicas.items()
+            ),
+            f"the replicas of {', '.join(map(str, replicas))} were not moved",
+        )
 
     async def elect_preferred(self) -> None:
         """Let the controller elect the preferred leader of each partition for which it is in sync."""
@@ -634,21 +711,69 @@ class MemoryCluster(ZooKeeperView):
         await self._until(find, f"group {group} has no coordinator")
         return found[0]
 
+    async def move_coordinator(self, group: str, to: int) -> None:
+        """Make an in-sync replica of a group's partition of __consumer_offsets the coordinator of the group."""
+        await self.coordinator_of(group)  # it creates the topic
+        count = sum(each.topic == GROUP_METADATA for each in self._partitions())
+        await self.move_leader(GROUP_METADATA, to, slot(group) % count)
+
+        async def moved() -> bool:
+            return await self.coordinator_of(group) == to
+
+        await self._until(moved, f"broker {to} did not become coordinator of {group}")
+
     async def end_offsets(self, topic: str) -> list[int]:
         """Return the high watermark of each partition of a topic, as the leaders report them."""
-        ends = []
-        for partition in sorted(each for each in self._partitions() if each.topic == topic):
-            leader = self.leader_of(*partition)
-            query = OffsetQuery(partition, LATEST)
-            response: Any = leader is not None and await self._response_to(
-                leader, ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, (query,))
-            )
-            if not isinstance(response, ListOffsetsResponse) or response.partitions[0].error_code != errors.NONE:
-                raise ClusterError(f"the leader of {partition} did not report its end: {response}")
-            ends.append(response.partitions[0].offset)
-        if not ends:
+        return [await self._offset(each, LATEST) for each in self._partitions_of(topic)]
+
+    def _partitions_of(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic, in order. Raises UnknownPartition if there are none."""
+        found = sorted(each for each in self._partitions() if each.topic == topic)
+        if not found:
             raise UnknownPartition(f"topic {topic} does not exist")
-        return ends
+        return found
+
+    async def _offset(self, partition: TopicPartition, which: int) -> int:
+        """Return a partition's first or last offset, as the leader reports it."""
+        leader = self.leader_of(*partition)
+        query = ListOffsetsRequest(LIST_OFFSETS_VERSION, NO_REPLICA, (OffsetQuery(partition, which),))
+        response: Any = leader is not None and await self._response_to(leader, query)
+        if not isinstance(response, ListOffsetsResponse) or response.partitions[0].error_code != errors.NONE:
+            raise ClusterError(f"the leader of {partition} did not report its offsets: {response}")
+        return response.partitions[0].offset
+
+    async def records(self, topic: str, read_committed: bool = False) -> list[dict[str, Any]]:
+        """Return the records of a topic by partition and offset; keys, values and headers are in base64."""
+        found = []
+        for partition in self._partitions_of(topic):
+            offset, end = await self._offset(partition, EARLIEST), await self._offset(partition, LATEST)
+            while offset < end:
+                leader = self.leader_of(*partition)
+                isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
+                request = FetchRequest(
+                    *(FETCH_VERSION, NO_REPLICA, 0, 0, (FetchPartition(partition, offset, FETCH_BYTES),)),
+                    *(FETCH_BYTES, isolation),
+                )
+                response: Any = leader is not None and await self._response_to(leader, request)
+                if not isinstance(response, FetchResponse) or response.partitions[0].error_code != errors.NONE:
+                    raise ClusterError(f"the leader of {partition} did not return its records: {response}")
+                fetched = response.partitions[0]
+                data = bytes(fetched.body.data)
+                visible = visible_records(data, fetched.aborted_transactions or ())
+                found += [
+                    {
+                        "partition": partition.partition,
+                        "offset": record.offset,
+                        "timestamp": record.timestamp,
+                        "key": _base64(record.key),
+                        "value": _base64(record.value),
+                        "headers": [(name, _base64(value)) for name, value in record.headers],
+                    }
+                    for record in visible
+                    if offset <= record.offset < end
+                ]
+                offset = max((header.next_offset for _, header in whole_batches(data)), default=end)
+        return found
 
     async def expire_session(self, broker_id: int) -> None:
         """Expire a node's ZooKeeper session at the server. Return when the node has registered again."""
@@ -669,9 +794,19 @@ class MemoryCluster(ZooKeeperView):
                 network, _ = _gateways(self._members[id].node)
                 network.sever()
 
+    async def cut_clients(self, broker_id: int) -> None:
+        """Make a node unreachable for clients: their connections are silent, and new ones time out."""
+        self._check_exists(broker_id)
+        self._without_clients.add(broker_id)
+        if broker_id in self._members:
+            _gateways(self._members[broker_id].node)[1].cut(CLIENTS)
+
     async def heal_network(self) -> None:
         """Restore all connections."""
         self._cut.clear()
+        for id in self._without_clients & self._members.keys():
+            _gateways(self._members[id].node)[1].restore()
+        self._without_clients.clear()
 
     def requests(
         self, api: str | None = None, client_id: str | None = None, since: float = 0.0
@@ -754,10 +889,11 @@ class MemoryCluster(ZooKeeperView):
         return [
             *(f"{fault}, {fault.hits} affected" for fault in faults),
             *(f"no network between brokers {a} and {b}" for a, b in sorted(sorted(pair) for pair in self._cut)),
+            *(f"no network between clients and broker {id}" for id in sorted(self._without_clients)),
             *(f"broker {id} is paused" for id in sorted(self._paused)),
             *(
                 f"broker {id} is not running" + (f": {self._failed[id]}" if id in self._failed else "")
-                for id in range(len(self._places))
+                for id in self._ids
                 if id not in self._members
             ),
         ]
@@ -844,8 +980,8 @@ class MemoryCluster(ZooKeeperView):
 
     def _check_exists(self, id: int) -> None:
         """Raise ClusterError if no node has this id."""
-        if not 0 <= id < len(self._places):
-            raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, range(len(self._places))))}")
+        if id not in self._ids:
+            raise ClusterError(f"broker {id} does not exist; brokers: {', '.join(map(str, self._ids))}")
 
     def _running(self, id: int) -> _Member:
         """Return the node with this id. Raises ClusterError if the node is stopped or paused."""
@@ -916,6 +1052,10 @@ class MemoryCluster(ZooKeeperView):
                 raise ClusterError(f"{otherwise} within {PATIENCE:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 1.2, 0.1)
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
 
 
 def _gateways(node: Node) -> tuple[NetworkGateway, ListenerGateway]:

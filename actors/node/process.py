@@ -14,8 +14,9 @@ import gc
 import logging
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from actors.gateway.limits import MAX_LOG_FILES, RESERVED_FILES, FileLimit
 from actors.gateway.listener import ListenerGateway
@@ -24,9 +25,13 @@ from actors.node.adapters import TimeAdapter
 from actors.node.assembly import Node
 from actors.node.settings import LoadedSettings
 from actors.runtime import LoopScheduler, RealClock
+from actors.storage.log_directories import META_FILE, parse_properties
 from actors.storage.log_manager import number_of_logs, recover
-from messages.node import NodeFailed, NodeReady, NodeStopped
-from messages.vocabulary import Message
+from messages.ask import AskFailed
+from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
+from messages.vocabulary import Message, changed
+from messages.zookeeper import TakeBrokerSequence
+from zk_bridge.client import Client
 from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import ZooKeeperUnavailable
 
@@ -134,14 +139,8 @@ class NodeProcess:
     """Runs a node, from reading its settings until its exit; call `run` once, on the event loop of the process."""
 
     def __init__(self, loaded: LoadedSettings) -> None:
-        self._loaded, self._settings = loaded, (settings := loaded.settings)
-        self._store = KazooStore(
-            settings.zookeeper_connect,
-            session_timeout=settings.zookeeper_session_timeout_ms / 1000,
-            connection_timeout=settings.zookeeper_connection_timeout_ms / 1000,
-            create_chroot=True,
-            security=loaded.zookeeper,
-        )
+        self._loaded, self._settings = loaded, loaded.settings
+        self._store = _store_of(loaded)
         self._ended: asyncio.Future[int]
         self._whereabouts = ""
         """Addresses and folders of the running node, for a log line."""
@@ -244,6 +243,45 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
+def _store_of(loaded: LoadedSettings) -> KazooStore:
+    settings = loaded.settings
+    return KazooStore(
+        settings.zookeeper_connect,
+        session_timeout=settings.zookeeper_session_timeout_ms / 1000,
+        connection_timeout=settings.zookeeper_connection_timeout_ms / 1000,
+        create_chroot=True,
+        security=loaded.zookeeper,
+    )
+
+
+class NoBrokerId(Exception):
+    """A broker without broker.id cannot get an id; the text is the reason."""
+
+
+def with_broker_id(settings: NodeSettings, client: Callable[[], Client]) -> NodeSettings:
+    """Return the settings with an id: that in meta.properties, or else a new one above reserved.broker.max.id.
+
+    Kafka `KafkaServer.getOrGenerateBrokerId`. `client` connects to ZooKeeper.
+
+    Raises:
+        NoBrokerId: The log directories have different ids, or ZooKeeper gives none.
+    """
+    stored: dict[int, str] = {}
+    for directory in settings.log_dirs:
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            stored[int(parse_properties(Path(directory, META_FILE).read_text("iso-8859-1"))["broker.id"])] = directory
+    if len(stored) > 1:
+        raise NoBrokerId(f"the log directories belong to different brokers: {stored}. Set broker.id")
+    try:
+        if not stored:
+            with client() as zookeeper:
+                stored[settings.reserved_broker_max_id + zookeeper.ask(TakeBrokerSequence()).number] = ""
+    except (AskFailed, ZooKeeperUnavailable) as error:
+        raise NoBrokerId(f"ZooKeeper gave no broker id: {error}") from error
+    (id,) = stored
+    return changed(settings, node_id=id)
+
+
 def run_node(loaded: LoadedSettings) -> int:
     """Run one node in this process until SIGTERM, SIGINT or a failure. Return 0 after a clean stop, else 1."""
     settings = loaded.settings
@@ -255,8 +293,12 @@ def run_node(loaded: LoadedSettings) -> int:
     if "broker" in settings.roles:
         recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
     try:
+        if settings.node_id < 0:
+            timeout = settings.zookeeper_connection_timeout_ms / 1000
+            settings = with_broker_id(settings, partial(Client, _store_of(loaded), timeout))
+            loaded = loaded._replace(settings=settings)
         process = NodeProcess(loaded)
-    except ZooKeeperUnavailable as error:
+    except (NoBrokerId, ZooKeeperUnavailable) as error:
         _log.error("[KafkaServer id=%d] Fatal error during startup: %s", settings.node_id, error)
         return 1
     try:

@@ -251,7 +251,7 @@ class _PropertiesReader:
             return None if setting.default is None else setting.type.parse(setting.default)
 
     def _node_id(self) -> int:
-        """Return the id in broker.id or node.id. Ids are not generated here, so -1 is invalid."""
+        """Return the id in broker.id or node.id, or -1 if the node has no id yet and may get a generated one."""
         broker_id, node_id = self._values["broker.id"], self._values["node.id"]
         if broker_id is not None and node_id is not None and broker_id != node_id:
             self._wrong("node.id", f"broker.id={broker_id}, and the two must be equal")
@@ -260,10 +260,9 @@ class _PropertiesReader:
         if any(self._texts.get(name) and self._values[name] is None for name in ("broker.id", "node.id")):
             return 0
         if configured is None or configured < 0:
-            self.errors.append(
-                "broker.id is missing: every node needs its own; ids are not generated here"
-                " (broker.id.generation.enable is not acted on)"
-            )
+            if self._values["broker.id.generation.enable"]:
+                return -1
+            self.errors.append("broker.id is missing: without broker.id.generation.enable every node needs its own")
             return 0
         if self._values["broker.id.generation.enable"] and configured > highest:
             self._wrong(

@@ -24,9 +24,10 @@ class AsyncKafkaCluster(Asynchronous, ClusterOperations):
     """An async context manager that runs a Kafka cluster for tests with asyncio.
 
     It takes the arguments of `KafkaCluster`. It has the same methods, with the same arguments, results and exceptions,
-    but they are coroutines. `partition_network` is an async context manager; `heal_network` is not needed. The
-    properties `controller_id`, `live_brokers` and `topics` of `KafkaCluster` are coroutine methods of this class. All
-    methods do their work in threads, so that consumers' heartbeats and other tasks of the event loop continue.
+    but they are coroutines. `partition_network` and `cut_clients` are async context managers; `heal_network` is not
+    needed. The properties `controller_id`, `live_brokers` and `topics` of `KafkaCluster` are coroutine methods of this
+    class. All methods do their work in threads, so that consumers' heartbeats and other tasks of the event loop
+    continue.
     """
 
     _blocking: KafkaCluster
@@ -100,6 +101,15 @@ class AsyncKafkaCluster(Asynchronous, ClusterOperations):
     async def partition_network(self, a: int, b: int) -> AsyncIterator[None]:
         """Cut the connection between two brokers during an `async with`; clients and ZooKeeper still reach both."""
         await asyncio.to_thread(self.cluster.partition_network, a, b)
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(self.cluster.heal_network)
+
+    @asynccontextmanager
+    async def cut_clients(self, broker_id: int) -> AsyncIterator[None]:
+        """Cut a broker from its clients during an `async with`, as `KafkaCluster.cut_clients` does."""
+        await asyncio.to_thread(self.cluster.cut_clients, broker_id)
         try:
             yield
         finally:

@@ -401,9 +401,9 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         if self._process is None:
             raise ClusterError("the cluster is not running; call start() or use it in a `with` statement")
         result = self._process.ask(do, **sent)
-        if do == "add_broker":
+        if do in ("add_broker", "remove_broker"):
             self._note_addresses(result)
-            self.brokers += 1
+            self.brokers = len(self._addresses)
         return result
 
 

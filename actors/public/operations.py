@@ -10,6 +10,7 @@ Rule 2: CHECKS has the check of each argument, by the argument's name. `checked`
 
 from __future__ import annotations
 
+import base64
 import operator
 import os
 from collections.abc import Callable, Coroutine, Mapping
@@ -153,6 +154,7 @@ CHECKS: dict[str, Check] = {
     "config": _optional(_SETTINGS),
     "partition": _integer(0),
     **dict.fromkeys(("broker_id", "a", "b", "broker", "to"), _BROKER),
+    "read_committed": Check("True or False", lambda value: isinstance(value, bool)),
     "other_than": _optional(_BROKER),
     "kind": Check(f"one of {', '.join(FAULTS)}", lambda value: isinstance(value, str) and value in FAULTS),
     "api": _optional(_text()),
@@ -233,6 +235,27 @@ class ReceivedRequest(NamedTuple):
     client_id: str
     received_at: float
     fields: Mapping[str, Any]
+
+
+class StoredRecord(NamedTuple):
+    """A record of a topic; `timestamp` is in ms, `headers` are pairs of name and value."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def _stored(record: Mapping[str, Any]) -> StoredRecord:
+    """Return a record whose bytes are in base64."""
+    data = {name: _bytes(record[name]) for name in ("key", "value")}
+    return StoredRecord(**{**record, **data, "headers": [(name, _bytes(value)) for name, value in record["headers"]]})
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
 
 
 class Blocking:
@@ -495,6 +518,14 @@ class ClusterOperations(SharedOperations):
         return int(self._ask("add_broker")["broker_id"])
 
     @operation
+    def remove_broker(self: Blocking, broker_id: int) -> None:
+        """Move a broker's replicas to the other running brokers, and stop it for good.
+
+        A partition for which no other broker is left has fewer replicas afterwards. The id is not used again.
+        """
+        self._ask("remove_broker", broker_id=broker_id)
+
+    @operation
     def restart(self: Blocking, broker_id: int, speaks: str | None = None) -> None:
         """Stop a broker by a controlled shutdown, and start it again with its data and port.
 
@@ -545,6 +576,25 @@ class ClusterOperations(SharedOperations):
         return int(self._ask("coordinator_of", group=group))
 
     @operation
+    def move_coordinator(self: Blocking, group: str, to: int) -> None:
+        """Make a broker the coordinator of a consumer group, and of the other groups in its partition.
+
+        Raises:
+            ClusterError: Broker `to` has no in-sync replica of the group's partition of `__consumer_offsets`.
+        """
+        self._ask("move_coordinator", group=group, to=to)
+
+    @operation
+    def records(self: Blocking, topic: str, read_committed: bool = False) -> list[StoredRecord]:
+        """Return the records of a topic that consumers can read now, by partition and offset.
+
+        Args:
+            topic: Name of the topic.
+            read_committed: Whether to leave out the records of open and aborted transactions.
+        """
+        return [_stored(each) for each in self._ask("records", topic=topic, read_committed=read_committed)]
+
+    @operation
     def end_offsets(self: Blocking, topic: str) -> list[int]:
         """Return the high watermark of each partition of a topic, by partition."""
         return [int(offset) for offset in self._ask("end_offsets", topic=topic)]
@@ -556,7 +606,8 @@ class ClusterOperations(SharedOperations):
 
 
 OPERATIONS = (
-    *("start", "stop", "sight", "offsets", "state_of", "partition_network", "heal_network", "flush_traces"),
+    *("start", "stop", "sight", "offsets", "state_of", "partition_network", "cut_clients", "heal_network"),
+    "flush_traces",
     *("inject_fault", "fault", "remove_fault", "clear_faults", "faults_never_met"),
     *(name for kind in (SharedOperations, ClusterOperations) for name in vars(kind) if not name.startswith("_")),
 )
@@ -564,7 +615,7 @@ OPERATIONS = (
 
 
 class NetworkPartition:
-    """A network partition between brokers. If it is used as a context manager, it ends when the `with` block ends."""
+    """A cut in the network. If it is used as a context manager, it ends when the `with` block ends."""
 
     def __init__(self, cluster: PartitionOperations) -> None:
         self._cluster = cluster
@@ -595,6 +646,17 @@ class PartitionOperations(Blocking):
         self._ask("partition_network", a=a, b=b)
         return NetworkPartition(self)
 
+    def cut_clients(self, broker_id: int) -> NetworkPartition:
+        """Cut a broker from its clients, as if its machine were dead to them; other brokers and ZooKeeper reach it.
+
+        Connections of clients stay open and silent, and new ones time out. Existing ones are closed at the end.
+
+        Returns:
+            A context manager, as for `partition_network`.
+        """
+        self._ask("cut_clients", broker_id=broker_id)
+        return NetworkPartition(self)
+
     def heal_network(self) -> None:
-        """Restore the connections between all brokers."""
+        """Restore the connections between all brokers, and between clients and brokers."""
         self._ask("heal_network")

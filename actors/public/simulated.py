@@ -246,6 +246,14 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
             self._cluster.cut(*pair)
             self._cut.append(pair)
 
+    def _cut_clients(self, broker_id: int) -> None:
+        from actors.simulation.simulated_cluster import CLIENT, host_of
+
+        self._check_exists(broker_id)
+        for pair in ((CLIENT, host_of(broker_id)), (host_of(broker_id), CLIENT)):
+            self._cluster.cut(*pair)
+            self._cut.append(pair)
+
     def _heal_network(self) -> None:
         while self._cut:
             self._cluster.mend(*self._cut.pop())

@@ -8,17 +8,11 @@ Rule 1: a transaction without a requested commit, or with an acknowledged abort,
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 
 import attrs
 
-from messages.apis.fetch import AbortedTransaction
 from messages.cluster import TopicPartition
 from messages.partition import LogMoved, LogRead
-from messages.wire.batch_records import records
-from messages.wire.record_batch import whole_batches
-
-ABORT_MARKER = 0
 
 
 class KnownOutcome(enum.Enum):
@@ -86,19 +80,3 @@ class TransactionBroken:
     """
 
     text: str
-
-
-def committed(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and value of each visible record, filtered as Kafka's consumers do (KIP-98)."""
-    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
-    ended: set[int] = set()
-    for position, header in whole_batches(data):
-        while waiting and waiting[-1].first_offset <= header.last_offset:
-            ended.add(waiting.pop().producer_id)
-        batch = data[position : position + header.size]
-        if header.is_control:
-            if any(record.key is not None and record.key[3] == ABORT_MARKER for record in records(batch, header)):
-                ended.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in ended):
-            for record in records(batch, header):
-                yield record.offset, record.value or b""

@@ -10,11 +10,12 @@ from typing import Any
 
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.checker import Checker
-from actors.simulation.simulated_transactions import CommittedView, committed
+from actors.simulation.simulated_transactions import CommittedView
 from messages import errors
 from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchPartition, FetchRequest, FetchResponse
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
+from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
 
 MOST_BYTES = 1 << 20
@@ -69,7 +70,7 @@ class TransactionReader:
         if 0 <= end < result.last_stable_offset:
             self._read(partition, end, data, aborted)
         else:
-            values = tuple(value for _, value in committed(data, aborted))
+            values = tuple(record.value or b"" for record in visible_records(data, aborted))
             self._law.read_committed[partition] = CommittedView(
                 values, result.last_stable_offset, result.high_watermark, data
             )

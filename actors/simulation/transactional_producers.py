@@ -23,7 +23,7 @@ from actors.simulation.checker import Checker
 from actors.simulation.response_codes import codes_of
 from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.simulated_producers import RETRIABLE
-from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken, committed
+from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken
 from messages import errors
 from messages.apis import fetch, find_coordinator, init_producer_id, offset_commit, offset_fetch, produce
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -32,6 +32,7 @@ from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
+from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import batch_of, whole_batches
 
 PATIENCE = 8.0
@@ -351,5 +352,5 @@ class Worker(Incarnation):
         result = response.partitions[0]
         data = bytes(result.body.data) if result.body.size else b""
         after = max((header.next_offset for _, header in whole_batches(data)), default=position)
-        found = committed(data, result.aborted_transactions or ())
-        return [value for offset, value in found if offset >= position], after
+        found = visible_records(data, result.aborted_transactions or ())
+        return [record.value or b"" for record in found if record.offset >= position], after

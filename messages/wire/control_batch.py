@@ -6,11 +6,13 @@ Kafka: `EndTransactionMarker`, `MemoryRecords.withEndTransactionMarker`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
+from messages.apis.fetch import AbortedTransaction
 from messages.records import CONTROL_BIT, NO_SEQUENCE, TRANSACTION_BIT, BatchHeader
-from messages.wire.batch_records import records
-from messages.wire.record_batch import MAGIC, with_records
+from messages.wire.batch_records import Record, records
+from messages.wire.record_batch import MAGIC, whole_batches, with_records
 
 ABORT, COMMIT = 0, 1
 """The types of control records that end a transaction."""
@@ -57,3 +59,22 @@ def read_marker(batch: bytes | memoryview, header: BatchHeader) -> EndTransactio
     if version < 0 or kind not in (ABORT, COMMIT):
         return None
     return EndTransactionMarker(kind == COMMIT, coordinator_epoch)
+
+
+def visible_records(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Iterator[Record]:
+    """Yield the records of batches that consumers see, with headers, filtered as by Kafka's consumers (KIP-98).
+
+    If `aborted` is empty, as for READ_UNCOMMITTED, the records of all transactions are visible.
+    """
+    waiting = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
+    ended: set[int] = set()
+    for position, header in whole_batches(data):
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            ended.add(waiting.pop().producer_id)
+        batch = data[position : position + header.size]
+        if header.is_control:
+            marker = read_marker(batch, header)
+            if marker is not None and not marker.committed:
+                ended.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in ended):
+            yield from records(batch, header, with_headers=True)

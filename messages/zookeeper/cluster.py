@@ -55,6 +55,18 @@ class ProducerIds(Message):
 
 
 @message
+class TakeBrokerSequence(BridgeQuestion["BrokerSequence"]):
+    """A request for the next number of /brokers/seqid, for a broker without an id; the reply is BrokerSequence."""
+
+
+@message
+class BrokerSequence(Message):
+    """The version of /brokers/seqid after a write: 1, 2, ...; each is unique in the cluster."""
+
+    number: int
+
+
+@message
 class RegisterNode(BridgeQuestion[Done]):
     """A request to create the ephemeral znode /kafka-actors/nodes/N with the node's metrics address and roles.
 

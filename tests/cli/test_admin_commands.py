@@ -333,7 +333,7 @@ def test_the_folder_of_a_cluster_names_its_brokers(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hosts = (server.split(":") for server in cluster.bootstrap_servers.split(","))
-    brokers = [{"host": host, "port": int(port)} for host, port in hosts]
+    brokers = [{"host": host, "port": int(port), "internal": int(port)} for host, port in hosts]
     (tmp_path / "cluster.json").write_text(json.dumps({"zookeeper": "memory", "brokers": brokers}))
     for command in ("status", "topics --list", "get-offsets --topic foo", "consumer-groups --list"):
         name, *options = command.split()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -9,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.node.process import NoBrokerId, with_broker_id
 from actors.node.settings import SettingsError, load_settings, settings_of
 from actors.node.settings_table import SECURITY, SECURITY_NOT_ASKED, folder_text, folders
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings
+from zk_bridge.client import Client
+from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
 MINIMAL = {"broker.id": "1", "zookeeper.connect": "localhost:2181", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 
@@ -88,7 +92,7 @@ def test_listeners_as_kafka_reads_them() -> None:
     [
         ({"broker__id": "x"}, ["broker.id=x", "whole number"]),
         ({"broker__id": "1001"}, ["broker.id=1001", "reserved.broker.max.id=1000"]),
-        ({"broker__id": "-1"}, ["broker.id", "not generated"]),
+        ({"broker__id": "-1", "broker__id__generation__enable": "false"}, ["broker.id is missing"]),
         ({"node__id": "2"}, ["node.id=2", "broker.id=1"]),
         ({"num__partitions": "0"}, ["num.partitions=0", "at least 1"]),
         ({"delete__topic__enable": "maybe"}, ["delete.topic.enable=maybe", "true or false"]),
@@ -168,6 +172,22 @@ def test_connections_of_single_hosts() -> None:
         assert wrong in message and "HOST:NUMBER" in message
 
 
+def test_a_broker_without_an_id_gets_one_above_the_reserved_ids(tmp_path: Path) -> None:
+    zookeeper = MemoryZooKeeper()
+    settings = loaded(broker__id="-1", reserved__broker__max__id="5", log__dirs=f"{tmp_path}/a,{tmp_path}/b")
+    assert settings.node_id == -1
+    new = partial(with_broker_id, settings, lambda: Client(MemoryStore(zookeeper)))
+    assert [new().node_id, new().node_id] == [6, 7]
+    for name, expected in (("a", 9), ("b", None)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "meta.properties").write_text(f"version=0\nbroker.id={expected or 3}\n")
+        if expected is None:
+            with pytest.raises(NoBrokerId, match="different brokers"):
+                new()
+        else:
+            assert new().node_id == expected
+
+
 def test_two_listeners_need_two_ports() -> None:
     found = errors(
         listeners="A://h:1,B://i:1",
@@ -178,7 +198,8 @@ def test_two_listeners_need_two_ports() -> None:
 
 
 def test_all_errors_are_reported_at_once() -> None:
-    assert len(errors(without=("zookeeper.connect", "broker.id"), num__partitions="x")) == 3
+    wrong = {"broker__id__generation__enable": "false", "num__partitions": "x"}
+    assert len(errors(without=("zookeeper.connect", "broker.id"), **wrong)) == 3
 
 
 def test_what_is_not_acted_on_is_one_line_and_every_unknown_name_one_of_its_own() -> None:

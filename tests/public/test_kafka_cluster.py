@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,60 @@ def test_a_broker_is_added_and_gets_replicas() -> None:
         with pytest.raises(ClusterError, match=r"'2\.5' must be one of 2\.1, 2\.4"):
             cluster.restart(2, speaks="2.5")
         assert len(cluster.bootstrap_servers.split(",")) == 3
+
+
+def test_a_removed_broker_leaves_its_replicas_and_groups_to_others() -> None:
+    with KafkaCluster(3) as cluster:
+        cluster.create_topic("t", replication_factor=2)
+        send(cluster, "t", ["a"])
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "id", "log_level": 0})
+        producer.init_transactions(20)
+        gone = cluster.leader_of("t")
+        other = (cluster.coordinator_of("g") + 1) % 3
+        cluster.move_coordinator("g", other)
+        assert cluster.coordinator_of("g") == other
+        assert gone is not None
+        cluster.remove_broker(gone)
+        assert cluster.live_brokers == sorted({0, 1, 2} - {gone})
+        assert cluster.brokers == len(cluster.bootstrap_servers.split(",")) == len(cluster.isr_of("t")) == 2
+        producer.begin_transaction()
+        producer.produce("t", "aborted", partition=0)
+        producer.flush(20)
+        producer.abort_transaction(20)
+        producer.begin_transaction()
+        producer.produce("t", "b", "key", partition=0, headers={"h": b"1"})
+        producer.commit_transaction(20)
+        assert [each.value for each in cluster.records("t")] == [b"a", b"aborted", b"b"]
+        first, last = cluster.records("t", read_committed=True)
+        assert (first.offset, first.value, first.key, first.headers) == (0, b"a", None, [])
+        assert (last.partition, last.value, last.key, last.headers) == (0, b"b", b"key", [("h", b"1")])
+        with pytest.raises(ClusterError, match=f"broker {gone} does not exist"):
+            cluster.start_broker(gone)
+
+
+def test_clients_cut_from_a_broker_time_out_while_brokers_see_each_other() -> None:
+    with KafkaCluster(2) as cluster:
+        cluster.create_topic("t")
+        leader = cluster.wait_for_leader("t")
+        host, port = cluster.bootstrap_servers.split(",")[leader].split(":")
+        with socket.create_connection((host, int(port)), 20) as old:
+            old.sendall(API_VERSIONS)
+            assert old.recv(1)
+            with cluster.cut_clients(leader):
+                old.settimeout(0.2)
+                with pytest.raises(TimeoutError):
+                    while old.recv(1 << 16):
+                        old.sendall(API_VERSIONS)
+                with pytest.raises(TimeoutError):
+                    socket.create_connection((host, int(port)), 0.2)
+                cluster.create_topic("u", replication_factor=2)
+                assert cluster.leader_of("t") == leader
+                assert cluster._ask("sight")["in_effect"] == [f"no network between clients and broker {leader}"]
+            old.settimeout(20)
+            with suppress(ConnectionError):
+                assert old.recv(1) == b""
+        send(cluster, "t", ["after"])
+        assert [each.value for each in cluster.records("t")] == [b"after"]
 
 
 def test_a_deleted_topic_is_gone_and_its_name_is_free() -> None:

@@ -7,9 +7,8 @@ import pytest
 from actors.simulation.invariants import INVARIANTS
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
-from actors.simulation.simulated_transactions import committed
 from messages.apis.fetch import AbortedTransaction
-from messages.wire.control_batch import EndTransactionMarker, marker_batch
+from messages.wire.control_batch import EndTransactionMarker, marker_batch, visible_records
 from messages.wire.record_batch import HEADER, batch_of, with_records
 from tests.simulation.patches import Change
 
@@ -88,5 +87,5 @@ def test_what_a_reader_of_committed_data_sees() -> None:
         *(data(b"committed", 1), marker(1, True), marker(2, True)),
     ]
     log = b"".join(placed(batch, offset) for offset, batch in enumerate(batches))
-    seen = list(committed(log, (AbortedTransaction(1, 0),)))
+    seen = [(each.offset, each.value) for each in visible_records(log, (AbortedTransaction(1, 0),))]
     assert seen == [(1, b"plain"), (2, b"other"), (4, b"committed")]
