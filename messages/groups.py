@@ -124,6 +124,7 @@ class GroupSettings(Message):
     commit_timeout_ms: int = 5000
     format: tuple[int, int] = (3, 3)
     """The record format versions of offsets and groups."""
+    node_id: int = -1
 
 
 @message

@@ -12,6 +12,7 @@ Kafka: the timers are `DelayedJoin`, `InitialDelayedJoin`, `DelayedSync` and `De
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from thespian.actors import ActorAddress, WakeupMessage
@@ -30,6 +31,8 @@ from messages.network import Forwarded
 from messages.partition import COORDINATOR_VERSION, FROM_COORDINATOR, AppendBatch, AppendBatches, BatchesAppended
 from messages.vocabulary import Message
 from messages.wire.record_batch import batch_of
+
+log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
 
 OFFSETS_SEQUENCE = 0
 """Base sequence of each batch of a transaction's offsets: the log does not check the sequences of coordinators."""
@@ -174,6 +177,12 @@ class GroupActor(Answerer):
                     self.set_timer(name, delay_ms / 1000, payload)
                 case membership.Disarm(name):
                     self.cancel_timer(name)
+                case membership.LogRebalance(generation, reason):
+                    log.info(
+                        "[GroupCoordinator %d]: Preparing to rebalance group %s in state PreparingRebalance"
+                        " with old generation %d (%s) (reason: %s)",
+                        *(self._settings.node_id, group.name, generation, self._log, reason),
+                    )
 
     def _append(
         self, number: int, records: Sequence[Record], producer: membership.Producer | None, acks: int = ACKS_ALL

@@ -201,6 +201,7 @@ class GroupCoordinatorActor(Dispatcher):
             retention_ms=settings.offsets_retention_minutes * 60_000,
             commit_timeout_ms=settings.offsets_commit_timeout_ms,
             format=written_format(release_of(settings.inter_broker_protocol_version)),
+            node_id=settings.node_id,
         )
         self._wait_for_expiry()
 

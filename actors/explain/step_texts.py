@@ -266,8 +266,8 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.GroupStateChanged, "PreparingRebalance"): StepText("group {group} began a rebalance"),
     (declarations.GroupStateChanged, "Empty"): StepText("group {group} has no members"),
     (declarations.GroupStateChanged, ""): StepText("group {group} became {state}"),
-    (declarations.GroupMemberAction, declarations.JOINED): StepText("client {client_id} joined group {group}"),
-    (declarations.GroupMemberAction, declarations.LEFT): StepText("client {client_id} left group {group}"),
+    (declarations.GroupMemberAction, declarations.JOINED): StepText("client {client_id} joined group {group}{because}"),
+    (declarations.GroupMemberAction, declarations.LEFT): StepText("client {client_id} left group {group}{because}"),
     (declarations.GroupMemberAction, declarations.EXPIRED): StepText(
         "client {client_id} sent no heartbeat to group {group} for its session timeout of {timeout_s:g} s",
         (Remedy("Start the client again, or find what keeps it from sending heartbeats.", _not_joined_again),),
@@ -375,6 +375,7 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
     declarations.GroupMemberAction: lambda action: {
         "client_id": action.client_id or action.member or "?",
         "timeout_s": action.timeout_ms / 1000,
+        "because": f" ({action.reason})" if action.reason else "",
     },
     declarations.LogTruncated: lambda cut: {"cut": cut_off(cut)},
     declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},

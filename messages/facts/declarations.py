@@ -603,7 +603,8 @@ class GroupStateChanged(NamedTuple):
 class GroupMemberAction(NamedTuple):
     """A client's request to join or leave a consumer group, or the expiry of one of the group's timers.
 
-    `action` is JOINED, LEFT, EXPIRED, NOT_JOINED or NOT_SYNCED. `timeout_ms` is the session timeout of a member.
+    `action` is JOINED, LEFT, EXPIRED, NOT_JOINED or NOT_SYNCED. `timeout_ms` is the session timeout of a member, and
+    `reason` the one that the client gives for its request.
     """
 
     place: TracePosition
@@ -612,6 +613,7 @@ class GroupMemberAction(NamedTuple):
     member: str = ""
     client_id: str = ""
     timeout_ms: int = -1
+    reason: str = ""
 
 
 JOINED, LEFT, EXPIRED, NOT_JOINED, NOT_SYNCED = "joined", "left", "expired", "not joined", "not synced"

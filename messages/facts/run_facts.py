@@ -70,14 +70,16 @@ class GroupFacts:
                 self._clients[join.group_id, join.member_id] = client, join.session_timeout_ms
                 self._emit(
                     declarations.GroupMemberAction(
-                        place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms
+                        *(place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms),
+                        join.reason or "",
                     )
                 )
             case LeaveGroupRequest() as leave:
                 for member in leave.members:
                     self._emit(
                         declarations.GroupMemberAction(
-                            place, leave.group_id, declarations.LEFT, member.member_id, client
+                            *(place, leave.group_id, declarations.LEFT, member.member_id, client),
+                            reason=member.reason or "",
                         )
                     )
 

@@ -338,7 +338,7 @@ def expire_a_member(stage: Stage) -> None:
 def leave_a_group(stage: Stage) -> None:
     member, _ = stage.join("left", "leaver")
     node = stage.coordinator("left", GROUP)
-    stage.ask(node, LeaveGroupRequest(3, "left", (LeavingMember(member),)), "leaver")
+    stage.ask(node, LeaveGroupRequest(5, "left", (LeavingMember(member, None, "its shift is over"),)), "leaver")
 
 
 def commit_in_an_old_generation(stage: Stage) -> None:

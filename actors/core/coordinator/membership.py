@@ -56,6 +56,7 @@ from messages.apis.join_group import (
 )
 from messages.apis.leave_group import LeaveGroupRequest, LeaveGroupResponse, LeavingMember, LeftMember
 from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from messages.error_names import name_of
 from messages.network import Forwarded
 from messages.probes import probe
 from messages.vocabulary import AnyMessage, Message, changed
@@ -133,7 +134,15 @@ class Disarm:
     name: str
 
 
-ToDo = Reply | AppendRecords | AppendTombstones | ArmTimer | Disarm
+@attrs.frozen
+class LogRebalance:
+    """An instruction to log that a rebalance begins, with Kafka's reason."""
+
+    generation: int
+    reason: str
+
+
+ToDo = Reply | AppendRecords | AppendTombstones | ArmTimer | Disarm | LogRebalance
 
 
 # ------------------------------------------------------------------------------------------------------------- members
@@ -305,7 +314,9 @@ class Membership:
             self._reply(forwarded, self._generation_for(member, request.version))
         else:
             self._update(member, forwarded)
-            self._rebalance(wall_ms)
+            leads = member.id == self.leader and self.state is group_states.STABLE
+            what = f"Leader {member.id} re-joining group" if leads else f"Updating metadata for member {member.id}"
+            self._rebalance(wall_ms, f"{what} during {self.state.value}{_client_reason(request.reason)}")
 
     def _add(self, forwarded: Forwarded, member_id: str, wall_ms: int) -> None:
         request: JoinGroupRequest = forwarded.request.request
@@ -326,7 +337,9 @@ class Membership:
         if member.instance_id is not None:
             self.static[member.instance_id] = member_id
         self._arm_session(member_id, NEW_MEMBER_TIMEOUT_MS)
-        self._rebalance(wall_ms)
+        instance = "None" if member.instance_id is None else f"Some({member.instance_id})"
+        what = f"Adding new member {member_id} with group instance id {instance}"
+        self._rebalance(wall_ms, what + _client_reason(request.reason))
 
     def _update(self, member: Member, forwarded: Forwarded) -> None:
         """Update the member from its newest JoinGroup."""
@@ -352,7 +365,13 @@ class Membership:
             assignments = {each.id: each.assignment for each in self.members.values()}
             self._store(Replacing(member_id, before, led_before), self._record(assignments))
         else:
-            self._rebalance(wall_ms)
+            what = f"static member {member.id} with instance id Some({member.instance_id})"
+            what = (
+                f"Group's selectedProtocol will change because {what} joined with change of protocol"
+                if self.state is group_states.STABLE
+                else f"Updating metadata for {what}"
+            )
+            self._rebalance(wall_ms, what + _client_reason(forwarded.request.request.reason))
 
     def _rename(self, member_id: str, member: Member) -> None:
         """In all tables, replace the member whose id is `member_id` by `member`, a static member with a new id.
@@ -391,8 +410,8 @@ class Membership:
 
     # -------------------------------------------------------------------------------------------------- rebalance
 
-    def _rebalance(self, wall_ms: int) -> None:
-        """Start a rebalance unless one is in progress."""
+    def _rebalance(self, wall_ms: int, reason: str) -> None:
+        """Start a rebalance unless one is in progress; `reason` is Kafka's text for the log."""
         if self.state not in group_states.PREVIOUS[group_states.PREPARING]:
             return
         if self.state is group_states.COMPLETING:
@@ -407,6 +426,7 @@ class Membership:
             self._delays = None
             self._arm_join(self._longest_rebalance())
         self._enter(group_states.PREPARING, wall_ms)
+        self._to_do.append(LogRebalance(self.generation, reason))
 
     def rebalance_due(self, wall_ms: int) -> None:
         """Complete the join phase after its delay, or extend the initial delay (rule 2)."""
@@ -540,7 +560,7 @@ class Membership:
         else:
             probe("the assignment of a generation cannot be stored")
             self._complete_syncs({}, error_code)
-            self._rebalance(wall_ms)
+            self._rebalance(wall_ms, f"Error {name_of(error_code)} when storing group assignment during SyncGroup")
 
     def _complete_syncs(self, assignments: dict[str, bytes], error_code: int) -> None:
         for member in self.members.values():
@@ -559,9 +579,10 @@ class Membership:
             and self.unsynced
         ):
             probe("a member does not ask for its assignment in time")
-            for member_id in list(self.unsynced):
+            late = list(self.unsynced)
+            for member_id in late:
                 self._drop(member_id)
-            self._rebalance(wall_ms)
+            self._rebalance(wall_ms, f"Removing {', '.join(late)} on pending sync request expiration")
             self._complete_if_all_joined(wall_ms)
 
     # -------------------------------------------------------------------------------------------- heartbeat and leave
@@ -600,7 +621,8 @@ class Membership:
         if code == errors.NONE and isinstance(cell := group_states.LEAVE[self.state], int):
             code = cell
         if code == errors.NONE:
-            self._remove(self.members[member_id], wall_ms)
+            reason = f"Removing member {member_id} on LeaveGroup{_client_reason(who.reason)}"
+            self._remove(self.members[member_id], wall_ms, reason)
         return code
 
     def member_expired(self, member_id: str, wall_ms: int) -> None:
@@ -609,19 +631,19 @@ class Membership:
         if member_id in self.pending:
             self._forget_pending(member_id, wall_ms)
         elif member is not None and (member.is_new or not (member.joining or member.syncing)):
-            self._remove(member, wall_ms)
+            self._remove(member, wall_ms, f"Removing member {member_id} on heartbeat expiration")
 
     def _forget_pending(self, member_id: str, wall_ms: int) -> None:
         del self.pending[member_id]
         self._to_do.append(Disarm(_session(member_id)))
         self._complete_if_all_joined(wall_ms)
 
-    def _remove(self, member: Member, wall_ms: int) -> None:
+    def _remove(self, member: Member, wall_ms: int, reason: str) -> None:
         """Remove a member and start a rebalance."""
         self._end_join(member, errors.UNKNOWN_MEMBER_ID)
         self._answer_sync(member, errors.UNKNOWN_MEMBER_ID)
         self._drop(member.id)
-        self._rebalance(wall_ms)
+        self._rebalance(wall_ms, reason)
         self._complete_if_all_joined(wall_ms)
 
     def _drop(self, member_id: str) -> None:
@@ -742,6 +764,10 @@ def _refusal(forwarded: Forwarded, code: int, member_id: str = NO_MEMBER) -> Joi
 def _rebalance_timeout(request: JoinGroupRequest) -> int:
     """Return the rebalance timeout in ms; version 0 has none and uses the session timeout."""
     return request.session_timeout_ms if request.rebalance_timeout_ms < 0 else request.rebalance_timeout_ms
+
+
+def _client_reason(reason: str | None) -> str:
+    return f"; client reason: {reason or 'not provided'}"
 
 
 def _session(member_id: str) -> str:

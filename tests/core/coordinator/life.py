@@ -12,7 +12,7 @@ from actors.core.coordinator.group import Group
 from actors.core.coordinator.group_metadata_records import Record, key_value
 from actors.core.coordinator.group_states import COMPLETING, DEAD, EMPTY, PREPARING, STABLE, GroupState
 from actors.core.coordinator.loading import Loading, Row
-from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, Reply
+from actors.core.coordinator.membership import AppendRecords, AppendTombstones, ArmTimer, Disarm, LogRebalance, Reply
 from actors.core.coordinator.offsets import NO_TRANSACTION
 from messages.apis.heartbeat import HeartbeatRequest
 from messages.apis.join_group import JoinGroupRequest, JoinGroupResponse, JoinProtocol
@@ -56,6 +56,8 @@ class Life:
         self.written: list[Record] = []
         self.timers: dict[str, tuple[int, int, Message]] = {}
         """Timer name -> (due time, sequence number, payload)."""
+        self.reasons: list[str] = []
+        """Why rebalances began."""
         self._answers: dict[int, Message] = {}
         self._numbers = itertools.count(1)
         self._ids = itertools.count(1)
@@ -82,6 +84,8 @@ class Life:
                         self.timers[name] = self.now + delay_ms, next(self._numbers), payload
                     case Disarm(name):
                         self.timers.pop(name, None)
+                    case LogRebalance(_, reason):
+                        self.reasons.append(reason)
 
     def _append(self, step: AppendRecords) -> None:
         if self.log:
@@ -166,7 +170,7 @@ class Life:
         self._settle()
         return int(self.answer(number).error_code)
 
-    def leave(self, *members: str | tuple[str, str | None], version: int = 4) -> Any:
+    def leave(self, *members: str | tuple[Any, ...], version: int = 4) -> Any:
         """Send a LeaveGroup and return the response."""
         leaving = tuple(LeavingMember(*((each,) if isinstance(each, str) else each)) for each in members)
         number, forwarded = self._send(LeaveGroupRequest(version, "g", leaving))

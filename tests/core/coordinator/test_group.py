@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from actors.core.coordinator.group import Group
@@ -129,6 +131,25 @@ def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> Non
     [left] = life.leave("m2").members
     assert left.error_code == code
     assert life.group.state is after
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason"),
+    [
+        (lambda life: life.join(reason="new"), "Adding new member m3 with group instance id None; client reason: new"),
+        (
+            lambda life: life.join("m1", reason=""),
+            "Leader m1 re-joining group during Stable; client reason: not provided",
+        ),
+        (lambda life: life.leave(("m2", None, "closed")), "Removing member m2 on LeaveGroup; client reason: closed"),
+        (lambda life: life.wait(SESSION_MS), "Removing member m1 on heartbeat expiration"),
+    ],
+)
+def test_a_rebalance_has_the_reason_of_the_client(cause: Callable[[Life], object], reason: str) -> None:
+    life = Life.at(STABLE)
+    before = len(life.reasons)
+    cause(life)
+    assert life.reasons[before] == reason
 
 
 @pytest.mark.parametrize(
