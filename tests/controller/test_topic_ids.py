@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from messages import errors
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -93,7 +95,9 @@ def test_a_topic_is_deleted_by_its_id(world: World) -> None:
     assert world.topics() == ()
 
 
-def test_an_id_of_two_topics_deletes_neither(world: World) -> None:
+def test_an_id_of_two_topics_deletes_neither_and_is_reported_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     node = world.node(1)
     create(world)
     world.zk.write((WriteOp(CREATE, paths.topic("copy"), with_id(ID, (8,))),), 0)
@@ -102,6 +106,10 @@ def test_an_id_of_two_topics_deletes_neither(world: World) -> None:
     (response,) = heard(world)
     assert [each.error_code for each in response.topics] == [errors.UNKNOWN_TOPIC_ID]
     assert world.topics() == ("copy", "t")
+    ask(world, node, CreatePartitionsRequest(1, (GrowingTopic("t", 2), GrowingTopic("copy", 2)), 10_000))
+    world.run()
+    assert caplog.text.count(f"Topic copy has the id {ID} of topic t") == 1
+    assert world.state(TopicPartition("copy", 1)) is not None
 
 
 def test_a_topic_that_grows_while_it_is_deleted_keeps_its_id(world: World) -> None:

@@ -135,6 +135,8 @@ class ControllerContext:
         self.offline_dirs: dict[int, dict[cluster.TopicPartition, None]] = {}
         self.topics: dict[str, dict[int, cluster.TopicPartition]] = {}
         self.topic_ids: dict[str, str] = {}
+        self.topics_by_id: dict[str, list[str]] = {}
+        """The topics of each id; several if a znode was copied."""
         self.assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
         self.reassigning: dict[cluster.TopicPartition, None] = {}
         self.hosted: dict[int, dict[cluster.TopicPartition, None]] = {}
@@ -304,10 +306,26 @@ class ControllerContext:
         """Add a topic, before its assignment is read."""
         self.topics.setdefault(topic, {})
 
-    def set_topic_id(self, topic: str, topic_id: str | None) -> None:
-        """Store the id that a topic's znode has. An id that a tool has dropped from the znode stays, as in Kafka."""
-        if topic_id is not None and topic in self.topics:
-            self.topic_ids[topic] = topic_id
+    def set_topic_id(self, topic: str, topic_id: str | None) -> tuple[str, ...]:
+        """Store the id that a topic's znode has. An id that a tool has dropped from the znode stays, as in Kafka.
+
+        Return the other topics with this id if the topic did not have it before.
+        """
+        if topic_id is None or topic not in self.topics or self.topic_ids.get(topic) == topic_id:
+            return ()
+        self._drop_topic_id(topic)
+        self.topic_ids[topic] = topic_id
+        topics = self.topics_by_id.setdefault(topic_id, [])
+        others = tuple(topics)
+        topics.append(topic)
+        return others
+
+    def _drop_topic_id(self, topic: str) -> None:
+        topic_id = self.topic_ids.pop(topic, None)
+        if topic_id is not None:
+            self.topics_by_id[topic_id].remove(topic)
+            if not self.topics_by_id[topic_id]:
+                del self.topics_by_id[topic_id]
 
     def learn(self, topic: str, partitions: Iterable[cluster.PartitionAssignment]) -> list[cluster.TopicPartition]:
         """Store the assignments of partitions that are unknown here or whose stored assignment is empty.
@@ -399,7 +417,7 @@ class ControllerContext:
                 probe("T12 a topic that was removed by hand leaves no states behind")
             yield from for_each(partitions, self.remove_partitions)
             self.topics.pop(topic, None)
-            self.topic_ids.pop(topic, None)
+            self._drop_topic_id(topic)
 
     # ------------------------------------------------------------------------------------------------------- states
 

@@ -79,7 +79,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     topic = event.topic
     answer = yield from ask(zookeeper.GetAssignments((topic,)))
     for each in answer.topics:
-        context.set_topic_id(topic, each.topic_id)
+        _learn_id(context, topic, each.topic_id)
     fresh = [
         n for _, partitions, *_ in answer.topics for n, replicas in partitions if context.is_new(topic, n, replicas)
     ]
@@ -110,9 +110,19 @@ def learn(context: ControllerContext, topics: Iterable[zookeeper.TopicAssignment
     """Store the assignments of partitions that the controller does not know yet; return these partitions."""
     added: list[TopicPartition] = []
     for topic, partitions, topic_id, _ in topics:
-        context.set_topic_id(topic, topic_id)
+        _learn_id(context, topic, topic_id)
         yield from for_each(partitions, partial(_learn, context, topic, added), MOVES)
     return added
+
+
+def _learn_id(context: ControllerContext, topic: str, topic_id: str | None) -> None:
+    """Store a topic's id. Kafka's controller fails if two topics have one id; this one only reports it."""
+    others = context.set_topic_id(topic, topic_id)
+    if others:
+        log.error(
+            "%s Topic %s has the id %s of topic %s; requests by this id find neither. Delete the copy.",
+            *(context.tag, topic, topic_id, ", ".join(others)),
+        )
 
 
 def _learn(

@@ -172,15 +172,15 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
     if not context.settings.delete_topic_enable:
         code = errors.TOPIC_DELETION_DISABLED if request.version >= DELETION_DISABLED_SINCE else errors.INVALID_REQUEST
         return API_BY_REQUEST[DeleteTopicsRequest].refusal(request, code)
-    times = Counter(context.topic_ids.values())
-    names = {topic_id: name for name, topic_id in context.topic_ids.items() if times[topic_id] == 1}
 
     def delete(topic: DeletableTopic) -> Flow[DeletedTopic]:
         if (topic.name is None) == (not topic.topic_id):
             return DeletedTopic(topic.name or "", errors.INVALID_REQUEST, topic.topic_id)
-        name = topic.name or names.get(topic.topic_id)
-        if name is None:
-            return DeletedTopic("", errors.UNKNOWN_TOPIC_ID, topic.topic_id)
+        name, named = topic.name or "", context.topics_by_id.get(topic.topic_id, [])
+        if not name:
+            if len(named) != 1:
+                return DeletedTopic("", errors.UNKNOWN_TOPIC_ID, topic.topic_id)
+            (name,) = named
         if name not in context.topics or name in context.queued:
             # As in Kafka, a queued topic counts as unknown: Kafka looks the topic up in the broker's metadata cache,
             # and UpdateMetadata with leader -2 has removed it from this cache.
