@@ -318,6 +318,16 @@ def test_the_stores_of_a_listener_are_read_anew_when_one_of_their_settings_is_al
     assert (config.value, config.config_source, config.read_only) == ("/k", DYNAMIC_BROKER_CONFIG, False)
 
 
+def test_the_password_of_a_store_is_altered_if_passwords_can_be_encrypted(world: World) -> None:
+    world.base.ports["tls"] = stores = FakeStores()
+    where = (Endpoint("TLS", "h0", 2, "SSL"),)
+    node = world.node(0, listeners=where, advertised_listeners=where, password_encoder_secret="***")
+    password = ConfigChange("listener.name.tls.ssl.keystore.password", "sealed=1,iterations=0")
+    asked = IncrementalAlterConfigsRequest(1, changed(password, kind=BROKER, name="0"))
+    assert [each.error_code for each in ask(world, node, asked).responses] == [NONE]
+    assert stores.used[-1] == [(password.name, password.value)]
+
+
 @pytest.mark.parametrize("name", ["num.partitions", "listeners", "metric.reporters"])
 def test_settings_without_effect_are_refused_by_name(world: World, name: str) -> None:
     node = world.node(0)
