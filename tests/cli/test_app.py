@@ -74,13 +74,13 @@ def test_wrong_settings_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_check_names_everything_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("broker.id=1\nzookeeper.connect=h\nnum.io.threads=8\nzookeeper.set.acl=true\nmine=1\n")
+    file.write_text("broker.id=1\nzookeeper.connect=h\nnum.io.threads=8\nsecurity.providers=x\nmine=1\n")
     assert run(["broker", str(file), "--check"]) == 2
-    assert "zookeeper.set.acl" in capsys.readouterr().err
+    assert "security.providers" in capsys.readouterr().err
     assert run(["broker", str(file), "--check", "--insecure"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "num.io.threads has no effect",
-        "zookeeper.set.acl has no effect: security is not supported",
+        "security.providers has no effect: security is not supported",
         "mine is no known setting",
         "node 1 can start with these settings",
     ]
