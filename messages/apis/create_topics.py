@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from messages import errors
-from messages.acls import Operation
-from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, each_topic, on_topics
+from messages.acls import Operation, ResourceType
+from messages.apis.declaration import CONTROLLER, TIMEOUT_MS, Api, Binding, Shown, each_topic, on_topics
 from messages.sensitive_configs import masked_value
 from messages.vocabulary import Message, message
 
@@ -87,6 +87,16 @@ API = Api(
     response=CreateTopicsResponse,
     answerer=CONTROLLER,
     access=(on_topics(Operation.CREATE, "topics", or_cluster=Operation.CREATE),),
+    shown=(
+        Shown(
+            Operation.DESCRIBE_CONFIGS,
+            ResourceType.TOPIC,
+            lambda topic: topic.name,
+            "topics",
+            lambda topic, code: CreatedTopic(topic.name, topic.error_code, topic.error_message),
+            lambda request: True,
+        ),
+    ),
     codes="NONE NOT_CONTROLLER INVALID_PARTITIONS INVALID_REPLICATION_FACTOR INVALID_REPLICA_ASSIGNMENT"
     " TOPIC_ALREADY_EXISTS INVALID_REQUEST INVALID_TOPIC INVALID_CONFIG REQUEST_TIMED_OUT",
     sample=lambda about: CreateTopicsRequest(

@@ -10,6 +10,13 @@ import pytest
 from actors.core.security.access import Authorizer
 from messages.acls import Acl, AclResource, AclsChanged, Operation, Permission, ResourceAcls, ResourceType
 from messages.apis import API_BY_REQUEST, APIS
+from messages.apis.create_topics import (
+    CreatableTopic,
+    CreatedConfig,
+    CreatedTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from messages.apis.declaration import OPEN, Api, PartitionError, Target
 from messages.apis.delegation_tokens import (
     CreateDelegationTokenRequest,
@@ -143,6 +150,17 @@ def test_of_several_topics_whose_offsets_are_deleted_each_is_judged() -> None:
     assert [(each.partition.topic, each.error_code) for each in response.partitions] == [("a", 0), ("b", 29)]
     refusal = authorizer((T, "a", Operation.READ)).judge(request, "User:alice", HOST, True).refusal
     assert refusal == OffsetDeleteResponse(30)
+
+
+@pytest.mark.parametrize(
+    ("granted", "seen"), [(Operation.CREATE, (-1, ())), (Operation.ALL, (3, (CreatedConfig("a", "1"),)))]
+)
+def test_a_created_topic_shows_its_configs_to_a_client_that_may_describe_them(granted: int, seen: Any) -> None:
+    request = CreateTopicsRequest(5, (CreatableTopic("t", 3, 1),), 1000)
+    judged = authorizer((T, "t", granted)).judge(request, "User:alice", HOST, True)
+    found = CreateTopicsResponse((CreatedTopic("t", 0, None, 3, 1, (CreatedConfig("a", "1"),)),))
+    (topic,) = (found if judged.edit is None else judged.edit(found, ())[0]).topics
+    assert (topic.error_code, topic.num_partitions, topic.configs) == (0, *seen)
 
 
 def test_a_client_learns_its_operations_if_it_asks() -> None:
