@@ -105,6 +105,7 @@ class VirtualScheduler:
         self.clock = VirtualClock() if clock is None else clock
         self._bases: dict[int, LocalBase] = {}
         """Bases by place, in the order in which they were added."""
+        self._places: dict[LocalBase, int] = {}
         self._held: dict[int, float] = {}
         """Times until which places are not driven."""
         self._paces: dict[int, float] = {}
@@ -125,7 +126,7 @@ class VirtualScheduler:
         """
         if getattr(base.clock, "source", base.clock) is not self.clock:
             raise ValueError("the actor system and this scheduler use different clocks")
-        place = next(self._numbers)
+        place = self._places[base] = next(self._numbers)
         self._bases[place] = base
         self._awake.add(place)
         base.on_wake = partial(self._awake.add, place)
@@ -134,7 +135,7 @@ class VirtualScheduler:
 
     def remove(self, base: LocalBase) -> None:
         """See Scheduler.remove."""
-        place = self._place(base)
+        place = self._places.pop(base)
         del self._bases[place]
         self._awake.discard(place)
         self._held.pop(place, None)
@@ -143,28 +144,25 @@ class VirtualScheduler:
 
     def hold(self, base: LocalBase, seconds: float) -> None:
         """Stop driving this base, as if it were busy, for `seconds` from now or from the end of an earlier hold."""
-        place, now = self._place(base), self.clock.now()
+        place, now = self._places[base], self.clock.now()
         self._held[place] = until = max(now, self._held.get(place, now)) + seconds
         self.call_later(until - now, partial(self._awake.add, place))
 
     def is_held(self, base: LocalBase) -> bool:
         """Return whether `hold` stops this base now."""
-        return self._held.get(self._place(base), 0.0) > self.clock.now()
+        return bool(self._held) and self._held.get(self._places[base], 0.0) > self.clock.now()
 
     def pace(self, base: LocalBase) -> float:
         """Return the virtual time in seconds that this base needs to handle one message."""
-        return self._paces.get(self._place(base), 0.0)
+        return self._paces.get(self._places[base], 0.0)
 
     def set_pace(self, base: LocalBase, seconds: float) -> None:
         """Set the virtual time in seconds that this base needs to handle one message; it is 0 by default."""
-        place = self._place(base)
+        place = self._places[base]
         self._paces[place] = seconds
         if not seconds:
             del self._paces[place]
         self._awake.add(place)
-
-    def _place(self, base: LocalBase) -> int:
-        return next(place for place, driven in self._bases.items() if driven is base)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall:
         """See Scheduler.call_later."""
