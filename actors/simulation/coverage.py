@@ -29,9 +29,8 @@ from actors.core.coordinator.group_states import PREVIOUS, TABLES
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS
-from actors.simulation.checker import Checker
-from actors.simulation.invariants import Invariant
-from actors.simulation.recorded_changes import StateChanged
+from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import StateChanged
 from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
@@ -112,7 +111,7 @@ UNREACHABLE: Mapping[str, str] = {
     ),
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
-    "T10 a state znode cannot be decoded": "The checker decodes each state itself; tests/zk_bridge holds it.",
+    "T10 a state znode cannot be decoded": "The simulation decodes each state itself; tests/zk_bridge holds it.",
     "group Dead to Dead": "A dead group is unloaded at once.",
 }
 """The reason for which no seed reaches a point, by its name (rule 2)."""
@@ -252,20 +251,15 @@ def _acted(action: str, role: str) -> str:
 
 
 class Collector:
-    """Counts how often one simulated run reaches each coverage point; `checker` observes the run."""
+    """Counts how often one simulated run reaches each coverage point."""
 
-    def __init__(self, checker: Checker) -> None:
+    def __init__(self, observed: ObservedCluster) -> None:
         self.counts: Counter[str] = Counter()
-        self._checker = checker
+        self._observed = observed
 
-    @property
-    def row(self) -> Invariant:
-        """An invariant that only counts state changes and is never violated."""
-        return Invariant("coverage of moves", "coverage", self._moved)
-
-    def _moved(self, checker: Checker, change: StateChanged) -> Iterator[str]:
-        self.counts.update(_move(before, change.target) for before in change.before.values())
-        yield from ()
+    def moved(self, fact: StateChanged) -> None:
+        """Count the state changes of a controller."""
+        self.counts.update(_move(before, fact.target) for before in fact.before.values())
 
     def probe(self, name: str) -> None:
         """Count a probe."""
@@ -298,28 +292,28 @@ class Collector:
 
     def _targets(self, action: Action) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
         """Yield the nodes that an action concerns, with the partitions that it concerns there."""
-        checker = self._checker
+        observed, znodes = self._observed, self._observed.znodes
         arguments = _arguments(action)
         topic, group = arguments.get("topic"), arguments.get("group")
-        partitions = tuple(checker.assigned)
-        if topic in checker.topics:
-            numbers = checker.topics[topic]
+        partitions = tuple(znodes.assigned)
+        if topic in znodes.topics:
+            numbers = znodes.topics[topic]
             number = int(arguments["number"]) if group is None and "number" in arguments else -1
             partitions = (numbers[number],) if number in numbers else tuple(numbers.values())
         elif group is not None and topic is None:
-            count = len(checker.topics.get(GROUP_METADATA, ()))
+            count = len(znodes.topics.get(GROUP_METADATA, ()))
             partitions = (TopicPartition(GROUP_METADATA, slot(group) % count),) if count else ()
         words = [arguments[name] for name in ("node", "one", "other", "replicas") if name in arguments]
         nodes = {int(word) for words_of in words for word in words_of.replace(" ", ",").split(",") if word.isdecimal()}
-        for node in sorted(nodes or checker.cluster.machines):
+        for node in sorted(nodes or observed.cluster.machines):
             yield node, partitions
 
     def _roles(self, node: int, partitions: tuple[TopicPartition, ...]) -> Iterator[str]:
-        checker = self._checker
-        if checker.controller == node:
+        znodes = self._observed.znodes
+        if znodes.controller == node:
             yield CONTROLLER
         for partition in partitions:
-            state, assigned = checker.states.get(partition), checker.assigned.get(partition)
+            state, assigned = znodes.states.get(partition), znodes.assigned.get(partition)
             if state is not None and state.leader == node:
                 yield LEADER
             elif assigned is not None and node in assigned.replicas:

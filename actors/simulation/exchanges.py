@@ -18,12 +18,13 @@ Rule 4: a member is confirmed in a generation when the current coordinator answe
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation.observed_facts import Accepted, Confirmation, Process, ResponseSent, StateZnode
 from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
 from messages import errors
@@ -53,9 +54,6 @@ from messages.vocabulary import Message
 LONGEST_FETCH = 60.0
 """Seconds after which a waiting OffsetFetch has its response, or never gets one."""
 
-Process = tuple[int, int]
-"""A node, and the number of its start."""
-
 MEMBERS = (
     join_group.JoinGroupRequest,
     sync_group.SyncGroupRequest,
@@ -67,31 +65,14 @@ MEMBERS = (
 WITH_LEADER_EPOCHS = (FetchRequest, ListOffsetsRequest, OffsetForLeaderEpochRequest)
 """Requests whose partitions may contain the client's leader epoch."""
 
-WATCHED = (
-    *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest),
-    *(
-        *MEMBERS,
-        offset_fetch.OffsetFetchRequest,
-        delete_groups.DeleteGroupsRequest,
-        ProduceRequest,
-        *WITH_LEADER_EPOCHS,
-    ),
-    *(leave_group.LeaveGroupRequest, WriteTxnMarkersRequest, describe_groups.DescribeGroupsRequest),
+WATCHED = frozenset(
+    (
+        *(LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest, ControlledShutdownRequest, ProduceRequest),
+        *(*MEMBERS, offset_fetch.OffsetFetchRequest, delete_groups.DeleteGroupsRequest, leave_group.LeaveGroupRequest),
+        *(*WITH_LEADER_EPOCHS, WriteTxnMarkersRequest, describe_groups.DescribeGroupsRequest),
+    )
 )
-
-
-@attrs.define
-class Accepted:
-    """The newest controller, broker and leader epochs that the process of a node has accepted."""
-
-    controller_epoch: int = -1
-    broker_epoch: int = -1
-    leader_epochs: dict[TopicPartition, int] = attrs.field(factory=dict)
-    """The leader epochs of the partitions that it leads."""
-    led_since: dict[TopicPartition, float] = attrs.field(factory=dict)
-    """The time at which it accepted that leader epoch."""
-    zk_versions: dict[TopicPartition, int] = attrs.field(factory=dict)
-    """The newest version of the state znode in an accepted order to lead."""
+"""The classes of the requests whose responses are facts."""
 
 
 @attrs.define
@@ -104,7 +85,7 @@ class GroupView:
     """When all session timeouts last began again: at this process's first response without an error, and with each
     generation, also those of static members that did not join again."""
     heard_at: dict[str, float] = attrs.field(factory=dict)
-    waiting: dict[str, set[int]] = attrs.field(factory=dict)
+    waiting: dict[str, set[Hashable]] = attrs.field(factory=dict)
     """The connections on which each member waits for a response."""
     session_timeouts: dict[str, float] = attrs.field(factory=dict)
     left: dict[str, None] = attrs.field(factory=dict)
@@ -115,17 +96,6 @@ class GroupView:
     """The last generation that this process has begun itself."""
     synced: int = -1
     """The last generation of which a member has received its assignment."""
-
-
-class Confirmation(NamedTuple):
-    """A member's confirmation in a generation: between `since` and `until`, the coordinator must not remove the member.
-
-    Rule 4 of this module lists what ends a confirmation earlier.
-    """
-
-    generation: int
-    since: float
-    until: float
 
 
 @attrs.define(eq=False)
@@ -139,57 +109,6 @@ class Commit:
     """The time of the acknowledgement of a later commit, which arrived after this one was acknowledged."""
     may_be_deleted: bool = False
     """Whether a client has requested the deletion of the group since."""
-
-
-@attrs.frozen
-class ResponseSent:
-    """A node responded to a request. The attributes below describe the moment when the request arrived.
-
-    Attributes:
-        at: When the request arrived.
-        accepted: The epochs that the process had accepted (`None` for requests without epochs).
-        generation: The generation that the process had announced to the group, -1 if none.
-        is_current: Whether the process had accepted the leader epoch that ZooKeeper had for the group's partition.
-        states: The partition states in ZooKeeper (empty except for ControlledShutdown).
-        log_end: The end of the group's log, if the response must wait for a record in that log; otherwise -1.
-        left: The members that had left the group's generation.
-        renewed: The seconds from the arrival of the member's last accepted request to the arrival of this request.
-        markers: The newest coordinator epoch of a marker that the process had accepted, by (producer id, partition).
-        confirmed: The members that were confirmed in a generation (rule 4), by group and member id. A group is
-            included only if the process had accepted the leader epoch that ZooKeeper had for the group's partition.
-    """
-
-    node: int
-    process: Process
-    request: Any
-    response: Any
-    at: float
-    accepted: Accepted | None = None
-    generation: int = -1
-    is_current: bool = False
-    states: Mapping[TopicPartition, Any] = attrs.field(factory=dict)
-    log_end: int = -1
-    left: tuple[str, ...] = ()
-    renewed: float = math.inf
-    markers: Mapping[tuple[int, TopicPartition], int] = attrs.field(factory=dict)
-    confirmed: Mapping[tuple[str, str], Confirmation] = attrs.field(factory=dict)
-
-
-@attrs.frozen
-class _Arrival:
-    """A request that arrived at a node, with the epochs that the node had accepted by then."""
-
-    process: Process
-    at: float
-    accepted: Accepted | None
-    generation: int
-    is_current: bool
-    states: Mapping[TopicPartition, Any]
-    log_end: int
-    left: tuple[str, ...]
-    renewed: float
-    markers: Mapping[tuple[int, TopicPartition], int]
-    confirmed: Mapping[tuple[str, str], Confirmation]
 
 
 def kept_for(session_timeout: float) -> float:
@@ -227,9 +146,15 @@ def accepted_markers(
 
 
 class Exchanges:
-    """The pending requests between all hosts, and the newest epochs that each process has accepted."""
+    """The pending requests between all hosts, and the newest epochs that each process has accepted.
 
-    def __init__(self) -> None:
+    `states` are the partition states in ZooKeeper; `partitions` is the number of partitions of __consumer_offsets.
+    """
+
+    def __init__(self, states: Mapping[TopicPartition, StateZnode], replicas: Replicas, partitions: int) -> None:
+        self._states = states
+        self._replicas = replicas
+        self._offsets_partitions = partitions
         self.accepted: dict[Process, Accepted] = {}
         self.groups: dict[tuple[Process, str], GroupView] = {}
         self.commits: dict[tuple[str, TopicPartition], list[Commit]] = {}
@@ -239,97 +164,89 @@ class Exchanges:
         """By process: (producer id, partition) -> the newest coordinator epoch of an accepted marker."""
         self.confirmed: dict[str, dict[str, Confirmation]] = {}
         """The members that are confirmed in a generation (rule 4), by group and member id."""
-        self.offsets_partitions = 1
         self._left_at: dict[str, float] = {}
         """When the last request arrived that may remove each member."""
         self._timeouts: dict[str, float] = {}
         """The session timeout of each dynamic member in seconds."""
-        self._arrivals: dict[int, _Arrival] = {}
+        self._arrivals: dict[Hashable, ResponseSent] = {}
 
     def group_partition(self, group: str) -> TopicPartition:
         """Return the partition of __consumer_offsets of a group."""
-        return TopicPartition(GROUP_METADATA, slot(group) % self.offsets_partitions)
+        return TopicPartition(GROUP_METADATA, slot(group) % self._offsets_partitions)
 
-    def arrived(
-        self,
-        connection: int,
-        process: Process,
-        request: Message,
-        now: float,
-        states: Mapping[TopicPartition, Any],
-        replicas: Replicas,
-    ) -> None:
+    def arrived(self, connection: Hashable, process: Process, request: Any, now: float) -> None:
         """Process a request that arrives at a process."""
-        if not isinstance(request, WATCHED):
+        if type(request) not in WATCHED:
             return
-        accepted, generation, is_current, log_end = None, -1, False, -1
-        left: tuple[str, ...] = ()
-        renewed = math.inf
+        arrival = ResponseSent(process, request, now)
         mine = self.accepted.setdefault(process, Accepted())
         match request:
             case offset_fetch.OffsetFetchRequest():
-                is_current = self._is_current(process, self.group_partition(request.group_id), states)
+                arrival.is_current = self._is_current(process, self.group_partition(request.group_id))
             case (
                 join_group.JoinGroupRequest()
                 | sync_group.SyncGroupRequest()
                 | heartbeat.HeartbeatRequest()
                 | offset_commit.OffsetCommitRequest()
             ):
-                view = self.groups.setdefault((process, request.group_id), GroupView())
-                is_current = self._is_current(process, self.group_partition(request.group_id), states)
-                generation, left = view.generation, tuple(view.left)
-                renewed = now - view.renewed_at.get(request.member_id, -math.inf)
-                log = replicas.log(process[0], self.group_partition(request.group_id))
-                is_first = (
-                    isinstance(request, sync_group.SyncGroupRequest)
-                    and bool(request.assignments)
-                    and view.synced < request.generation_id == view.begun
-                )
-                if log is not None and (is_first or isinstance(request, offset_commit.OffsetCommitRequest)):
-                    log_end = log.end
-                view.heard_at[request.member_id] = now
-                view.waiting.setdefault(request.member_id, set()).add(connection)
-                if isinstance(request, join_group.JoinGroupRequest):
-                    view.session_timeouts[request.member_id] = request.session_timeout_ms / 1000
-                if isinstance(request, offset_commit.OffsetCommitRequest):
-                    for each in request.partitions:
-                        commits = self.commits.setdefault((request.group_id, each.partition), [])
-                        commits.append(Commit(each.committed_offset, now))
+                self._takes_part(connection, arrival)
             case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
-            case ProduceRequest() | ControlledShutdownRequest() | WriteTxnMarkersRequest():
-                pass
-            case leave_group.LeaveGroupRequest() | describe_groups.DescribeGroupsRequest():
-                pass
+            case ControlledShutdownRequest():
+                arrival.states = dict(self._states)
+            case WriteTxnMarkersRequest():
+                arrival.markers = dict(self.markers.get(process, {}))
             case FetchRequest() | ListOffsetsRequest() | OffsetForLeaderEpochRequest():
                 is_consumers = isinstance(request, FetchRequest) and request.replica_id < 0
                 if not is_consumers and not any(part.current_leader_epoch >= 0 for part in request.partitions):
                     return
-                known = mine.leader_epochs
-                epochs = {part.partition: known.get(part.partition, -1) for part in request.partitions}
-                accepted = Accepted(leader_epochs=epochs)
-            case _:
+                arrival.accepted = Accepted(leader_epochs=self._epochs(mine, request.partitions))
+            case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 epochs = {}
-                if isinstance(request, LeaderAndIsrRequest | StopReplicaRequest):
-                    known = mine.leader_epochs
-                    epochs = {part.partition: known.get(part.partition, -1) for part in request.partition_states}
+                if not isinstance(request, UpdateMetadataRequest):
+                    epochs = self._epochs(mine, request.partition_states)
                     if any(partition.topic == GROUP_METADATA for partition in epochs):
                         self._forget_groups(process)
-                accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
-        shown = dict(states) if isinstance(request, ControlledShutdownRequest) else {}
-        markers = dict(self.markers.get(process, {})) if isinstance(request, WriteTxnMarkersRequest) else {}
-        confirmed = dict(self._confirmed(process, _groups_of(request), now, states))
+                arrival.accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
+        arrival.confirmed = dict(self._confirmed(process, _groups_of(request), now))
         self._leaves(request, now)
-        self._arrivals[connection] = _Arrival(
-            process, now, accepted, generation, is_current, shown, log_end, left, renewed, markers, confirmed
+        self._arrivals[connection] = arrival
+
+    def _epochs(self, mine: Accepted, parts: Iterable[Any]) -> dict[TopicPartition, int]:
+        known = mine.leader_epochs
+        return {part.partition: known.get(part.partition, -1) for part in parts}
+
+    def _takes_part(self, connection: Hashable, arrival: ResponseSent) -> None:
+        """Process a request of a member that arrives at its coordinator."""
+        request, process, now = arrival.request, arrival.process, arrival.at
+        log_of_group = self.group_partition(request.group_id)
+        view = self.groups.setdefault((process, request.group_id), GroupView())
+        arrival.is_current = self._is_current(process, log_of_group)
+        arrival.generation, arrival.left = view.generation, tuple(view.left)
+        arrival.renewed = now - view.renewed_at.get(request.member_id, -math.inf)
+        log = self._replicas.log(process[0], log_of_group)
+        is_first = (
+            isinstance(request, sync_group.SyncGroupRequest)
+            and bool(request.assignments)
+            and view.synced < request.generation_id == view.begun
         )
+        if log is not None and (is_first or isinstance(request, offset_commit.OffsetCommitRequest)):
+            arrival.log_end = log.end
+        view.heard_at[request.member_id] = now
+        view.waiting.setdefault(request.member_id, set()).add(connection)
+        if isinstance(request, join_group.JoinGroupRequest):
+            view.session_timeouts[request.member_id] = request.session_timeout_ms / 1000
+        if isinstance(request, offset_commit.OffsetCommitRequest):
+            for each in request.partitions:
+                commits = self.commits.setdefault((request.group_id, each.partition), [])
+                commits.append(Commit(each.committed_offset, now))
 
     def _confirmed(
-        self, process: Process, groups: Iterable[str], now: float, states: Mapping[TopicPartition, Any]
+        self, process: Process, groups: Iterable[str], now: float
     ) -> Iterator[tuple[tuple[str, str], Confirmation]]:
         for group in groups:
             members = self.confirmed.get(group)
-            if members and self._is_current(process, self.group_partition(group), states):
+            if members and self._is_current(process, self.group_partition(group)):
                 for member in members:
                     confirmation = self.confirmation_of(group, member)
                     if confirmation is not None and now < confirmation.until:
@@ -340,9 +257,9 @@ class Exchanges:
         confirmation = self.confirmed.get(group, {}).get(member)
         return None if confirmation is None or confirmation.since <= self._left_at.get(member, -1.0) else confirmation
 
-    def _is_current(self, process: Process, partition: TopicPartition, states: Mapping[TopicPartition, Any]) -> bool:
+    def _is_current(self, process: Process, partition: TopicPartition) -> bool:
         """Return whether a process has accepted the leader epoch that ZooKeeper has for a partition."""
-        state, mine = states.get(partition), self.accepted.get(process)
+        state, mine = self._states.get(partition), self.accepted.get(process)
         return (
             state is not None
             and mine is not None
@@ -365,12 +282,16 @@ class Exchanges:
                 gone = tuple(member for group in request.groups for member in self.confirmed.get(group, ()))
         self._left_at.update(dict.fromkeys(gone, now))
 
-    def responded(self, connection: int, request: Message, response: Any, now: float) -> ResponseSent | None:
-        """Handle a response that a process sent; return the observation for the invariants."""
+    def waits(self, connection: Hashable) -> bool:
+        """Return whether the response to a request is a fact."""
+        return connection in self._arrivals
+
+    def responded(self, connection: Hashable, response: Any, now: float) -> ResponseSent | None:
+        """Handle a response that a process sent; return the fact for the monitors."""
         arrival = self._arrivals.pop(connection, None)
         if arrival is None or response is None:
             return None
-        process = arrival.process
+        arrival.response, request, process = response, arrival.request, arrival.process
         match request:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
                 self._obeyed(process, request, response, now)
@@ -380,7 +301,7 @@ class Exchanges:
                 | heartbeat.HeartbeatRequest()
                 | offset_commit.OffsetCommitRequest()
             ):
-                self._took_part(connection, request, response, arrival, now)
+                self._took_part(connection, arrival, now)
             case delete_groups.DeleteGroupsRequest():
                 self._may_delete(request.groups)
             case leave_group.LeaveGroupRequest():
@@ -389,22 +310,7 @@ class Exchanges:
                 view.left.update(dict.fromkeys(gone))
             case WriteTxnMarkersRequest():
                 self._marked(process, request, response)
-        return ResponseSent(
-            process[0],
-            process,
-            request,
-            response,
-            arrival.at,
-            arrival.accepted,
-            arrival.generation,
-            arrival.is_current,
-            arrival.states,
-            arrival.log_end,
-            arrival.left,
-            arrival.renewed,
-            arrival.markers,
-            arrival.confirmed,
-        )
+        return arrival
 
     def _marked(self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse) -> None:
         newest = self.markers.setdefault(process, {})
@@ -433,8 +339,8 @@ class Exchanges:
                         mine.led_since[state.partition] = now
                     mine.leader_epochs[state.partition] = state.leader_epoch
 
-    def _took_part(self, connection: int, request: Any, response: Any, arrival: _Arrival, now: float) -> None:
-        process, arrived_at = arrival.process, arrival.at
+    def _took_part(self, connection: Hashable, arrival: ResponseSent, now: float) -> None:
+        process, request, response, arrived_at = arrival.process, arrival.request, arrival.response, arrival.at
         view = self.groups.setdefault((process, request.group_id), GroupView())
         view.waiting.get(request.member_id, set()).discard(connection)
         view.heard_at[request.member_id] = now

@@ -1,4 +1,4 @@
-"""Collect the error codes in a response of any API."""
+"""Collect the error codes in a response of any API, and find whether a coordinator accepted a request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import attrs
 
-from messages.vocabulary import VOCABULARY
+from messages import errors
+from messages.apis.offset_commit import OffsetCommitRequest
+from messages.vocabulary import VOCABULARY, Message
 
 _FIELDS: dict[type, tuple[bool, tuple[str, ...]]] = {}
 """Message class -> whether it has an error code, and its fields that hold tuples of messages."""
@@ -31,3 +33,10 @@ def codes_of(value: Any) -> Iterator[int]:
         yield value.error_code
     for name in nested:
         yield from codes_of(getattr(value, name))
+
+
+def accepts(request: Message, response: Any) -> bool:
+    """Return whether a coordinator accepted a request about a group, or a commit for at least one partition."""
+    if isinstance(request, OffsetCommitRequest):
+        return any(each.error_code == errors.NONE for each in response.partitions)
+    return bool(response.error_code == errors.NONE)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from heapq import heappop, heappush
@@ -24,20 +24,24 @@ import attrs
 from actors.runtime import Delivery
 from actors.runtime.trace.silence import silent
 from actors.simulation.actions import ACTIONS, SESSION_MS
-from actors.simulation.checker import Checker, Violation
 from actors.simulation.coverage import Collector
-from actors.simulation.invariants import INVARIANTS, Invariant
-from actors.simulation.reachability import controlled
+from actors.simulation.log_reader import LogReader
+from actors.simulation.monitors.families import FAMILIES
+from actors.simulation.monitors.monitor import Monitor, Monitors, Violation
+from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import ClusterAtRest, ClusterQueried, StableOffsetSeen, StateChanged, Ticked
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
-from actors.simulation.simulated_cluster import DOWN, UP, Cluster
+from actors.simulation.simulated_cluster import CLIENT, DOWN, UP, Cluster, node_of
 from actors.simulation.simulated_producers import IdempotentProducers
-from actors.simulation.transaction_reader import TransactionReader
 from actors.simulation.transactional_producers import TransactionalProducers
 from actors.simulation.transcript import TranscriptWriter
 from messages.apis.metadata import MetadataRequest
+from messages.apis.update_metadata import ControllerRequest
 from messages.node import NodeSettings
+from messages.partition import LogMoved, LogRead
 from messages.probes import collecting
+from messages.store import WriteOp, Written
 from messages.vocabulary import Message
 
 REST_SECONDS = 60.0
@@ -51,6 +55,9 @@ TICK = 0.5
 
 READS = 15.0
 """Maximum seconds in which all records are read back."""
+
+STABLE_OFFSETS = frozenset((LogMoved, LogRead))
+"""Messages with the state of a log."""
 
 SWITCHES = frozenset(field.name for field in attrs.fields(NodeSettings) if field.type in (bool, "bool"))
 """Settings that are yes or no; a schedule has 1 and 0 for them. A trace with such a number cannot be replayed."""
@@ -99,23 +106,25 @@ class RunOutcome:
 def run(
     schedule: Schedule,
     keep: Path | None = None,
-    invariants: tuple[Invariant, ...] = INVARIANTS,
+    families: tuple[type[Monitor], ...] = FAMILIES,
     transcript: list[str] | None = None,
     covered: bool = False,
+    only: Collection[str] | None = None,
 ) -> RunOutcome:
     """Execute a schedule.
 
     Args:
         schedule: The cluster, the actions, and the seed.
         keep: A folder that receives the disks and the trace of each node.
-        invariants: The checked invariants.
+        families: The monitors.
         transcript: Receives the lines of the transcript (`actors.simulation.transcript`).
         covered: Whether the outcome counts the coverage points that the run reached (`actors.simulation.coverage`).
+        only: The names of the checked invariants; None for all.
     """
     root = keep or Path(tempfile.mkdtemp(prefix="kafka-actors-"))
     try:
         with silent():
-            return _Run(schedule, root, keep is not None, invariants, transcript, covered).run()
+            return _Run(schedule, root, keep is not None, families, transcript, covered, only).run()
     finally:
         if keep is None:
             shutil.rmtree(root, ignore_errors=True)
@@ -129,15 +138,13 @@ class _Run:
         schedule: Schedule,
         root: Path,
         recorded: bool,
-        invariants: tuple[Invariant, ...],
-        transcript: list[str] | None = None,
-        covered: bool = False,
+        families: tuple[type[Monitor], ...],
+        transcript: list[str] | None,
+        covered: bool,
+        only: Collection[str] | None,
     ) -> None:
         self.schedule = schedule
-        self.checker = checker = Checker(invariants)
-        self.coverage = Collector(checker) if covered else None
-        if self.coverage is not None:
-            checker.watch(self.coverage.row)
+        self._deliveries = self._requests = 0
         settings = {
             **SETTINGS,
             "validate_state": schedule.validated,
@@ -145,13 +152,13 @@ class _Run:
             "transaction_state_log_replication_factor": min(3, schedule.brokers),
             **{name: bool(value) if name in SWITCHES else value for name, value in schedule.settings},
         }
-        self.cluster = checker.cluster = Cluster(
+        self.cluster = cluster = Cluster(
             schedule.brokers,
             root,
             schedule.seed,
             recorded,
             settings=settings,
-            observe=checker.observe if self.coverage is None else self._observe,
+            observe=self._observe,
             heard=self._request_sent,
             steady=schedule.steady,
             racks=schedule.racks,
@@ -159,23 +166,26 @@ class _Run:
             clocks=schedule.clocks,
             distances=schedule.distances,
         )
-        self.transcript = None if transcript is None else TranscriptWriter(checker, transcript)
+        self.observed = observed = ObservedCluster(cluster.scheduler.clock.now, cluster.machines[0].settings, cluster)
+        self.monitors = Monitors(observed, families, only)
+        self.coverage = Collector(observed) if covered else None
+        self.transcript = None if transcript is None else TranscriptWriter(observed, transcript)
         if self.coverage is not None:
-            self.cluster.network.answered = self.coverage.answered
-        self.cluster.members.tell = checker.dealt
-        self.cluster.damaged = checker.log_damaged
-        self.cluster.zookeeper.observers.append(checker.transaction)
+            cluster.network.answered = self.coverage.answered
+            self.monitors.observe(StateChanged, self.coverage.moved)
+        cluster.members.tell = observed.take
+        cluster.damaged = observed.log_damaged
+        cluster.zookeeper.observers.append(self._transaction)
         if self.transcript is not None:
-            self.cluster.zookeeper.observers.append(self.transcript.transaction)
-        self.cluster.network.watcher = checker
-        checker.exchanges.offsets_partitions = self.cluster.machines[0].settings.offsets_topic_num_partitions
+            cluster.zookeeper.observers.append(self.transcript.transaction)
+        cluster.network.watcher = self
         self.now = 0.0
         """The schedule's time."""
-        self._clients = Clients(checker, schedule.seed + 1) if schedule.records else None
-        self._reader = TransactionReader(checker)
+        self._clients = Clients(observed, schedule.seed + 1) if schedule.records else None
+        self._reader = LogReader(observed)
         if schedule.records:
-            IdempotentProducers(checker, schedule.seed + 3)
-            TransactionalProducers(checker, schedule.seed + 4)
+            IdempotentProducers(observed, schedule.seed + 3)
+            TransactionalProducers(observed, schedule.seed + 4)
         self._undo: list[tuple[float, int, Callable[[], None]]] = []
         self._undone = 0
 
@@ -187,7 +197,7 @@ class _Run:
             return self._run()
 
     def _run(self) -> RunOutcome:
-        cluster, checker = self.cluster, self.checker
+        cluster, violations = self.cluster, self.monitors.violations
         for node in cluster.machines:
             cluster.start(node)
         if self._clients is not None:
@@ -205,13 +215,13 @@ class _Run:
             self._end()
         if self.transcript is not None:
             self.transcript.end()
-        violation = checker.violations[0] if checker.violations else None
+        violation = violations[0] if violations else None
         outcome = RunOutcome(
             self.schedule,
             violation,
             cluster.now,
-            checker.deliveries,
-            checker.requests,
+            self._deliveries,
+            self._requests,
             None if violation is None else self.now,
             {} if self.coverage is None else self.coverage.counts,
         )
@@ -219,18 +229,40 @@ class _Run:
         return outcome
 
     def _observe(self, node: int, delivery: Delivery) -> None:
-        self.checker.observe(node, delivery)
+        self._deliveries += 1
+        self.monitors.look(node, delivery)
+        message = delivery.message
+        if delivery.effects or delivery.error is not None or message.__class__ in STABLE_OFFSETS:
+            process = node, self.cluster.machines[node].starts
+            if message.__class__ in STABLE_OFFSETS:
+                self.observed.take(StableOffsetSeen(process, message))
+            self.observed.delivered(process, message.__class__.__name__, delivery.effects, delivery.error)
         if self.coverage is not None:
             self.coverage.observe(node, delivery)
 
+    def _transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
+        self.observed.transaction(ops, results, session, self.cluster.zookeeper.zxid)
+
     def _tick(self) -> None:
-        self.checker.tick()
+        self.observed.nodes.note_unhealthy()
+        self.observed.take(Ticked())
         self.cluster.scheduler.call_later(TICK, self._tick)
 
     def _request_sent(self, source: str, target: str, request: Message) -> None:
-        self.checker.request_sent(source, target, request)
+        self._requests += 1
+        if isinstance(request, ControllerRequest) and source != CLIENT:
+            self.observed.request_sent(source, target, request)
         if self.transcript is not None:
             self.transcript.request_sent(source, target, request)
+
+    def arrived(self, connection: int, host: str, request: Message) -> None:
+        """See NetworkObserver.arrived."""
+        node = node_of(host)
+        self.observed.arrived(connection, (node, self.cluster.machines[node].starts), request)
+
+    def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
+        """See NetworkObserver.responded."""
+        self.observed.responded(connection, response)
 
     def _advance(self, moment: float) -> bool:
         """Run until that moment of the schedule, and end each fault at its time; return False if the run is over."""
@@ -242,7 +274,7 @@ class _Run:
         return self._pass(moment)
 
     def _pass(self, moment: float) -> bool:
-        cluster, violations = self.cluster, self.checker.violations
+        cluster, violations = self.cluster, self.monitors.violations
         began = cluster.now
         broken = bool(violations) or cluster.run_until(lambda: violations, max(moment - self.now, 0.0))
         self.now = self.now + cluster.now - began if broken else max(moment, self.now)
@@ -254,7 +286,7 @@ class _Run:
             return
         kind = ACTIONS[action.name]
         if action.name == "crash":
-            self.checker.power_fails(int(action.args[0]))
+            self.observed.power_fails(int(action.args[0]))
         undo = kind.begin(self.cluster, action.args, lasting=action.seconds == math.inf)
         if undo is not None:
             self._undone += 1
@@ -263,7 +295,7 @@ class _Run:
 
     def _end(self) -> None:
         """End every fault, and check that the cluster becomes idle in its expected state (rule 2)."""
-        cluster, checker, clients = self.cluster, self.checker, self._clients
+        cluster, violations, clients = self.cluster, self.monitors.violations, self._clients
         cluster.members.committing = False
         if clients is not None:
             clients.rest()
@@ -274,22 +306,21 @@ class _Run:
         self._renew_disks()
         ends = cluster.now + REST_SECONDS
         wrong: list[Violation] = []
-        while not checker.violations:
+        while not violations:
             for machine in cluster.machines.values():
                 if machine.state == DOWN:
                     cluster.start(machine.id)
-            asking = cluster.now + LOOKS > ends or not checker.idle_violations()
+            asking = cluster.now + LOOKS > ends or not self._idle_violations()
             if asking:
                 self._ask_for_metadata()
-                cluster.members.read_back(controlled(checker))
+                cluster.members.read_back(self.observed.nodes.controlled())
                 if clients is not None:
-                    clients.read_back()
                     self._reader.read_back()
-            if cluster.run_until(lambda: checker.violations, LOOKS):
+            if cluster.run_until(lambda: self.monitors.violations, LOOKS):
                 break
             if asking and clients is not None:
-                cluster.run_until(lambda: checker.violations or not (clients.reads or self._reader.reads), READS)
-            found = checker.idle_violations(asking)
+                cluster.run_until(lambda: self.monitors.violations or not self._reader.reads, READS)
+            found = self._idle_violations(asking)
             wrong = found or wrong
             if asking and not found:
                 cluster.members.committing = True
@@ -297,7 +328,15 @@ class _Run:
                     clients.go()
                 return
             if cluster.now > ends:
-                checker.violations += wrong
+                violations += wrong
+
+    def _idle_violations(self, asked: bool = False) -> list[Violation]:
+        """Return the violations of invariants in an idle cluster.
+
+        `asked` means that the cluster was queried; its responses are then checked as well.
+        """
+        found = self.monitors.found(ClusterAtRest()) + (self.monitors.found(ClusterQueried()) if asked else [])
+        return self.monitors.in_order(found)
 
     def _renew_disks(self) -> None:
         """Restart each node that treats a repaired disk as failed.
@@ -310,13 +349,13 @@ class _Run:
                 machine.disks.hurt = False
 
     def _ask_for_metadata(self) -> None:
-        checker = self.checker
-        checker.metadata.clear()
+        metadata = self.observed.history.metadata
+        metadata.clear()
         for machine in self.cluster.machines.values():
             if machine.state == UP:
                 self.cluster.ask(
                     machine.id,
                     MetadataRequest(9, None, False),
-                    partial(checker.metadata.__setitem__, machine.id),
+                    partial(metadata.__setitem__, machine.id),
                     LOOKS,
                 )

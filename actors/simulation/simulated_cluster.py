@@ -98,6 +98,10 @@ class Machine:
     """The share of writes to ZooKeeper that are executed and lose their responses."""
     pace: float = 0.0
     """The time in seconds that each message of the process takes."""
+    host: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.host = host_of(self.id)
 
 
 class Cluster:

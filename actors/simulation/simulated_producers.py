@@ -14,7 +14,8 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from actors.simulation.checker import Acknowledged, Checker
+from actors.simulation.client_history import Acknowledged
+from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
 from messages import errors
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -61,21 +62,21 @@ OF_SEQUENCES = frozenset({errors.OUT_OF_ORDER_SEQUENCE, errors.INVALID_PRODUCER_
 class IdempotentProducers:
     """The idempotent producers of a simulated cluster; they share one seed, separate from the cluster's."""
 
-    def __init__(self, law: Checker, seed: int) -> None:
-        self.law = law
+    def __init__(self, observed: ObservedCluster, seed: int) -> None:
+        self.observed = observed
         self.chance = random.Random(seed)
         self._count = 0
         self._writing: dict[TopicPartition, StreamWriter] = {}
-        law.cluster.start_stream = self.start
-        law.cluster.end_stream = self.end
+        observed.cluster.start_stream = self.start
+        observed.cluster.end_stream = self.end
 
     def start(self, partition: TopicPartition) -> None:
         """Begin a stream to a partition, unless one exists."""
-        law = self.law
-        if partition in self._writing or partition not in law.states:
+        observed = self.observed
+        if partition in self._writing or partition not in observed.znodes.states:
             return
         self._count += 1
-        stream = ProducerStream(f"stream {self._count}", partition, law.born.get(partition.topic, 0))
+        stream = ProducerStream(f"stream {self._count}", partition, observed.znodes.born.get(partition.topic, 0))
         self._writing[partition] = writer = StreamWriter(self, stream)
         writer.begin()
 
@@ -92,7 +93,7 @@ class StreamWriter:
     def __init__(self, producers: IdempotentProducers, stream: ProducerStream) -> None:
         self.is_over = False
         self._producers = producers
-        self._law = producers.law
+        self._observed = producers.observed
         self._chance = producers.chance
         self._stream = stream
         self._next = 0
@@ -108,31 +109,33 @@ class StreamWriter:
         """Request a producer id."""
         if self.is_over:
             return
-        law, nodes = self._law, sorted(self._law.cluster.machines)
+        observed, nodes = self._observed, sorted(self._observed.cluster.machines)
         request = InitProducerIdRequest(3, None, 60_000)
-        law.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
+        observed.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
 
     def _begun(self, response: Message | None) -> None:
-        law, stream = self._law, self._stream
+        observed, stream = self._observed, self._stream
         if not isinstance(response, InitProducerIdResponse) or response.error_code != errors.NONE:
-            law.cluster.scheduler.call_later(EVERY, self.begin)
+            observed.cluster.scheduler.call_later(EVERY, self.begin)
             return
         stream.producer_id = response.producer_id
-        law.stream_began(stream)
+        broken = observed.history.stream_began(stream)
+        if broken is not None:
+            observed.take(broken)
         self._later()
 
     def _later(self) -> None:
-        self._law.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._send_round)
+        self._observed.cluster.scheduler.call_later(self._chance.expovariate(1 / EVERY), self._send_round)
 
     def _send_round(self) -> None:
         """Send the unacknowledged batches again, in order, and new batches after them (rule 1)."""
-        law, partition = self._law, self._stream.partition
-        self.is_over |= law.born.get(partition.topic) != self._stream.born or law.is_lossy(partition)
+        observed, partition = self._observed, self._stream.partition
+        self.is_over |= observed.znodes.born.get(partition.topic) != self._stream.born or observed.is_lossy(partition)
         if self.is_over:
             self._producers.end(partition)
             return
-        state = law.states.get(partition)
-        if state is None or state.leader not in law.cluster.machines:
+        state = observed.znodes.states.get(partition)
+        if state is None or state.leader not in observed.cluster.machines:
             self._later()
             return
         wanted = self._chance.choice((1, WINDOW)) if self._is_known else 1
@@ -148,30 +151,30 @@ class StreamWriter:
         for batch in tuple(self._unacknowledged):
             self._outstanding += 1
             report = partial(self._answered, self._round, batch, batch is head)
-            law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+            observed.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
             if self._chance.random() < REPEATED:
                 late = partial(self._send_again, batch)
-                law.cluster.scheduler.call_later(self._chance.expovariate(1 / REPEATED_LATE), late)
+                observed.cluster.scheduler.call_later(self._chance.expovariate(1 / REPEATED_LATE), late)
 
     def _send_again(self, batch: SentBatch) -> None:
         """Send a copy of a batch; its response does not count for the round."""
-        law, state = self._law, self._law.states.get(self._stream.partition)
-        if state is not None and state.leader in law.cluster.machines and not self.is_over:
+        observed, state = self._observed, self._observed.znodes.states.get(self._stream.partition)
+        if state is not None and state.leader in observed.cluster.machines and not self.is_over:
             report = partial(self._answered, 0, batch, False)
-            law.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+            observed.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
 
     def _request(self, batch: SentBatch) -> ProduceRequest:
         stream = self._stream
         pairs = [(b"key", stream.value(number)) for number in range(batch.first, batch.first + batch.size)]
-        records = batch_of(pairs, self._law.cluster.wall_ms(), stream.producer_id, 0, batch.first)
+        records = batch_of(pairs, self._observed.cluster.wall_ms(), stream.producer_id, 0, batch.first)
         return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
 
     def _answered(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
-        law, stream = self._law, self._stream
+        observed, stream = self._observed, self._stream
         code, offset = None, NOWHERE
         if isinstance(response, ProduceResponse):
             code, offset = response.partitions[0].error_code, response.partitions[0].base_offset
-        if law.born.get(stream.partition.topic) != stream.born:
+        if observed.znodes.born.get(stream.partition.topic) != stream.born:
             self.is_over = True
         elif code == errors.NONE:
             self._acknowledge(batch, offset)
@@ -179,7 +182,7 @@ class StreamWriter:
             text = (
                 f"{stream.partition}: {stream.name} sends {batch.first} after {batch.first - 1}, and is refused: {code}"
             )
-            law.stream_broke(StreamBroken(text))
+            observed.take(StreamBroken(text))
             self.is_over = True
         elif code is not None and code not in RETRIABLE and code not in OF_SEQUENCES:
             self.is_over = True
@@ -189,14 +192,14 @@ class StreamWriter:
                 self._later()
 
     def _acknowledge(self, batch: SentBatch, offset: int) -> None:
-        law, stream = self._law, self._stream
+        observed, stream = self._observed, self._stream
         if batch.offset not in (NOWHERE, offset):
             text = f"{stream.partition}: {stream.name} has {batch.first} at offset {batch.offset} and at {offset}"
-            law.stream_broke(StreamBroken(text))
+            observed.take(StreamBroken(text))
         if batch in self._unacknowledged:
             self._unacknowledged.remove(batch)
         batch.offset = offset
         self._is_known = True
-        for place in range(batch.size if offset >= law.deleted.get(stream.partition, 0) else 0):
-            kept = law.acknowledged.setdefault(stream.partition, {})
-            kept[offset + place] = Acknowledged(stream.value(batch.first + place), stream.born, law.cluster.now)
+        for place in range(batch.size if offset >= observed.history.deleted.get(stream.partition, 0) else 0):
+            kept = observed.history.acknowledged.setdefault(stream.partition, {})
+            kept[offset + place] = Acknowledged(stream.value(batch.first + place), stream.born, observed.now())

@@ -12,7 +12,6 @@ import enum
 import attrs
 
 from messages.cluster import TopicPartition
-from messages.partition import LogMoved, LogRead
 
 
 class KnownOutcome(enum.Enum):
@@ -58,18 +57,6 @@ class CommittedView:
     stable: int
     high_watermark: int
     data: bytes = attrs.field(repr=False)
-
-
-@attrs.frozen
-class StableOffsetSeen:
-    """A reader received a leader's last stable offset and log end offset.
-
-    `starts` is how often the leader's node has started.
-    """
-
-    node: int
-    starts: int
-    message: LogRead | LogMoved
 
 
 @attrs.frozen

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
-from actors.simulation.checker import Checker
+from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.response_codes import codes_of
 from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.simulated_producers import RETRIABLE
@@ -105,23 +105,23 @@ def code_of(response: Any) -> int:
 class TransactionalProducers:
     """The transactional producers of a simulated cluster; they share one seed, which is not the cluster's seed."""
 
-    def __init__(self, law: Checker, seed: int) -> None:
-        self.law = law
+    def __init__(self, observed: ObservedCluster, seed: int) -> None:
+        self.observed = observed
         self.chance = random.Random(seed)
         self.newest: dict[str, int] = {}
         """The number of the newest incarnation of each transactional id."""
-        self.fenced = law.cluster.newest_producers
+        self.fenced = observed.cluster.newest_producers
         """The newest (producer id, epoch) that an incarnation of each transactional id has received."""
         self._stopped: set[str] = set()
-        law.cluster.start_transactions = self.start
-        law.cluster.end_transactions = self.end
+        observed.cluster.start_transactions = self.start
+        observed.cluster.end_transactions = self.end
 
     def start(self, id: str) -> None:
         """Start an incarnation of a transactional id; a running incarnation becomes a zombie."""
         self._stopped.discard(id)
         self.newest[id] = number = self.newest.get(id, 0) + 1
         incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)
-        run_script(self.law.cluster, incarnation.script())
+        run_script(self.observed.cluster, incarnation.script())
 
     def end(self, id: str) -> None:
         """Stop all producers with this transactional id, each after its current transaction."""
@@ -140,7 +140,7 @@ class Incarnation:
         self.producer_id = self.epoch = -1
         self._chance = producers.chance
         self._producers = producers
-        self._law = producers.law
+        self._observed = producers.observed
         self._coordinators: dict[tuple[str, int], int] = {}
         self._sequences: dict[TopicPartition, int] = {}
         self._count = 0
@@ -183,7 +183,7 @@ class Incarnation:
         The coordinator is that of the transactional id `self.id`, or of the group `self.id` if `key_type` is GROUP_KEY.
         A retriable error is not definite.
         """
-        cluster, key = self._law.cluster, (self.id, key_type)
+        cluster, key = self._observed.cluster, (self.id, key_type)
         while True:
             while key not in self._coordinators:
                 node = self._chance.choice(sorted(cluster.machines))
@@ -198,7 +198,7 @@ class Incarnation:
             is_late = newest > (self.producer_id, self.epoch) and key_type == find_coordinator.TRANSACTION_KEY
             if code == errors.NONE and is_late and not isinstance(request, init_producer_id.InitProducerIdRequest):
                 text = f"{self.id}: {type(request).__name__} of epoch {self.epoch} succeeds after {newest} was given"
-                self._law.transaction_broke(TransactionBroken(text))
+                self._observed.take(TransactionBroken(text))
             if code in ELSEWHERE or code == NO_RESPONSE:
                 del self._coordinators[key]
             elif code not in LATER:
@@ -211,7 +211,7 @@ class Incarnation:
         """Run one transaction; return False if the incarnation is over."""
         led = sorted(
             partition
-            for partition in self._law.states
+            for partition in self._observed.znodes.states
             if partition.topic == TRANSACTION_TOPIC and partition not in (INPUT, OUTPUT)
         )
         if not led:
@@ -230,7 +230,7 @@ class Incarnation:
     def _begin(self) -> SimulatedTransaction:
         self._count += 1
         running = SimulatedTransaction(f"{self.id}.{self.number}.{self._count}")
-        self._law.transactions[running.name] = running
+        self._observed.history.transactions[running.name] = running
         return running
 
     def _add(self, partitions: Sequence[TopicPartition]) -> Generator[Any, Any, bool]:
@@ -241,24 +241,24 @@ class Incarnation:
         self, running: SimulatedTransaction, partition: TopicPartition, count: int, copied: Sequence[bytes] = ()
     ) -> Generator[Any, Any, bool]:
         """Send a batch of `count` values until it is acknowledged; return False if it cannot be acknowledged."""
-        law = self._law
+        observed = self._observed
         there = running.values.setdefault(partition, [])
         size = 0 if self._count % LARGE_EACH else LARGE
         values = [f"{running.name}:{len(there) + place}".encode().ljust(size, b".") for place in range(count)]
         values = [b"%b:%b" % pair for pair in zip(values, copied, strict=True)] if copied else values
-        running.born[partition.topic] = law.born.get(partition.topic, 0)
+        running.born[partition.topic] = observed.znodes.born.get(partition.topic, 0)
         there += values
         first = self._sequences.get(partition, 0)
         self._sequences[partition] = first + len(values)
         batch = batch_of(
-            [(b"key", value) for value in values], law.cluster.wall_ms(), self.producer_id, self.epoch, first, True
+            [(b"key", value) for value in values], observed.cluster.wall_ms(), self.producer_id, self.epoch, first, True
         )
         request = produce.ProduceRequest(
             8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
         )
         for _ in range(MOST_TRIES):
-            state = law.states.get(partition)
-            if state is not None and state.leader in law.cluster.machines:
+            state = observed.znodes.states.get(partition)
+            if state is not None and state.leader in observed.cluster.machines:
                 code = code_of((yield state.leader, request))
                 if code == errors.NONE:
                     return True
@@ -286,7 +286,7 @@ class Worker(Incarnation):
     """
 
     def _transaction(self) -> Generator[Any, Any, bool]:
-        if OUTPUT not in self._law.states:
+        if OUTPUT not in self._observed.znodes.states:
             return True
         topics = (offset_fetch.OffsetFetchTopic(INPUT.topic, (INPUT.partition,)),)
         found = yield from self._coordinate(
@@ -326,7 +326,7 @@ class Worker(Incarnation):
         The worker's commit has no generation and would be accepted, so the worker does not use an offset from such a
         coordinator.
         """
-        state = self._law.states.get(self._law.exchanges.group_partition(WORKER))
+        state = self._observed.znodes.states.get(self._observed.exchanges.group_partition(WORKER))
         return state is None or state.leader != coordinator
 
     def _commit_late(self) -> Generator[Any, Any, None]:
@@ -335,12 +335,12 @@ class Worker(Incarnation):
         request = TxnOffsetCommitRequest(3, self.id, WORKER, self.producer_id, self.epoch - 1, offset)
         if code_of((yield from self._coordinate(request, find_coordinator.GROUP_KEY))) == errors.NONE:
             text = f"{self.id}: a TxnOffsetCommit of epoch {self.epoch - 1} succeeds after one of {self.epoch}"
-            self._law.transaction_broke(TransactionBroken(text))
+            self._observed.take(TransactionBroken(text))
 
     def _read(self, position: int) -> Generator[Any, Any, tuple[list[bytes], int]]:
         """Return some committed values of the input from an offset on, and the offset after them."""
-        state = self._law.states.get(INPUT)
-        if state is None or state.leader not in self._law.cluster.machines:
+        state = self._observed.znodes.states.get(INPUT)
+        if state is None or state.leader not in self._observed.cluster.machines:
             return [], position
         part = fetch.FetchPartition(INPUT, position, MOST_BYTES)
         response = yield (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
-from actors.simulation.checker import Checker
+from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.schedule import Action
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
@@ -26,9 +26,9 @@ LEFT_OUT = ("/kafka-actors", "/latest_producer_id_block")
 class TranscriptWriter:
     """Appends the transcript of a run to `lines`, beginning with the first action."""
 
-    def __init__(self, law: Checker, lines: list[str]) -> None:
+    def __init__(self, observed: ObservedCluster, lines: list[str]) -> None:
         self.lines = lines
-        self._law = law
+        self._observed = observed
         self._started = False
 
     def action(self, action: Action) -> None:
@@ -52,9 +52,9 @@ class TranscriptWriter:
     def end(self) -> None:
         """Append the final state."""
         self._append("at the end:")
-        law = self._law
-        for partition in sorted(law.assigned):
-            assigned, state = law.assigned[partition], law.states.get(partition)
+        observed = self._observed
+        for partition in sorted(observed.znodes.assigned):
+            assigned, state = observed.znodes.assigned[partition], observed.znodes.states.get(partition)
             moving = f", adding {assigned.adding}, removing {assigned.removing}" * bool(
                 assigned.adding or assigned.removing
             )
@@ -63,7 +63,7 @@ class TranscriptWriter:
             else:
                 stands = f"leader {state.leader} epoch {state.leader_epoch} isr {_list(state.isr)}"
             self._append(f"  {partition}: replicas {_list(assigned.replicas)}{moving}: {stands}")
-        for node, context in law.cluster.controllers().items():
+        for node, context in observed.cluster.controllers().items():
             self._append(f"  controller {node} epoch {context.epoch}, brokers {_list(context.brokers)}")
             for topic in sorted(context.queued):
                 self._append(f"    {topic} is to be deleted")
@@ -77,7 +77,7 @@ class TranscriptWriter:
             self.lines.append(line)
 
     def _owner(self, session: int) -> str:
-        for machine in self._law.cluster.machines.values():
+        for machine in self._observed.cluster.machines.values():
             if machine.link is not None and machine.link.session_id == session:
                 return machine.link.host
         return "zookeeper" if session == 0 else "operator"

@@ -61,8 +61,9 @@ class Wires:
 
     def is_steady(self, one: str, other: str) -> bool:
         """Return whether the connection has no fault in either direction."""
-        faults = self._cuts, self._delays
-        return not any((one, other) in each or (other, one) in each for each in faults)
+        return not any(
+            (one, other) in faults or (other, one) in faults for faults in (self._cuts, self._delays) if faults
+        )
 
     def set_distance(self, one: str, other: str, seconds: float) -> None:
         """Set the permanent additional delay of messages between two hosts."""

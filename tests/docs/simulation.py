@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.simulation.actions import ACTIONS
 from actors.simulation.coincidences import COINCIDENCES, SHARE
-from actors.simulation.invariants import INVARIANTS
+from actors.simulation.monitors.families import INVARIANTS
 from actors.simulation.swarm import CLUSTERS, DISTANCES, DRIFTS, LATENCIES, NODE_SETTINGS, TOPIC_CONFIGS, WEIGHTS
 from tests.simulation.known_bugs import KNOWN_BUGS, UNCOUNTED
 
@@ -105,7 +105,7 @@ def _invariants() -> Iterator[str]:
     yield "| invariant | rule | checked when |"
     yield "| --- | --- | --- |"
     for row in INVARIANTS:
-        yield f"| {row.name} | {row.rule} | {WHEN[row.on]} |"
+        yield f"| {row.name} | {row.rule} | {WHEN[row.on.__name__]} |"
 
 
 def _known_bugs() -> Iterator[str]:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from actors.runtime import Delivery
-from actors.simulation.checker import Checker
+from actors.simulation.monitors.monitor import Monitors
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from messages.events import TopicDeletionStopReplicaResponseReceived
@@ -22,20 +22,21 @@ def crash(patch: pytest.MonkeyPatch, after: int) -> tuple[int, str | None]:
     invariant was violated.
     """
     seen: list[str] = []
-    observe = Checker.observe
+    observe = Monitors.look
 
-    def look(law: Checker, node: int, delivery: Delivery) -> None:
-        observe(law, node, delivery)
+    def look(monitors: Monitors, node: int, delivery: Delivery) -> None:
+        observe(monitors, node, delivery)
+        observed = monitors.observed
         begun = bool(seen) or isinstance(delivery.message, TopicDeletionStopReplicaResponseReceived)
-        if begun and node == law.controller and law.deleting and len(seen) <= after:
+        if begun and node == observed.znodes.controller and observed.znodes.deleting and len(seen) <= after:
             seen.append(delivery.actor_class)
             if len(seen) == after:
-                process = law.cluster.machines[node].node
+                process = observed.cluster.machines[node].node
                 assert process is not None
                 process.base.queue.clear()
-                law.cluster.scheduler.call_later(0.0, partial(law.cluster.kill, node))
+                observed.cluster.scheduler.call_later(0.0, partial(observed.cluster.kill, node))
 
-    patch.setattr(Checker, "observe", look)
+    patch.setattr(Monitors, "look", look)
     violation = run(DELETION).violation
     patch.undo()
     return len(seen), None if violation is None else str(violation)

@@ -14,7 +14,7 @@ from actors.core.controller import elections
 from actors.core.controller.elections import Candidates
 from actors.core.controller.replica_state_machine import TABLE
 from actors.core.coordinator.group_states import HEARTBEAT, GroupState
-from actors.simulation.invariants import INVARIANTS
+from actors.simulation.monitors.families import INVARIANTS
 from actors.simulation.schedule import parse
 from messages.errors import NONE, REBALANCE_IN_PROGRESS
 from tests.simulation.mutants import score

@@ -6,7 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,16 @@ from actors.core.controller.states import State, Table
 from actors.node.node import NodeActor
 from actors.runtime.trace.replayer import replay_directory
 from actors.simulation.actions import FAULTS, NAMED, invent
-from actors.simulation.checker import Acknowledged, Checker, ClusterQueried
-from actors.simulation.invariants import INVARIANTS, Invariant
+from actors.simulation.client_history import Acknowledged
 from actors.simulation.members import AssignmentReceived, SimulatedGroup
+from actors.simulation.monitors.families import FAMILIES
+from actors.simulation.monitors.group_invariants import GroupInvariants
+from actors.simulation.monitors.monitor import Monitor, Monitors, observes
+from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import ClusterQueried
 from actors.simulation.run import run
 from actors.simulation.schedule import Schedule, parse
+from actors.simulation.simulated_cluster import Cluster
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -206,14 +211,15 @@ def test_fixed_bugs_stay_fixed(name: str) -> None:
 
 
 def test_a_lost_acknowledged_record_is_a_violation() -> None:
-    def forge(law: Checker, change: ClusterQueried) -> Iterator[str]:
-        for acknowledged in law.acknowledged.values():
-            acknowledged[1 << 40] = Acknowledged(b"forged", 0, 0.0)
-        yield from ()
+    class Forger(Monitor):
+        @observes
+        def forge(self, fact: ClusterQueried) -> None:
+            for acknowledged in self.history.acknowledged.values():
+                acknowledged[1 << 40] = Acknowledged(b"forged", 0, 0.0)
 
     schedule = invent(1, duration=20.0, faults=(), records=True)
     assert run(schedule).violation is None
-    outcome = run(schedule, invariants=(Invariant("forged", "this test", forge), *INVARIANTS))
+    outcome = run(schedule, families=(Forger, *FAMILIES))
     assert outcome.violation is not None and outcome.violation.invariant == "no acknowledged record is lost"
 
 
@@ -225,17 +231,18 @@ GROUP = parse("""
     9 kill 0 for 5
     12 leave g 0
     """)
-"""A group with two members, of which one leaves; the checker fetches the group's commits at the end."""
+"""A group with two members, of which one leaves; the run fetches the group's commits at the end."""
 
 
 def seen_groups(forge: Callable[[SimulatedGroup], None]) -> str | None:
     """Return the violated invariant after `forge` has changed the members' view just before the check."""
 
-    def look(law: Checker, change: ClusterQueried) -> Iterator[str]:
-        forge(law.cluster.members.groups["g"])
-        yield from ()
+    class Forger(Monitor):
+        @observes
+        def look(self, fact: ClusterQueried) -> None:
+            forge(self.cluster.members.groups["g"])
 
-    outcome = run(GROUP, invariants=(Invariant("forged", "this test", look), *INVARIANTS))
+    outcome = run(GROUP, families=(Forger, *FAMILIES))
     return None if outcome.violation is None else outcome.violation.invariant
 
 
@@ -252,25 +259,22 @@ def test_groups_survive_a_coordinator_failure_and_violations_are_reported() -> N
     assert seen_groups(lose_a_member) == "group members match the live consumers"
 
 
-def test_double_assignments_and_repeated_generations_are_violations() -> None:
-    [row] = [row for row in INVARIANTS if row.on == "AssignmentReceived"]
-    law, group = Checker(INVARIANTS), SimulatedGroup("g")
-    assert not [
-        *row.check(law, AssignmentReceived(group, 2, "a", "a", (0, 1))),
-        *row.check(law, AssignmentReceived(group, 2, "a", "b", (2,))),
-    ]
-    assert list(row.check(law, AssignmentReceived(group, 2, "a", "b", (1,)))) == [
-        "generation 2 of g assigns part 1 to a and to b"
-    ]
-    again = AssignmentReceived(group, 2, "b", "b", (2,))
-    assert list(row.check(law, again)) == ["generation 2 of g has two leaders: a and b"]
-    law.power_failed = True
-    assert not list(row.check(law, again)), "a log may have lost its end: seed 5011, with all faults and groups"
-    law.power_failed = False
+def test_double_assignments_and_repeated_generations_are_violations(tmp_path: Path) -> None:
+    cluster, group = Cluster(1, tmp_path), SimulatedGroup("g")
+    observed = ObservedCluster(lambda: 0.0, cluster.machines[0].settings, cluster)
+    monitors = Monitors(observed, (GroupInvariants,))
+
+    def texts(generation: int, leader: str, member: str, *parts: int) -> list[str]:
+        return [each.text for each in monitors.found(AssignmentReceived(group, generation, leader, member, parts))]
+
+    assert texts(2, "a", "a", 0, 1) == texts(2, "a", "b", 2) == []
+    assert texts(2, "a", "b", 1) == ["generation 2 of g assigns part 1 to a and to b"]
+    assert texts(2, "b", "b", 2) == ["generation 2 of g has two leaders: a and b"]
+    observed.power_failed = True
+    assert not texts(2, "b", "b", 2), "a log may have lost its end: seed 5011, with all faults and groups"
+    observed.power_failed = False
     for leader in ("a", "b"):
-        assert not list(row.check(law, AssignmentReceived(group, 1, leader, leader, (0,)))), (
-            "an empty group is forgotten: seed 5117"
-        )
+        assert not texts(1, leader, leader, 0), "an empty group is forgotten: seed 5117"
 
 
 def test_every_fault_has_a_run_of_its_own() -> None:

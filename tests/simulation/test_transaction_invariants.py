@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from actors.simulation.invariants import INVARIANTS
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
 from messages.apis.fetch import AbortedTransaction
@@ -65,7 +64,7 @@ def test_the_schedule_holds_without_a_bug() -> None:
 @pytest.mark.parametrize("invariant", CASES)
 def test_an_invariant_is_violated_with_its_bug(invariant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     CASES[invariant].apply(monkeypatch)
-    violation = run(parse(SCHEDULE), invariants=tuple(row for row in INVARIANTS if row.name == invariant)).violation
+    violation = run(parse(SCHEDULE), only={invariant}).violation
     assert violation is not None and violation.invariant == invariant, violation
 
 

@@ -1,0 +1,1 @@
+"""Monitors: each class checks one family of invariants."""

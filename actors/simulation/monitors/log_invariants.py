@@ -1,0 +1,228 @@
+"""Logs and their files: transactions in them, checkpoints, and equal logs of the ISR."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+
+from actors.simulation.log_transactions import NO_OFFSET, LogTransactions
+from actors.simulation.monitors.monitor import Monitor, invariant, observes
+from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import (
+    FILES,
+    ClusterAtRest,
+    DirectoriesClosed,
+    DirectoryOpened,
+    LogCalled,
+    LogView,
+    PointsWritten,
+    ResponseSent,
+    Ticked,
+)
+from actors.simulation.simulated_cluster import UP
+from actors.storage.log.checkpoint import Checkpoint
+from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
+from messages.apis.fetch import READ_COMMITTED, FetchRequest
+from messages.cluster import TopicPartition
+from messages.wire.record_batch import whole_batches
+
+
+@attrs.define
+class _Files:
+    """What the files of one log have, since the log was opened."""
+
+    transactions: LogTransactions
+    durable_end: int
+    """The end of the records that the process found when it opened the log, or of the complete segments."""
+    kept_start: int = 0
+    """The log start offset at the last checkpoint."""
+
+
+class LogInvariants(Monitor):
+    """The rules for the files of logs: transactions in them, checkpoints, and equal logs of the ISR."""
+
+    def __init__(self, observed: ObservedCluster) -> None:
+        super().__init__(observed)
+        self._files: dict[LogView, _Files] = {}
+        self._suspects: set[tuple[int, str]] = set()
+        """Log directories in use that may have a clean shutdown marker, by node."""
+        self._equal: dict[TopicPartition, object] = {}
+        """The changes of a partition's logs with which they were equal."""
+
+    @observes
+    def _directory_opened(self, fact: DirectoryOpened) -> None:
+        """Look for a clean shutdown marker at the next tick."""
+        self._suspects.add((fact.node, fact.directory))
+
+    @observes
+    def _directories_closed(self, fact: DirectoriesClosed) -> None:
+        """Look for a clean shutdown marker in the directories that the process uses nevertheless."""
+        self._suspects.update((fact.node, name) for name in self.cluster.machines[fact.node].disks.names)
+
+    @invariant("directories in use have no clean shutdown marker", "broker.md 5.4")
+    def _directories_in_use_have_no_clean_shutdown_marker(self, fact: Ticked) -> Iterator[str]:
+        """Check that a broker would recover its open logs if it were killed now."""
+        for node, name in sorted(self._suspects):
+            machine = self.cluster.machines[node]
+            if self.replicas.opened.get((node, name)) != machine.starts:
+                self._suspects.discard((node, name))
+            elif machine.state == UP:
+                self._suspects.discard((node, name))
+                if os.path.exists(machine.disks.path(f"{name}/{CLEAN_MARKER}")):  # noqa: PTH110  # Path takes longer
+                    yield f"node {node} has opened logs in {name}, which has a {CLEAN_MARKER}"
+
+    @observes
+    def _called(self, fact: LogCalled) -> None:
+        """Read what the files of a log have after a call."""
+        if not self.observed.is_simulated:
+            return
+        view, files = fact.view, self._files.get(fact.view)
+        if files is None or fact.method in ("truncate", "restart"):
+            folder = Path(self.cluster.machines[fact.node].disks.path(view.folder))
+            transactions = LogTransactions(folder, view.end)
+            if files is None:
+                files = self._files[view] = _Files(transactions, view.end)
+            files.transactions = transactions
+            files.durable_end = min(files.durable_end, view.end)
+            files.kept_start = min(files.kept_start, view.start)
+        else:
+            files.transactions.read_on(view.end)
+        files.transactions.replicated(view.high_watermark)
+
+    @invariant("unfinished transactions are unstable", "transactions.md 3.1, KIP-98", lacks=FILES)
+    def _unfinished_transactions_are_unstable(self, fact: LogCalled) -> Iterator[str]:
+        """The first unstable offset is at most the first offset of each unfinished transaction in the log."""
+        first, result = self._files[fact.view].transactions.first_unfinished, fact.first_unstable
+        if first > NO_OFFSET and first >= fact.view.start and not NO_OFFSET < result <= first:
+            yield (
+                f"{fact.partition}: {fact.method} of node {fact.node} returned first unstable offset {result}; an"
+                f" unfinished transaction begins at {first}"
+            )
+
+    @invariant("readers hear of aborted transactions", "transactions.md 3.3, KIP-98", FetchRequest, lacks=FILES)
+    def _readers_receive_aborted_transactions(self, fact: ResponseSent) -> Iterator[str]:
+        """A reader of committed data receives the ids of all aborted transactions whose records it receives."""
+        request = fact.request
+        if request.isolation_level != READ_COMMITTED:
+            return
+        for result in fact.response.partitions:
+            view = self.replicas.log(fact.node, result.partition)
+            files = None if view is None else self._files.get(view)
+            if files is None or not result.body.size:
+                continue
+            headers = [header for _, header in whole_batches(result.body.data)]
+            listed = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
+            for each in files.transactions.aborted_within(headers[0].base_offset, headers[-1].last_offset):
+                if not any(producer == each.producer_id and first <= each.first for producer, first in listed):
+                    yield (
+                        f"{result.partition}: node {fact.node} sent offsets {headers[0].base_offset} to"
+                        f" {headers[-1].last_offset} with aborted transactions {listed}, without {each}"
+                    )
+
+    @invariant("log start offsets survive restarts", "broker.md 5.1, KIP-107", lacks=FILES)
+    def _log_start_offsets_survive_restarts(self, fact: LogCalled) -> Iterator[str]:
+        """A log begins at the log start offset of the last checkpoint, or later."""
+        before = None if fact.opened_before is None else self._files.pop(fact.opened_before, None)
+        if before is not None and fact.view.start < before.kept_start and not self.observed.power_failed:
+            yield (
+                f"{fact.partition}: node {fact.node} opened its log with log start offset {fact.view.start};"
+                f" {before.kept_start} was written to the checkpoint"
+            )
+
+    @observes
+    def _checkpointed(self, fact: PointsWritten) -> None:
+        """Note what is durable on the disks of a node, unless one of these disks has a fault."""
+        disks = self.cluster.machines[fact.node].disks
+        for name in () if disks.faults or disks.hurt else self.replicas.with_records:
+            view = self.replicas.logs[name].get(fact.node)
+            files = None if view is None or not view.end else self._files.get(view)
+            if view is not None and files is not None:
+                files.kept_start = view.start
+                folder = Path(disks.path(view.folder))
+                active = max((int(file.stem) for file in folder.glob("*.log")), default=0)
+                files.durable_end = max(files.durable_end, active)
+
+    @invariant("recovery points are durable", "broker.md 5.1")
+    def _recovery_points_are_durable(self, fact: PointsWritten) -> Iterator[str]:
+        """No recovery point is above both the end of the complete segments and the log end at the process start."""
+        machine = self.cluster.machines[fact.node]
+        disks = machine.disks
+        for name in () if disks.faults or disks.hurt else disks.names:
+            for topic, number, offset in Checkpoint(disks.path(f"{name}/{RECOVERY_POINTS}"), 1, 2).read():
+                partition = TopicPartition(str(topic), int(number))
+                view = self.replicas.log(fact.node, partition)
+                if view is None or view.starts != machine.starts or view.directory != name:
+                    continue
+                durable_end = self._files[view].durable_end
+                if int(offset) > durable_end:
+                    yield (
+                        f"{partition}: node {fact.node} has recovery point {offset}; its complete segments, and what"
+                        f" its start found, end at {durable_end}"
+                    )
+
+    @invariant("logs of the ISR are identical", "broker.md 4.4, 4.5")
+    def _logs_of_the_isr_are_identical(self, fact: ClusterAtRest) -> Iterator[str]:
+        """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
+
+        Each replica applies the retention by itself, so one replica may have deleted records that another still has.
+        The partitions in `self.observed.resumed` are not checked. The leader of such a partition lost power, and
+        registered again before a controller noticed. It remains the leader in the same leader epoch and appends other
+        records at the offsets that it lost. Its followers cannot detect this. Where bits have flipped, unreadable bytes
+        may follow the log's end.
+        """
+        up = set(self.nodes.controlled())
+        for partition, state in self.znodes.remaining.items():
+            if str(partition) not in self.replicas.filled or state.leader not in up:
+                continue
+            if partition in self.observed.resumed or partition in self.observed.lost:
+                continue
+            nodes = [node for node in state.isr if node in up and self.nodes.linked(state.leader, node)]
+            logs = {node: self.replicas.log(node, partition) or LogView() for node in nodes}
+            for node, log in logs.items():
+                if log.start < logs[state.leader].start:
+                    yield f"{partition}: {node} has log start offset {log.start}, its leader {logs[state.leader].start}"
+            first = max([self.history.deleted.get(partition, 0), *(log.start for log in logs.values())])
+            changes = first, [(node, id(log), log.changes) for node, log in logs.items()]
+            if self._equal.get(partition) == changes:
+                continue
+            disks = {node: self.cluster.machines[node].disks for node in nodes}
+            ends = {node: logs[node].end for node in nodes}
+            until = ends if partition in self.observed.damaged else {}
+            held = {
+                node: (ends[node], disks[node].records_of(str(partition), first, until.get(node))) for node in nodes
+            }
+            if len(set(held.values())) > 1:
+                yield (
+                    f"{partition}: the logs of its ISR differ from offset {first} on; log end offset and bytes by node:"
+                    f" { {node: (end, len(data)) for node, (end, data) in held.items()} }"
+                )
+            else:
+                self._equal[partition] = changes
+
+    @invariant("log directories match the assignment", "broker.md 2.2, 5.1")
+    def _log_directories_match_the_assignment(self, fact: ClusterAtRest) -> Iterator[str]:
+        assigned: dict[int, set[TopicPartition]] = {}
+        for tp, each in self.assigned.items():
+            if tp.topic not in self.deleting:
+                for replica in each.replicas:
+                    assigned.setdefault(replica, set()).add(tp)
+        for node in self.nodes.controlled():
+            wanted = assigned.get(node, set())
+            held = set()
+            for name in self.cluster.machines[node].disks.logs():
+                topic, number, renamed = parse_name(name)
+                if renamed != "delete":
+                    held.add(TopicPartition(topic, number))
+            # Brokers do not know a partition before it has its first leader.
+            missing = (wanted - held) & self.states.keys()
+            yield from (f"node {node} has no log of {tp}" for tp in sorted(missing))
+            for tp in sorted(held - wanted):
+                # Two exceptions, as in Kafka. A controller does not wait until an absent broker has deleted the
+                # replicas that a reassignment removed. A new controller halts the deletion of a topic with an offline
+                # replica; live brokers then create the topic's logs again (trap T1).
+                halted = tp.topic in self.deleting and self.nodes.waits_for_absent(tp.topic)
+                if (node, tp) not in self.znodes.moved_away and not halted:
+                    yield f"node {node} has a log of {tp} but no assigned replica"
