@@ -141,7 +141,7 @@ LAYERS: dict[str, Layer] = {
     "actors.simulation": Layer(
         f"{_RULES} messages.wire actors.core.controller actors.core.coordinator actors.broker actors.controller"
         " actors.coordinator actors.gateway actors.node actors.runtime actors.runtime.trace actors.storage zk_bridge"
-        " zk_bridge.client",
+        " zk_bridge.client messages.trace messages.trace.files",
         others="attrs thespian",
         touches="files randomness threads code",
     ),

@@ -22,6 +22,7 @@ FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 COMMANDS = {
     "acls": "Add, remove and list ACLs.",
     "broker": "Run one node with the settings in a Kafka server.properties file.",
+    "check": "Check the invariants of replication on recorded traces.",
     "configs": "Describe and alter configs of topics and brokers, quotas, and SCRAM users.",
     "consumer-groups": "List, describe and delete consumer groups, and reset their offsets.",
     "debug": "Step forwards and backwards through a recorded run, and look at states, causes and changes.",

@@ -260,10 +260,10 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
 
         Returns:
             While the cluster runs, what is broken: injected faults, cut connections, and brokers that do not run; the
-            output of `kafka-actors why cluster`, such as elections and rejected requests; while the cluster runs, the
-            output of `kafka-actors why partition` for partitions without a running leader, and the end offsets and
-            committed offsets; the last lines of the brokers' log and the last errors before them; and the paths of
-            trace and log.
+            violations that `kafka-actors check` finds; the output of `kafka-actors why cluster`, such as elections and
+            rejected requests; while the cluster runs, the output of `kafka-actors why partition` for partitions without
+            a running leader, and the end offsets and committed offsets; the last lines of the brokers' log and the last
+            errors before them; and the paths of trace and log.
         """
         parts, running = [], self._process is not None
         try:
@@ -271,11 +271,11 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
                 sight = self._ask("sight")
                 parts += [f"in effect: {fault}" for fault in sight["in_effect"]]
                 self._ask("flush_traces")
-            parts += self._explained("cluster")
+            parts += [*self._violated(), *self._explained("cluster")]
             if running:
                 parts += [*self._offline(sight["offline_partitions"]), *self._offsets()]
         except ClusterError as error:  # the process has ended, so the traces are complete
-            parts += [f"the cluster's state cannot be read: {error}", *self._explained("cluster")]
+            parts += [f"the cluster's state cannot be read: {error}", *self._violated(), *self._explained("cluster")]
         return "\n".join([*parts, *self._log_lines(), self.whereabouts])
 
     def _log_lines(self) -> list[str]:
@@ -314,11 +314,19 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
             lines.append(f"no running broker leads {len(offline) - EXPLAINED} more: {', '.join(offline[EXPLAINED:])}")
         return lines
 
+    def _violated(self) -> list[str]:
+        """The invariants of Kafka's replication that the cluster violated, as `kafka-actors check` finds them."""
+        return [line for line in self._output("check") if line.startswith("  violated: ")]
+
     def _explained(self, *subject: str) -> list[str]:
         """The output of `kafka-actors why` for a subject, such as a partition."""
+        return self._output("why", *subject)
+
+    def _output(self, *command: str) -> list[str]:
+        """The output of a command about the traces."""
         try:
             done = subprocess.run(
-                command_line("why", *subject, str(self.trace_dir)),
+                command_line(*command, str(self.trace_dir)),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
