@@ -143,7 +143,8 @@ def _several(value: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
     return lambda text: tuple(map(value, text.split(",")))
 
 
-Node = Annotated[int, Word("a node", _is_node, int)]
+NODE = Word("a node", _is_node, int)
+Node = Annotated[int, NODE]
 Replicas = Annotated[tuple[int, ...], Word("a node", _is_node, _several(int))]
 """The replicas of a partition."""
 Host = Annotated[str, Word("a node or zk", _is_host, _host)]
@@ -174,7 +175,7 @@ class ActionKind:
         seconds: The shortest and the longest duration in seconds.
         needs_all: Whether the end of the action waits until all brokers are online. If so, a schedule with a fault that
             lasts to the end of the run has no such action.
-        stay: Runs after the beginning of an action that lasts to the end of the run; None if it always ends.
+        may_last: Whether it may last to the end of the run. Its nodes are then outside the core (`Cluster.outside`).
     """
 
     name: str
@@ -183,7 +184,7 @@ class ActionKind:
     choose: Choose
     do: Callable[..., Iterator[None] | None]
     seconds: tuple[float, float] = (0.0, 0.0)
-    stay: Callable[..., None] | None = None
+    may_last: bool = False
     needs_all: bool = False
 
     @property
@@ -214,13 +215,14 @@ class ActionKind:
         Returns:
             What ends the action; None if it has no duration, or if it is `lasting` and can last to the end of the run.
         """
-        values = [text if word is None else word.value(text) for text, word in self.words(args)]
+        words = self.words(args)
+        values = [text if word is None else word.value(text) for text, word in words]
         running = self.do(cluster, *values)
         if running is None:
             return None
         next(running)
-        if lasting and self.stay is not None:
-            self.stay(cluster, *values)
+        if lasting and self.may_last:
+            cluster.outside.update(int(text) for text, word in words if word is NODE)
             return None
         return partial(next, running, None)
 
@@ -234,14 +236,14 @@ def action(
     weight: int,
     choose: Choose,
     seconds: tuple[float, float] = (0.0, 0.0),
-    stay: Callable[..., None] | None = None,
+    may_last: bool = False,
     needs_all: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Declare an action. Its name is that of the function, its description the function's docstring."""
 
     def declare(do: Callable[..., Any]) -> Callable[..., Any]:
         name = do.__name__.rstrip("_").replace("_", "-")
-        ACTIONS[name] = ActionKind(name, part, weight, choose, do, seconds, stay, needs_all)
+        ACTIONS[name] = ActionKind(name, part, weight, choose, do, seconds, may_last, needs_all)
         return do
 
     return declare
@@ -900,16 +902,7 @@ def roll(cluster: Cluster, node: Node) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------------- faults
 
 
-def _lose(cluster: Cluster, node: Node) -> None:
-    """Keep a node stopped or suspended for the rest of the run."""
-    cluster.machines[node].is_lost = True
-
-
-def _go_on(cluster: Cluster, *args: Any) -> None:
-    """Do nothing: the fault lasts to the end of the run."""
-
-
-@action("kill", 8, _one, SHORT, _lose)
+@action("kill", 8, _one, SHORT, may_last=True)
 def kill(cluster: Cluster, node: Node) -> Iterator[None]:
     """Kill a node's process, and start it again."""
     cluster.kill(node)
@@ -917,7 +910,7 @@ def kill(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-@action("pause", 6, _one, SHORT, _lose)
+@action("pause", 6, _one, SHORT, may_last=True)
 def pause(cluster: Cluster, node: Node) -> Iterator[None]:
     """Suspend a node's process (SIGSTOP), and resume it."""
     cluster.pause(node)
@@ -930,7 +923,7 @@ def _pair(chance: random.Random, known: PlannedTopics) -> Chosen:
     return (one, other) if chance.random() < 0.5 else (other, one)
 
 
-@action("partition", 3, _pair, SHORT, _go_on)
+@action("partition", 3, _pair, SHORT, may_last=True)
 def cut(cluster: Cluster, one: Host, other: Host) -> Iterator[None]:
     """Block traffic between two hosts."""
     return _cut_across(cluster, (one,), (other,))
@@ -945,7 +938,7 @@ def _cut_across(cluster: Cluster, one: Hosts, other: Hosts) -> Iterator[None]:
         cluster.mend(*way)
 
 
-@action("partition", 3, _pair, SHORT, _go_on)
+@action("partition", 3, _pair, SHORT, may_last=True)
 def mute(cluster: Cluster, one: Host, other: Host) -> Iterator[None]:
     """Block traffic from one host to another, in this direction only."""
     cluster.cut(one, other)
@@ -997,13 +990,7 @@ def _choose_disk(chance: random.Random, known: PlannedTopics) -> Chosen:
     return str(chance.randrange(known.brokers)), str(chance.randrange(2))
 
 
-def _never_repair(cluster: Cluster, node: Node, disk: Disk) -> None:
-    """Keep the disk's fault to the end of the run."""
-    disks = cluster.machines[node].disks
-    disks.lasting[disks.names[disk]] = None
-
-
-@action("disk", 2, _choose_disk, SHORT, _never_repair)
+@action("disk", 2, _choose_disk, SHORT, may_last=True)
 def fill(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     """Make a disk full. The next "rest" action restarts the node if an operation has failed."""
     return _fail(cluster, node, disk, FULL)
@@ -1014,11 +1001,11 @@ def _fail(cluster: Cluster, node: int, disk: int, fault: str) -> Iterator[None]:
     disks = cluster.machines[node].disks
     disks.faults[disks.names[disk]] = fault
     yield
-    if disks.names[disk] not in disks.lasting:
+    if node not in cluster.outside:
         disks.faults.pop(disks.names[disk], None)
 
 
-@action("disk", 2, _choose_disk, SHORT, _never_repair)
+@action("disk", 2, _choose_disk, SHORT, may_last=True)
 def break_(cluster: Cluster, node: Node, disk: Disk) -> Iterator[None]:
     """Make all operations of a disk fail. The next "rest" action restarts the node if an operation has failed."""
     cluster.scheduler.call_later(NOTICED, partial(_ask_about_disk, cluster, node, disk))
@@ -1279,7 +1266,7 @@ def _lasting(
     chance: random.Random, known: PlannedTopics, kinds: Sequence[ActionKind], duration: float
 ) -> Iterator[Action]:
     """Yield a fault that lasts to the end of the run; nothing if none of these kinds can last so long."""
-    staying = [kind for kind in kinds if kind.stay is not None]
+    staying = [kind for kind in kinds if kind.may_last]
     if staying:
         kind = chance.choice(staying)
         args = kind.choose(chance, known)

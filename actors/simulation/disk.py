@@ -47,8 +47,6 @@ class Disks(DiskFaults):
 
     def __init__(self, root: Path, count: int, wall_ms: Callable[[], int], hold_up: Callable[[float], None]) -> None:
         super().__init__(tuple(f"/data-{number}" for number in range(count)), hold_up)
-        self.lasting: dict[str, None] = {}
-        """Directories whose fault lasts to the end of the run."""
         self.hurt = False
         """Whether the process may treat a disk as failed; it notices a repair only after a restart."""
         self._disk = DiskAdapter()
@@ -56,10 +54,6 @@ class Disks(DiskFaults):
         self._root = root
         self._wall_ms = wall_ms
         root.mkdir(parents=True, exist_ok=True)
-
-    def repair(self) -> None:
-        """End all faults except those that last to the end of the run."""
-        self.faults = {name: fault for name, fault in self.faults.items() if name in self.lasting}
 
     def ports(self) -> dict[str, Any]:
         """Return the I/O adapters "disk" and "logs" of a new process."""

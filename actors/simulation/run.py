@@ -230,15 +230,21 @@ class _Run:
 
     def _observe(self, node: int, delivery: Delivery) -> None:
         self._deliveries += 1
+        try:
+            self._check(node, delivery)
+        except Exception as error:  # the kernel would only dismiss the observer
+            self.monitors.violations.append(Violation("monitors do not fail", repr(error), self.cluster.now))
+        if self.coverage is not None:
+            self.coverage.observe(node, delivery)
+
+    def _check(self, node: int, delivery: Delivery) -> None:
         self.monitors.look(node, delivery)
         message = delivery.message
         if delivery.effects or delivery.error is not None or message.__class__ in STABLE_OFFSETS:
             process = node, self.cluster.machines[node].starts
-            if message.__class__ in STABLE_OFFSETS:
+            if isinstance(message, LogRead | LogMoved):
                 self.observed.take(StableOffsetSeen(process, message))
             self.observed.delivered(process, message.__class__.__name__, delivery.effects, delivery.error)
-        if self.coverage is not None:
-            self.coverage.observe(node, delivery)
 
     def _transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         self.observed.transaction(ops, results, session, self.cluster.zookeeper.zxid)
@@ -301,9 +307,7 @@ class _Run:
             clients.rest()
         while self._undo:
             heappop(self._undo)[2]()
-        for machine in cluster.machines.values():
-            machine.disks.repair()
-        self._renew_disks()
+        self._heal_core()
         ends = cluster.now + REST_SECONDS
         wrong: list[Violation] = []
         while not violations:
@@ -338,15 +342,14 @@ class _Run:
         found = self.monitors.found(ClusterAtRest()) + (self.monitors.found(ClusterQueried()) if asked else [])
         return self.monitors.in_order(found)
 
-    def _renew_disks(self) -> None:
-        """Restart each node that treats a repaired disk as failed.
-
-        A node with a lasting disk fault is not restarted: it keeps running without the failed disk.
-        """
+    def _heal_core(self) -> None:
+        """Repair the disks of each node without a lasting fault, and restart it if it treats a disk as failed."""
         for machine in self.cluster.machines.values():
-            if machine.disks.hurt and not machine.disks.lasting:
-                self.cluster.kill(machine.id)
-                machine.disks.hurt = False
+            if machine.id not in self.cluster.outside:
+                machine.disks.faults.clear()
+                if machine.disks.hurt:
+                    self.cluster.kill(machine.id)
+                    machine.disks.hurt = False
 
     def _ask_for_metadata(self) -> None:
         metadata = self.observed.history.metadata

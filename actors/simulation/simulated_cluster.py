@@ -92,8 +92,6 @@ class Machine:
     node: Node | None = None
     link: ZooKeeperLink | None = None
     starts: int = 0
-    is_lost: bool = False
-    """Whether the process never runs again in this simulation."""
     loses: float = 0.0
     """The share of writes to ZooKeeper that are executed and lose their responses."""
     pace: float = 0.0
@@ -161,6 +159,8 @@ class Cluster:
         """Called after a bit of a log has flipped; the run sets it."""
         self.newest_producers: dict[str, tuple[int, int]] = {}
         """The newest (producer id, epoch) that a producer of each transactional id has received."""
+        self.outside: set[int] = set()
+        """The nodes with a fault that lasts to the end. At rest, only the other nodes, the core, are healed."""
         self.elects_uncleanly = False
         """Whether an override of all brokers has enabled unclean elections."""
         self.members = Members(self.ask, self.scheduler.call_later, range(brokers), seed + 2)
@@ -204,7 +204,7 @@ class Cluster:
         """Start a node's process, unless it runs."""
         machine = self.machines[node_id]
         machine.wanted = True
-        if machine.state != DOWN or machine.is_lost:
+        if machine.state != DOWN or node_id in self.outside:
             return
         machine.starts += 1
         settings = machine.settings
@@ -274,7 +274,7 @@ class Cluster:
     def resume(self, node_id: int) -> None:
         """Resume a suspended process."""
         machine = self.machines[node_id]
-        if machine.is_lost:
+        if node_id in self.outside:
             return
         if machine.state == PAUSED and machine.node is not None and machine.link is not None:
             machine.state = UP
@@ -306,7 +306,7 @@ class Cluster:
         if node is None or machine.node is not node:
             return
         if machine.state == PAUSED:
-            if machine.is_lost:
+            if machine.id in self.outside:
                 return
             self.resume(machine.id)
         self.scheduler.finish(node.stop())

@@ -67,7 +67,7 @@ def _actions() -> Iterator[str]:
     for kind in ACTIONS.values():
         lasts = f"{kind.seconds[0]:g} to {kind.seconds[1]:g}" if kind.lasts else ""
         effect = " ".join((kind.do.__doc__ or "").split())
-        stays = "" if kind.stay is None else "yes"
+        stays = "yes" if kind.may_last else ""
         yield f"| {kind.name} | {kind.part} | {kind.weight} | {lasts} | {stays} | {effect} |"
 
 
