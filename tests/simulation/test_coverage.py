@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from actors.cli.simulate import command
+from actors.cli.simulate_explore import command
 from actors.simulation.actions import FAULTS, NAMED, invent
 from actors.simulation.coverage import ACTED, ROLES, TRAP, UNREACHABLE, Report, probes
 from actors.simulation.run import run

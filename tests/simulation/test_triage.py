@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.cli import simulate
+from actors.cli import simulate_explore
 from actors.cli.app import run as cli
 from actors.core.controller import leadership, reassignment
 from actors.simulation import canary
@@ -57,11 +57,11 @@ def test_the_canary_breaks_an_invariant_and_leaves_the_product_as_it_was() -> No
 
 
 def test_a_canary_that_is_not_found_has_an_exit_code_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(canary, "write_states_uncached", leadership.write_states)
-    monkeypatch.setattr(simulate, "SEEDS", 1)
-    line = ["simulate", "--seeds", "1", "--duration", "5", "--workers", "1", "--canary", "--keep", str(tmp_path)]
+    monkeypatch.setattr(simulate_explore, "SEEDS", 1)
+    line = ["simulate", "explore", "--seeds", "1", "--duration", "5", "--workers", "1", "--canary"]
     assert cli(line) == 3
     assert "not found within 1 seeds" in capsys.readouterr().out
 
@@ -77,7 +77,18 @@ def test_the_reports_name_a_violation_and_the_run_without_it(
 ) -> None:
     file, report, html = tmp_path / "schedule.txt", tmp_path / "report.json", tmp_path / "report.html"
     file.write_text(STALE.text(), encoding="utf-8")
-    line = ["simulate", "--schedule", str(file), "--workers", "1", "--json", str(report), "--html", str(html)]
+    line = [
+        "simulate",
+        "explore",
+        "--schedule",
+        str(file),
+        "--workers",
+        "1",
+        "--json",
+        str(report),
+        "--html",
+        str(html),
+    ]
     with canary.patched():
         assert cli(line) == 1
     [group] = json.loads(report.read_text(encoding="utf-8"))["groups"]
@@ -92,5 +103,5 @@ def test_the_reports_name_a_violation_and_the_run_without_it(
 def test_a_file_that_is_no_report_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "report.json"
     file.write_text("[]", encoding="utf-8")
-    assert cli(["simulate", "--duration", "5", "--json", str(file)]) == 1
+    assert cli(["simulate", "explore", "--duration", "5", "--json", str(file)]) == 1
     assert "is not a report of kafka-actors simulate" in capsys.readouterr().err
