@@ -16,7 +16,6 @@ from typing import Any, TypeVar, cast
 from messages.ask import Answer, ConnectionLoss, Continue, Failure, Question, error_of
 from messages.store import StoreFailed
 from zk_bridge.core import BridgeCore
-from zk_bridge.kazoo_store import KazooStore
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 __all__ = ["Client", "ZooKeeperUnavailable", "connect"]
@@ -39,6 +38,8 @@ def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) ->
     Raises:
         ZooKeeperUnavailable: No server could be reached within `timeout`.
     """
+    from zk_bridge.kazoo_store import KazooStore  # a cluster in memory does without kazoo, whose import takes time
+
     return Client(KazooStore(hosts, session_timeout, timeout), timeout)
 
 
