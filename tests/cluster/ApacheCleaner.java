@@ -31,11 +31,11 @@ import scala.runtime.BoxedUnit;
 /**
  * Kafka's own log cleaner and log, without a broker.
  *
- * The arguments are the bytes of the offset map, SNAPSHOTS, the folder of a log that is cleaned, and folders of logs.
- * The first line of the output has the CPU seconds of the cleaning, the records and bytes that were read, and the bytes
- * that were written. SNAPSHOTS is "-", or a folder that gets a copy of the cleaned log's folder before each change of a
- * file's name and at the end. Each other log is opened as after a kill; a line has its log start offset, its log end
- * offset, and the offsets of its records.
+ * The arguments are the bytes of the offset map, SNAPSHOTS, the folders of logs that are cleaned, separated by commas,
+ * and folders of other logs. A line for each cleaned log has the CPU seconds of the cleaning, the records and bytes that
+ * were read, and the bytes that were written. SNAPSHOTS is "-", or a folder that gets a copy of the first cleaned log's
+ * folder before each change of a file's name and at the end. Each other log is opened as after a kill; a line has its
+ * log start offset, its log end offset, and the offsets of its records.
  */
 public class ApacheCleaner {
     private static final KafkaScheduler SCHEDULER = new KafkaScheduler(1);
@@ -110,10 +110,10 @@ public class ApacheCleaner {
     @SuppressWarnings("removal")
     public static void main(String[] args) throws Exception {
         SCHEDULER.startup();
-        File folder = new File(args[2]);
-        Snapshots snapshots = args[1].equals("-") ? null : new Snapshots(folder, new File(args[1]));
+        String[] folders = args[2].split(",");
+        Snapshots snapshots = args[1].equals("-") ? null : new Snapshots(new File(folders[0]), new File(args[1]));
         System.setSecurityManager(snapshots);
-        clean(Integer.parseInt(args[0]), folder);
+        for (String folder : folders) clean(Integer.parseInt(args[0]), new File(folder));
         System.setSecurityManager(null);
         if (snapshots != null) snapshots.copy();
         for (int at = 3; at < args.length; at++) load(new File(args[at]));
