@@ -5,6 +5,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <limits.h>
 
 typedef const unsigned char *bytes;
 
@@ -99,7 +100,7 @@ static PyObject *walk(PyObject *self, PyObject *args)
 /* A record as the log cleaner reads it; the size of a null key is negative. */
 struct frame {
     bytes key, end;
-    long long size, offset;
+    long long size, time, offset;
     int has_value;
 };
 
@@ -111,7 +112,7 @@ static int frame(bytes at, bytes limit, struct frame *found)
         return 0;
     bytes end = found->end = at + size;
     at += 1;
-    if (!number(&at, end, 10, &value) || !number(&at, end, 5, &found->offset) || !text(&at, end, 1, &found->size))
+    if (!number(&at, end, 10, &found->time) || !number(&at, end, 5, &found->offset) || !text(&at, end, 1, &found->size))
         return 0;
     found->key = found->size > 0 ? at - found->size : at;
     if (!number(&at, end, 5, &value))
@@ -127,23 +128,49 @@ struct map {
     PyObject *md5;
 };
 
-/* Return the slot of a key, or the free one where it would be, and its hash. Return NULL after an exception. */
+/* Return the slot of a hash, or the free one where it would be. One slot is always free. */
+static unsigned long long *slot_of(struct map *map, const unsigned long long hash[2])
+{
+    unsigned long long *table = map->table.buf, *end = table + 3 * map->slots;
+    unsigned long long *at = table + 3 * (hash[0] % (unsigned long long)map->slots);
+    while (at[2] && (at[0] != hash[0] || at[1] != hash[1]))
+        at = at + 3 == end ? table : at + 3;
+    return at;
+}
+
+/* Return the slot of a key, and its hash. Return NULL after an exception. */
 static unsigned long long *slot(struct map *map, struct frame *record, unsigned long long hash[2])
 {
     PyObject *key = PyBytes_FromStringAndSize((const char *)record->key, record->size);
     PyObject *made = key ? PyObject_CallFunctionObjArgs(map->md5, key, NULL) : NULL;
     PyObject *digest = made ? PyObject_CallMethod(made, "digest", NULL) : NULL;
-    unsigned long long *table = map->table.buf, *at = NULL;
+    unsigned long long *at = NULL;
     if (digest && PyBytes_Check(digest) && PyBytes_GET_SIZE(digest) == 16) {
         memcpy(hash, PyBytes_AS_STRING(digest), 16);
-        at = table + 3 * (hash[0] % (unsigned long long)map->slots);
-        while (at[2] && (at[0] != hash[0] || at[1] != hash[1]))
-            at = at + 3 == table + 3 * map->slots ? table : at + 3;
+        at = slot_of(map, hash);
     }
     Py_XDECREF(key);
     Py_XDECREF(made);
     Py_XDECREF(digest);
     return at;
+}
+
+static PyObject *move(PyObject *self, PyObject *args)
+{
+    struct map map;
+    Py_buffer old;
+    if (!PyArg_ParseTuple(args, "y*w*n", &old, &map.table, &map.slots))
+        return NULL;
+    int holds = map.slots > 0 && map.table.len >= 24 * map.slots && map.table.len > old.len;
+    const unsigned long long *from = old.buf, *end = from + old.len / 24 * 3;
+    for (; holds && from < end; from += 3)
+        if (from[2])
+            memcpy(slot_of(&map, from), from, 24);
+    PyBuffer_Release(&old);
+    PyBuffer_Release(&map.table);
+    if (!holds)
+        return PyErr_Format(PyExc_ValueError, "the new table is too small");
+    Py_RETURN_NONE;
 }
 
 static int has_bounds(struct map *map, Py_buffer *view, Py_ssize_t position)
@@ -192,6 +219,16 @@ static int stays(struct map *map, struct frame *record, long long offset, long l
     return !found ? -1 : offset >= (long long)found[2] - 1;
 }
 
+/* Add the positions of a run of records to a list, unless the run is empty. Return -1 after an exception. */
+static int add_run(PyObject *places, bytes start, bytes run, bytes end)
+{
+    PyObject *place = run < end ? Py_BuildValue("nn", (Py_ssize_t)(run - start), (Py_ssize_t)(end - start)) : Py_None;
+    int failed = !place || (place != Py_None && PyList_Append(places, place));
+    if (place != Py_None)
+        Py_XDECREF(place);
+    return failed ? -1 : 0;
+}
+
 static PyObject *put(PyObject *self, PyObject *args)
 {
     struct map map;
@@ -214,31 +251,35 @@ static PyObject *kept(PyObject *self, PyObject *args)
 {
     struct map map;
     Py_buffer view;
-    Py_ssize_t position, count, done = 0;
-    long long base, limit;
+    Py_ssize_t position, count, done = 0, staying = 0;
+    long long base, limit, newest = LLONG_MIN;
     int is_due, has_tombstone = 0;
     if (!PyArg_ParseTuple(args, "w*nOy*nnLLp", &map.table, &map.slots, &map.md5, &view, &position, &count, &base,
                           &limit, &is_due))
         return NULL;
     PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
-    bytes start = view.buf, at = start + position;
+    bytes start = view.buf, at = start + position, run = at, runs_to = at;
     struct frame record;
     for (; places && done < count && frame(at, start + view.len, &record); done++, at = record.end) {
         int stay = stays(&map, &record, base + record.offset, limit, is_due);
-        if (stay < 0)
+        if (stay < 0 || (stay && at != runs_to && add_run(places, start, run, runs_to)))
             Py_CLEAR(places);
         if (stay <= 0)
             continue;
-        PyObject *place = Py_BuildValue("nn", (Py_ssize_t)(at - start), (Py_ssize_t)(record.end - start));
-        if (!place || PyList_Append(places, place))
-            Py_CLEAR(places);
-        Py_XDECREF(place);
+        run = at == runs_to ? run : at;
+        runs_to = record.end;
+        staying++;
+        newest = record.time > newest ? record.time : newest;
         has_tombstone = has_tombstone || !record.has_value;
     }
+    if (places && add_run(places, start, run, runs_to))
+        Py_CLEAR(places);
     PyBuffer_Release(&map.table);
     PyBuffer_Release(&view);
-    return places ? Py_BuildValue("nnNO", done, (Py_ssize_t)(at - start), places, has_tombstone ? Py_True : Py_False)
-                  : NULL;
+    if (!places)
+        return NULL;
+    return Py_BuildValue("nnnNLN", done, (Py_ssize_t)(at - start), staying, places, newest,
+                         PyBool_FromLong(has_tombstone));
 }
 
 /* A whole batch with the right checksum, uncompressed, outside transactions and without a delete horizon. */
@@ -357,6 +398,7 @@ static PyObject *kept_batches(PyObject *self, PyObject *args)
 static PyMethodDef functions[] = {
     {"put_batches", put_batches, METH_VARARGS, "Map keys of plain batches: (position, records, batches, new, end)."},
     {"kept_batches", kept_batches, METH_VARARGS, "Pass over plain batches: (position, records, batches, kept ones)."},
+    {"move", move, METH_VARARGS, "Copy the slots in use of a part of a table to a larger table."},
     {"put", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
     {"kept", kept, METH_VARARGS, "Find records that stay: (records that were read, position, places, tombstones)."},
     {"walk", walk, METH_VARARGS, "Go over records that are right: (number of the next, its position, keyless runs)."},

@@ -26,7 +26,7 @@ def kept(
     limit: int,
     is_due: bool,
     /,
-) -> tuple[int, int, list[tuple[int, int]], bool]: ...
+) -> tuple[int, int, int, list[tuple[int, int]], int, bool]: ...
 def put_batches(
     table: memoryview,
     slots: int,
@@ -50,3 +50,4 @@ def kept_batches(
     limit: int,
     /,
 ) -> tuple[int, int, int, list[int]]: ...
+def move(old: memoryview, table: memoryview, slots: int, /) -> None: ...

@@ -13,7 +13,7 @@ Rule 3: the check is a generator of steps. For a large chunk it yields a functio
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -216,8 +216,8 @@ def record_times(batch: Data, header: BatchHeader) -> Iterator[tuple[int, int] |
         raise InvalidRecords("Found invalid record structure: a record is cut") from error
 
 
-RecordFrame = tuple[int, int, int, bytes | None, bool]
-"""(start, end) of a record in decompressed data, its offset delta, its key, and whether it has a value."""
+RecordFrame = tuple[int, int, int, int, bytes | None, bool]
+"""(start, end) of a record in decompressed data, its time and offset deltas, its key, and whether it has a value."""
 
 
 def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
@@ -242,16 +242,18 @@ def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
             else:
                 length, position = _varint(data, position)
             end = position + length
-            position += 1
-            while data[position] >= 0x80:
-                position += 1
             byte = data[position + 1]
             if byte < 0x80:
-                delta, position = byte >> 1, position + 2
-            elif (second := data[position + 2]) < 0x80:
-                delta, position = (byte & 0x7F | second << 7) >> 1, position + 3
+                time, position = (byte >> 1) ^ -(byte & 1), position + 2
             else:
-                delta, position = _varint(data, position + 1)
+                time, position = _varint(data, position + 1, _LONGEST_LONG)
+            byte = data[position]
+            if byte < 0x80:
+                delta, position = byte >> 1, position + 1
+            elif (second := data[position + 1]) < 0x80:
+                delta, position = (byte & 0x7F | second << 7) >> 1, position + 2
+            else:
+                delta, position = _varint(data, position)
             byte = data[position]
             if byte < 0x80:
                 length, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -262,7 +264,7 @@ def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
             else:
                 key = data[position : position + length]
                 position += length
-            add((start, end, delta, key, not data[position] & 1))
+            add((start, end, time, delta, key, not data[position] & 1))
             if not position < end <= size:
                 raise InvalidRecords("Found invalid record structure: a record is cut")
             position = end
@@ -271,36 +273,57 @@ def frames(data: bytes, position: int, count: int) -> list[RecordFrame]:
     return found
 
 
-def cleaned(
-    header: BatchHeader, data: bytes, kept: Sequence[tuple[int, int]], delete_horizon: int = NO_TIMESTAMP
-) -> bytes:
-    """Return a batch with only the records at the places `kept` in `data`; offsets and times are the same.
+class KeptRecords(NamedTuple):
+    """Records of a batch: their number, the (start, end) of each run of them, and their largest time delta."""
+
+    number: int
+    places: list[tuple[int, int]]
+    newest: int
+    has_tombstone: bool
+
+    def joined(self, later: KeptRecords) -> KeptRecords:
+        """Return these records and later ones of the batch."""
+        return KeptRecords(
+            self.number + later.number,
+            self.places + later.places,
+            max(self.newest, later.newest),
+            self.has_tombstone or later.has_tombstone,
+        )
+
+
+def cleaned(header: BatchHeader, data: bytes, kept: KeptRecords, delete_horizon: int = NO_TIMESTAMP) -> bytes:
+    """Return a batch with only the records `kept` of its decompressed records `data`; offsets and times are the same.
 
     With `delete_horizon` (ms), the tombstones or the marker in the batch may be removed from this time on (KIP-534):
     it replaces the first timestamp, and the records' times become relative to it.
 
     Kafka: `MemoryRecords.buildRetainedRecordsInto`, `DefaultRecordBatch.writeEmptyHeader`.
     """
-    if not kept:
+    if not kept.number:
         bits = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTION_BIT | CONTROL_BIT)
         return with_records(header._replace(attributes=bits, first_timestamp=NO_TIMESTAMP, record_count=0), b"")
-    pieces: list[bytes] = []
-    newest, shift = NO_TIMESTAMP, 0
+    pieces = [data[start:end] for start, end in kept.places]
+    newest = header.first_timestamp + kept.newest
     if delete_horizon != NO_TIMESTAMP:
         shift = header.first_timestamp - delete_horizon
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, first_timestamp=delete_horizon)
-    for start, end in kept:
-        _, position = _varint(data, start)
-        delta, after = _varint(data, position + 1, _LONGEST_LONG)
-        newest = max(newest, header.first_timestamp + delta + shift)
-        if shift:
-            record = data[position : position + 1] + varint(delta + shift) + data[after:end]
-            pieces += (varint(len(record)), record)
-        else:
-            pieces.append(data[start:end])
+        pieces = [_shifted(data, place, shift) for place in kept.places]
     if not header.attributes & LOG_APPEND_TIME_BIT:
         header = header._replace(max_timestamp=newest)
-    return with_records(header._replace(record_count=len(kept)), compressed(b"".join(pieces), header.codec))
+    return with_records(header._replace(record_count=kept.number), compressed(b"".join(pieces), header.codec))
+
+
+def _shifted(data: bytes, place: tuple[int, int], shift: int) -> bytes:
+    """Return the records of a run with larger time deltas."""
+    position, end = place
+    pieces: list[bytes] = []
+    while position < end:
+        length, start = _varint(data, position)
+        position = start + length
+        delta, after = _varint(data, start + 1, _LONGEST_LONG)
+        record = data[start : start + 1] + varint(delta + shift) + data[after:position]
+        pieces += (varint(len(record)), record)
+    return b"".join(pieces)
 
 
 def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:

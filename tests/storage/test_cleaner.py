@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from pathlib import Path
@@ -97,7 +98,7 @@ class Compacted(Partition):
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a test with the compiled loops, if they are available, and with the Python ones."""
     if request.param == "plain":
-        for name in ("compiled_put", "compiled_kept", "compiled_put_batches", "compiled_kept_batches"):
+        for name in [name for name in vars(offset_map) if name.startswith("compiled_")]:
             monkeypatch.setattr(offset_map, name, None)
     elif offset_map.compiled_put is None:
         pytest.skip("messages/wire/_walk.c is not compiled")
@@ -329,21 +330,28 @@ def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> N
     assert keys.size == len(stored) == (2940 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
     for key, last in stored.items():
         for offset in (last - 1, last):
-            assert bool(keys.kept(record(0, key, b""), 0, 1, offset, 10**6, False)[0]) == (offset == last)
-    assert keys.kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0]
+            assert bool(keys.kept(record(0, key, b""), 0, 1, offset, 10**6, False)[0].number) == (offset == last)
+    assert keys.kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0].number
 
 
 @pytest.mark.usefixtures("walk")
 def test_records_that_stay() -> None:
     """The last of each key, and all from the limit on; tombstones unless they are due."""
     rows = [(b"a", b"1"), (b"b", b"1"), (b"a", None), (None, b"1"), (b"c", None), (b"a", b"2")]
-    data = b"".join(record(delta, key, value) for delta, (key, value) in enumerate(rows))
-    ends = [len(b"".join(record(delta, key, value) for delta, (key, value) in enumerate(rows[:n]))) for n in range(7)]
+    written = [record(delta, key, value, delta % 3 - 1) for delta, (key, value) in enumerate(rows)]
+    ends, data = list(itertools.accumulate(map(len, written), initial=0)), b"".join(written)
     keys = OffsetMap(100, 0.9)
     assert keys.put(data, 0, 5, 1000, 0) == (5, ends[5], 1004)
-    for limit, is_due, kept in ((1005, False, (1, 2, 4, 5)), (1005, True, (1, 5)), (1002, False, (1, 2, 3, 4, 5))):
-        found = keys.kept(data, 0, 6, 1000, limit, is_due)
-        assert found == ([(ends[n], ends[n + 1]) for n in kept], ends[6], not is_due)
+    for limit, is_due, runs in (
+        (1005, False, ((1, 3), (4, 6))),
+        (1005, True, ((1, 2), (5, 6))),
+        (1002, False, ((1, 6),)),
+        (1002, True, ((1, 6),)),
+    ):
+        kept, position = keys.kept(data, 0, 6, 1000, limit, is_due)
+        assert (kept.places, position) == ([(ends[first], ends[end]) for first, end in runs], ends[6])
+        assert kept.number == sum(end - first for first, end in runs)
+        assert (kept.newest, kept.has_tombstone) == (1, limit == 1002 or not is_due)
 
 
 @pytest.mark.usefixtures("walk")

@@ -49,18 +49,21 @@ from messages.records import (
     BatchHeader,
 )
 from messages.wire import WireError
-from messages.wire.batch_records import cleaned
+from messages.wire.batch_records import KeptRecords, cleaned
 from messages.wire.compression import decompressed
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import CRC_FROM, HEADER, read_header
 
 EVERYTHING = 2**63 - 1
+NONE_KEPT = KeptRecords(0, [], 0, False)
 SPECIAL = CONTROL_BIT | TRANSACTION_BIT
 RECORDS, BATCH_WORK = (256, 1) if compiled_put is None else (1000, 4)
 """Maximum number of records that one step reads, less than a millisecond of work; and the number of records whose
 reading takes as long as the rest of the work for a batch, about 4 us."""
 BYTES = 256 << 10
 """Maximum number of bytes that one step copies without reading their records, and that are written in one call."""
+OTHERS = 8
+"""Number of batches that are read one by one after a batch that could not be passed over."""
 WAITS = -1
 """Yielded while the disk flushes what was written."""
 
@@ -296,14 +299,16 @@ class Cleaning:
         self, segment: Segment, position: int, skim: Callable[[bytes, int], int]
     ) -> Iterator[tuple[BatchHeader | None, bytes]]:
         """Yield the batches of a segment from a position on; those that `skim` passes over have no header."""
-        data, at, end = b"", 0, segment.size
+        data, at, end, others = b"", 0, segment.size, 0
         while position < end:
-            after = skim(data, at)
-            if after > at:
+            others -= 1
+            if others <= 0 and (after := skim(data, at)) > at:
                 yield None, data[at:after]
                 position += after - at
                 at = after
                 continue
+            if others <= 0 and len(data) > at:
+                others = OTHERS
             size = 0
             try:
                 if len(data) - at < HEADER.size:
@@ -389,28 +394,28 @@ class Cleaning:
             has_horizon = bool(attributes & DELETE_HORIZON_BIT)
             is_due = has_horizon and self._now_ms >= header.first_timestamp
             sets_horizon = False
-            kept: list[tuple[int, int]] = []
+            kept = NONE_KEPT
             if attributes & CONTROL_BIT:
                 sets_horizon = self._transactions.is_spent(header, batch)
                 if not (sets_horizon and (is_due or not left)):
-                    data, kept = batch, [(HEADER.size, len(batch))]
+                    data, kept = batch, KeptRecords(left, [(HEADER.size, len(batch))], 0, False)
             elif not (attributes & TRANSACTION_BIT and self._transactions.is_aborted(header)):
                 data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
                 self.records += left
                 while left:
                     count = left if left < RECORDS else RECORDS
-                    found, position, has_tombstone = keys.kept(data, position, count, base, end, is_due)
-                    kept += found
-                    sets_horizon = sets_horizon or has_tombstone
+                    found, position = keys.kept(data, position, count, base, end, is_due)
+                    kept = found if kept is NONE_KEPT else kept.joined(found)
+                    sets_horizon = sets_horizon or found.has_tombstone
                     left -= count
                     work += count
                     if work >= RECORDS:
                         yield read
                         work = read = 0
-            if not kept:
+            if not kept.number:
                 if header.next_offset == end or self._is_last(header, producers):
-                    self._add(cleaned(header, b"", ()))
-            elif len(kept) == header.record_count and (has_horizon or not sets_horizon):
+                    self._add(cleaned(header, b"", kept))
+            elif kept.number == header.record_count and (has_horizon or not sets_horizon):
                 self._add(batch, header)
             elif has_horizon or not sets_horizon:
                 self._add(cleaned(header, data, kept))

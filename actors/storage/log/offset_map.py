@@ -19,15 +19,17 @@ from typing import Any
 
 from crc32c import crc32c
 
-from messages.wire.batch_records import frames
+from messages.wire.batch_records import KeptRecords, frames
 
 try:
     from messages.wire._walk import kept as compiled_kept
     from messages.wire._walk import kept_batches as compiled_kept_batches
+    from messages.wire._walk import move as compiled_move
     from messages.wire._walk import put as compiled_put
     from messages.wire._walk import put_batches as compiled_put_batches
 except ImportError:
-    compiled_kept = compiled_kept_batches = compiled_put = compiled_put_batches = None  # type: ignore[assignment]
+    compiled_kept = compiled_kept_batches = None  # type: ignore[assignment]
+    compiled_move = compiled_put = compiled_put_batches = None  # type: ignore[assignment]
 
 try:
     from _md5 import md5  # type: ignore[import-not-found]  # takes half the time of hashlib's
@@ -37,6 +39,8 @@ except ImportError:
 SLOT = 24
 FIRST_SLOTS = 1 << 10
 MOST_SLOTS = (2**31 - 1) // SLOT
+NEVER = -(2**63)
+"""A time delta below that of each record."""
 _AT_ONCE = 4096
 """Number of slots that a growth copies in one step."""
 
@@ -72,17 +76,13 @@ class OffsetMap:
         while self._slots < self._most and self.size + keys > self.capacity:
             old, slots = self._table, min(2 * self._slots, self._most)
             table = memoryview(bytearray(slots * SLOT)).cast("Q")
-            end = len(table)
-            for at in range(0, len(old), 3):
-                if old[at + 2]:
-                    free = old[at] % slots * 3
-                    while table[free + 2]:
-                        free += 3
-                        if free == end:
-                            free = 0
-                    table[free], table[free + 1], table[free + 2] = old[at], old[at + 1], old[at + 2]
-                if not at % (3 * _AT_ONCE):
-                    yield
+            for start in range(0, len(old), 3 * _AT_ONCE):
+                part = old[start : start + 3 * _AT_ONCE]
+                if compiled_move is None:
+                    _move(part, table, slots)
+                else:
+                    compiled_move(part, table, slots)
+                yield
             self._table, self._slots, self.capacity = table, slots, self._capacity_of(slots)
 
     def put(self, data: bytes, position: int, count: int, base: int, first: int) -> tuple[int, int, int]:
@@ -110,7 +110,7 @@ class OffsetMap:
             self.size += added
             if done == count:
                 return done, position, last
-        for _, next_position, delta, key, _ in frames(data, position, count - done):
+        for _, next_position, _, delta, key, _ in frames(data, position, count - done):
             offset = base + delta
             if key is not None and offset >= first:
                 one, two = words(md5(key).digest())
@@ -134,7 +134,7 @@ class OffsetMap:
 
     def kept(
         self, data: bytes, position: int, count: int, base: int, limit: int, is_due: bool
-    ) -> tuple[list[tuple[int, int]], int, bool]:
+    ) -> tuple[KeptRecords, int]:
         """Find the next records of a batch that stay: the last one of each key, and those from the offset `limit` on.
 
         Args:
@@ -146,20 +146,21 @@ class OffsetMap:
             is_due: Whether tombstones go, too.
 
         Returns:
-            (start, end) of each record that stays, the position after the records, and whether a tombstone stays.
+            The records that stay, and the position after all records.
 
         Raises:
             InvalidRecords: A length is wrong.
         """
         table, slots, words = self._table, self._slots, _words
-        found: list[tuple[int, int]] = []
-        end, done, has_tombstone = len(table), 0, False
+        places: list[tuple[int, int]] = []
+        end, done, staying, newest, has_tombstone = len(table), 0, 0, NEVER, False
         if compiled_kept is not None:
             arguments = table, slots, md5, data, position, count, base, limit, is_due
-            done, position, found, has_tombstone = compiled_kept(*arguments)
+            done, position, staying, places, newest, has_tombstone = compiled_kept(*arguments)
             if done == count:
-                return found, position, has_tombstone
-        for start, stop, delta, key, has_value in frames(data, position, count - done):
+                return KeptRecords(staying, places, newest, has_tombstone), position
+        run, runs_to = position, position
+        for start, stop, time, delta, key, has_value in frames(data, position, count - done):
             position = stop
             offset = base + delta
             if offset < limit:
@@ -175,9 +176,19 @@ class OffsetMap:
                         at = 0
                 if offset < stored - 1:
                     continue
-            found.append((start, stop))
-            has_tombstone = has_tombstone or not has_value
-        return found, position, has_tombstone
+            if start != runs_to:
+                if run < runs_to:
+                    places.append((run, runs_to))
+                run = start
+            runs_to = stop
+            staying += 1
+            if time > newest:
+                newest = time
+            if not has_value:
+                has_tombstone = True
+        if run < runs_to:
+            places.append((run, runs_to))
+        return KeptRecords(staying, places, newest, has_tombstone), position
 
     def put_batches(self, data: bytes, position: int, most: int, first: int) -> tuple[int, int, int, int]:
         """Store the offsets of the records of plain batches, as `put` does, up to another batch or a full map.
@@ -219,3 +230,16 @@ class OffsetMap:
         if compiled_kept_batches is None:
             return position, 0, 0, []
         return compiled_kept_batches(self._table, self._slots, md5, crc32c, data, position, most, limit)
+
+
+def _move(old: memoryview, table: memoryview, slots: int) -> None:
+    """Copy the slots in use to a larger table, which has space for them."""
+    end = len(table)
+    for at in range(0, len(old), 3):
+        if old[at + 2]:
+            free = old[at] % slots * 3
+            while table[free + 2]:
+                free += 3
+                if free == end:
+                    free = 0
+            table[free], table[free + 1], table[free + 2] = old[at], old[at + 1], old[at + 2]
