@@ -94,11 +94,11 @@ def log_name(topic: str, partition: int) -> str:
 
 
 def deleted_name(name: str, unique: str) -> str:
-    """Return the name of a deleted log, `<topic>-<partition>.<unique>-delete`.
+    """Return the name of a deleted log or future log, `<topic>-<partition>.<unique>-delete`.
 
     The topic is cut to keep the name <= 255 characters.
     """
-    topic, _, partition = name.rpartition("-")
+    topic, partition, _ = parse_name(name)
     suffix = f"-{partition}.{unique}-delete"
     return topic[: MAX_LOG_NAME - len(suffix)] + suffix
 

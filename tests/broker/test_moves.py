@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.storage.log.log import Log
+from actors.storage.log_directories import parse_name
 from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.describe_log_dirs import DescribeLogDirsRequest
 from messages.cluster import TopicPartition
@@ -114,6 +115,8 @@ def test_a_move_is_changed_and_cancelled(tmp_path: Path) -> None:
     assert [is_future for is_future, _ in moving.described()[other.name]] == [True]
     assert moving.move(home) == NONE
     assert moving.described() == {home.name: [(False, 0)], other.name: []}
+    [deleted] = moving.names("-delete")
+    assert parse_name(deleted) == ("t", 0, "delete"), "otherwise the next start refuses the directory"
     skip(moving.broker, 5_000.0)
     assert moving.home == home and moving.names("-future") == moving.names("-delete") == []
     assert moving.move(other) == NONE
