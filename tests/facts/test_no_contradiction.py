@@ -147,12 +147,12 @@ def contradictions(facts: TraceFacts) -> Iterator[str]:
             if each == histories.state_history(facts, partition)
         ]
         own = [o for o, _ in lost if current and o.first in current[0] and o.first.event is not None]
-        told = answer(facts, "partition", partition, "When did it have no leader")
+        listed = answer(facts, "partition", partition, "When did it have no leader")
         shown = [
             (o.place if o.after is None else o.after.place) for o in own if o.after is None or o.after.event is not None
         ]
-        if told != [(each.at, each.node, each.n) for each in sorted(shown)][-LAST:]:
-            yield f"{partition}: the summary has {shown}, why {told}"
+        if listed != [(each.at, each.node, each.n) for each in sorted(shown)][-LAST:]:
+            yield f"{partition}: the summary has {shown}, why {listed}"
         left = re.match(r"broker (\d+) has been out of the ISR .* since", said)
         out = [row for row in summary["out_of_isr"] if row.back_at is None]
         if left is not None and not any(
