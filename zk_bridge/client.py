@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from messages.ask import Answer, ConnectionLoss, Continue, Failure, Question, error_of
 from messages.store import StoreFailed
 from zk_bridge.core import BridgeCore
-from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
+from zk_bridge.store import UNPROTECTED, Store, StoreNews, StoreSecurity, ZooKeeperUnavailable
 
 __all__ = ["Client", "ZooKeeperUnavailable", "connect"]
 
@@ -27,20 +27,23 @@ _C = TypeVar("_C", bound="Client")
 R = TypeVar("R")
 
 
-def connect(hosts: str, timeout: float = 10.0, session_timeout: float = 10.0) -> Client:
+def connect(
+    hosts: str, timeout: float = 10.0, session_timeout: float = 10.0, security: StoreSecurity = UNPROTECTED
+) -> Client:
     """Connect to ZooKeeper.
 
     Args:
         hosts: Addresses of the servers and an optional chroot, "h:p,h:p/chroot".
         timeout: Time limit in seconds for connecting and for each request.
         session_timeout: ZooKeeper's session timeout in seconds.
+        security: How the session is protected.
 
     Raises:
         ZooKeeperUnavailable: No server could be reached within `timeout`.
     """
     from zk_bridge.kazoo_store import KazooStore  # a cluster in memory does without kazoo, whose import takes time
 
-    return Client(KazooStore(hosts, session_timeout, timeout), timeout)
+    return Client(KazooStore(hosts, session_timeout, timeout, security=security), timeout)
 
 
 def _serve(event_id: int) -> None:

@@ -12,21 +12,36 @@ import logging
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from actors.cli.app import FOLDER, CommandFailed
+from actors.cli.app import FILE, FOLDER, CommandFailed
 from actors.cli.node_log import one_line
+from actors.node.properties import parse_properties
+from actors.node.security_settings import zookeeper_security
 from actors.node.settings import zookeeper_places
 from messages.ask import Question
 from messages.zookeeper import Brokers, FindClusterId, GetBrokers, NoCluster
 from zk_bridge.client import ZooKeeperUnavailable, connect
+from zk_bridge.store import StoreSecurity
 
 CONNECT_SECONDS = 3.0
+_SECURITY = "security of ZooKeeper"
+"""Key of a command's context."""
 
 R = TypeVar("R")
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _read_security(context: click.Context, option: click.Parameter, file: Path | None) -> None:
+    """Keep the security of the command's sessions with ZooKeeper, which `zookeeper` opens."""
+    try:
+        if file is not None:
+            context.meta[_SECURITY] = zookeeper_security(parse_properties(file.read_text(encoding="iso-8859-1")))
+    except (ValueError, OSError) as error:
+        raise CommandFailed(f"{file}: {error}") from error
 
 
 def cluster_options(command: Command) -> Command:
@@ -36,6 +51,14 @@ def cluster_options(command: Command) -> Command:
             "--zookeeper", "address", metavar="HOST:PORT[/CHROOT]", help="ZooKeeper, where the brokers are registered."
         ),
         click.option("--dir", "directory", metavar="DIR", type=FOLDER, help="Folder of a `kafka-actors up` cluster."),
+        click.option(
+            "--zk-tls-config-file",
+            metavar="FILE",
+            type=FILE,
+            expose_value=False,
+            callback=_read_security,
+            help="Kafka's zookeeper.ssl.* settings, with which to connect to ZooKeeper; also zookeeper.sasl.*.",
+        ),
         click.option("--bootstrap-server", metavar="HOST:PORT,..", help="Brokers to connect to."),
     ):
         command = option(command)
@@ -57,7 +80,9 @@ def zookeeper(address: str, empty: bool = False) -> Iterator[Callable[[Question[
     logger.addHandler(warnings)
     try:
         _reach(address)
-        with connect(address) as client:
+        context = click.get_current_context(silent=True)
+        security = StoreSecurity() if context is None else context.meta.get(_SECURITY, StoreSecurity())
+        with connect(address, security=security) as client:
             if not empty and isinstance(client.ask(FindClusterId()), NoCluster):
                 raise CommandFailed(f"there is no cluster in ZooKeeper at {address}{_chroot_hint(address)}")
             yield client.ask

@@ -109,6 +109,29 @@ def read_security(properties: Mapping[str, str], settings: NodeSettings) -> Read
     return ReadSecurity(listeners, *found, reader.vault, stores, zookeeper)
 
 
+def zookeeper_security(properties: Mapping[str, str]) -> StoreSecurity:
+    """Return how a session with ZooKeeper is protected. Raises ValueError."""
+    own = {name: value.strip() for name, value in properties.items() if name.startswith("zookeeper.")}
+    user, password, tls = own.get(SASL_USER, ""), own.get(SASL_PASSWORD, ""), None
+    if bool(user) != bool(password):
+        raise ValueError(f"{SASL_USER} and {SASL_PASSWORD} must be set together")
+    if user and find_spec("puresasl") is None:
+        raise ValueError(f"{SASL_USER} needs pure-sasl, of the extra 'zookeeper-sasl': pip install pure-sasl")
+    of = zookeeper_tls(own)
+    if _is_true(own, "zookeeper.ssl.client.enable"):
+        for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
+            if _is_true(own, name):
+                raise ValueError(f"{name}=true is not supported: revocation is not checked")
+        tls = context_of(of, ssl.PROTOCOL_TLS_CLIENT, read_stores(of))
+    sets_acls = _is_true(own, SET_ACL)
+    if sets_acls and not (user or (tls and of("ssl.keystore.location"))):
+        raise ValueError(
+            f"{SET_ACL}=true needs {SASL_USER} and {SASL_PASSWORD}, or zookeeper.ssl.client.enable=true and"
+            " zookeeper.ssl.keystore.location"
+        )
+    return StoreSecurity(tls, user, Secret(password.encode()), sets_acls)
+
+
 class StoresAdapter:
     """The I/O adapter `tls`, which reads the key stores and trust stores of listeners anew (KIP-226).
 
@@ -280,31 +303,13 @@ class _SecurityReader:
 
     def zookeeper(self) -> StoreSecurity:
         """Return how the session with ZooKeeper is protected."""
-        own = {name: value.strip() for name, value in self._properties.items() if name.startswith("zookeeper.")}
         self.honoured.update(name for name in KNOWN if name.startswith("zookeeper.ssl."))
         self.honoured |= {SET_ACL, SASL_USER, SASL_PASSWORD}
-        user, password, tls = own.get(SASL_USER, ""), own.get(SASL_PASSWORD, ""), None
-        sets_acls = False
         try:
-            if bool(user) != bool(password):
-                raise ValueError(f"{SASL_USER} and {SASL_PASSWORD} must be set together")
-            if user and find_spec("puresasl") is None:
-                raise ValueError(f"{SASL_USER} needs pure-sasl, of the extra 'zookeeper-sasl': pip install pure-sasl")
-            of = zookeeper_tls(own)
-            if _is_true(own, "zookeeper.ssl.client.enable"):
-                for name in ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable"):
-                    if _is_true(own, name):
-                        raise ValueError(f"{name}=true is not supported: revocation is not checked")
-                tls = context_of(of, ssl.PROTOCOL_TLS_CLIENT, read_stores(of))
-            sets_acls = _is_true(own, SET_ACL)
-            if sets_acls and not (user or (tls and of("ssl.keystore.location"))):
-                raise ValueError(
-                    f"{SET_ACL}=true needs {SASL_USER} and {SASL_PASSWORD}, or zookeeper.ssl.client.enable=true and"
-                    " zookeeper.ssl.keystore.location"
-                )
+            return zookeeper_security(self._properties)
         except ValueError as error:
             self._error(f"The security of ZooKeeper is wrong: {error}")
-        return StoreSecurity(tls, user, Secret(password.encode()), sets_acls)
+            return StoreSecurity()
 
     def _error(self, text: str) -> None:
         self.errors.append(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from actors.cli.app import run
 from actors.node.settings import settings_of
 from messages.store import CREATE, CREATE_EPHEMERAL, CREATE_SEQUENTIAL, NO_AUTH, OK, StoreFailed, WriteOp
 from tests.gateway.test_tls import made
@@ -132,6 +133,21 @@ def test_a_wrong_password_ends_the_session_with_the_reason(server: SecuredZooKee
     failed = listener.until(lambda news: [each for each in news if isinstance(each, StoreFailed)])
     assert "ZooKeeper refuses the credentials in zookeeper.sasl.username" in failed[0].reason
     store.stop()
+
+
+def test_a_command_reads_zookeeper_with_the_settings_of_a_file(
+    server: SecuredZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"127.0.0.1:{server.tls_port}"
+    file = tmp_path / "zookeeper.properties"
+    file.write_text(
+        f"zookeeper.ssl.client.enable=true\nzookeeper.ssl.truststore.location={server.certificate}\n"
+        f"zookeeper.ssl.keystore.location={server.certificate}\n"
+    )
+    assert run(["status", "--zookeeper", address, "--zk-tls-config-file", str(file)]) == 1
+    assert "there is no cluster in ZooKeeper" in capsys.readouterr().err
+    assert run(["status", "--zookeeper", address, "--zk-tls-config-file", str(tmp_path / "missing")]) == 1
+    assert "No such file" in capsys.readouterr().err
 
 
 def test_a_server_with_another_certificate_gets_no_byte(server: SecuredZooKeeper, tmp_path: Path) -> None:
