@@ -26,7 +26,7 @@ BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard te
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test test-slow interop soak simulate test-spark test-thespian lint format bench docs site apache clean
+.PHONY: help install python ports java run test test-slow interop soak simulate test-spark test-thespian lint format bench docs site apache clients clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ site: $(VENV)/.docs ## the documentation as a site in .cache/site, readable with
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
 	@touch $@
+
+clients: install ## twenty steps of each client library, built in .cache/clients (ARGS: names, --bootstrap)
+	$(BIN)/python -m tests.clients $(ARGS)
 
 apache: $(APACHE)/.complete $(STREAMS)/.complete ## the jars of Apache Kafka 3.9.1, for the tests against the original (needs Maven)
 
