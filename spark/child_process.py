@@ -9,6 +9,7 @@ group itself.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -73,8 +74,9 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connect
     except BaseException as error:
         outcome = False, error
     try:
-        writer.send(outcome)
-    except Exception:  # the outcome cannot be pickled
+        pickle.loads(sent := pickle.dumps(outcome))  # some exceptions of Spark can be pickled, but not be read again
+        writer.send_bytes(sent)
+    except Exception:
         writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))
     finally:
         os._exit(0)

@@ -14,12 +14,11 @@ import functools
 import importlib
 import inspect
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from messages.facts.indexed import decoded, readable_content_of
@@ -179,13 +178,9 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
 def gathered(session: SparkSession, runs: Sequence[Run]) -> TraceFacts:
     """Return the facts of these runs, which Spark's workers read, one task for each run."""
     unique = [*{run.header.run: run for run in runs}.values()]
-
-    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
-            yield pa.RecordBatch.from_pydict({"facts": [readable_content_of(unique[number])]})
-
-    numbers = session.range(0, len(unique), 1, len(unique) or 1)
-    return merged(decoded(row.facts) for row in numbers.mapInArrow(read, "facts binary").collect())
+    # Not mapInArrow, because that needs pandas.
+    contents = session.sparkContext.parallelize(unique, len(unique) or 1).map(readable_content_of).collect()
+    return merged(map(decoded, contents))
 
 
 def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
