@@ -51,7 +51,7 @@ def tree(monkeypatch: pytest.MonkeyPatch) -> MemoryZooKeeper:
     """Return an in-memory ZooKeeper that commands find at any address."""
     tree = MemoryZooKeeper()
     monkeypatch.setattr(door, "_reach", lambda address: None)
-    monkeypatch.setattr(door, "connect", lambda address: Client(MemoryStore(tree)))
+    monkeypatch.setattr(door, "connect", lambda address, security: Client(MemoryStore(tree)))
     return tree
 
 
