@@ -9,7 +9,6 @@ group itself.
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
@@ -74,7 +74,8 @@ def _be_the_child(work: Callable[[], Any], writer: Connection, lifeline: Connect
     except BaseException as error:
         outcome = False, error
     try:
-        pickle.loads(sent := pickle.dumps(outcome))  # some exceptions of Spark can be pickled, but not be read again
+        # Some exceptions of Spark can be pickled, but not be read again.
+        ForkingPickler.loads(sent := ForkingPickler.dumps(outcome))
         writer.send_bytes(sent)
     except Exception:
         writer.send((False, RuntimeError(f"{type(outcome[1]).__name__}: {outcome[1]}")))

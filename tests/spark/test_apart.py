@@ -25,8 +25,17 @@ def test_the_result_comes_back_and_so_does_what_is_raised() -> None:
         apart(partial(_raise, NotATrace("no such folder")))
     with pytest.raises(RuntimeError, match="TypeError: unpicklable"):
         apart(partial(_raise, type("Local", (TypeError,), {})("unpicklable"), "TypeError"))
+    with pytest.raises(RuntimeError, match="TwoWords: one two"):
+        apart(partial(_raise, TwoWords("one", "two")))
     with pytest.raises(ChildEnded):
         apart(lambda: os._exit(3))
+
+
+class TwoWords(Exception):
+    """Like some exceptions of Spark, this one can be pickled, but not be read again."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} {two}")
 
 
 def _raise(error: Exception, name: str = "") -> None:
