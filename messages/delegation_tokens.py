@@ -31,9 +31,10 @@ class DelegationToken(NamedTuple):
     expires_ms: int
     max_ms: int
 
-    def is_of(self, principal: str) -> bool:
-        """Return whether a principal owns the token, or may renew it."""
-        return principal == self.owner or principal in self.renewers
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """Who owns the token, or may renew it."""
+        return self.owner, *self.renewers
 
 
 @message

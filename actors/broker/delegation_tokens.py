@@ -160,10 +160,10 @@ class DelegationTokensActor(ChangeListener[str, int]):
 
     def _describe(self, forwarded: Forwarded, request: DescribeDelegationTokenRequest) -> Flow[None]:
         """Describe the tokens of some owners, or all; the listener leaves out those that the client may not see."""
-        owners = None if request.owners is None else [str(owner) for owner in request.owners]
+        owners = None if request.owners is None else {str(owner) for owner in request.owners}
         tokens = (yield from ask(zookeeper.GetTokens())).tokens if owners is None or owners else ()
         described = tuple(
-            [_described(token) for token in tokens if owners is None or any(token.is_of(owner) for owner in owners)]
+            [_described(token) for token in tokens if owners is None or not owners.isdisjoint(token.principals)]
         )
         self.send(*forwarded.reply(DescribeDelegationTokenResponse(errors.NONE, described)))
 

@@ -47,7 +47,7 @@ def prolonged(
     """
     if token is None:
         raise Refused("", errors.DELEGATION_TOKEN_NOT_FOUND)
-    if not token.is_of(principal):
+    if principal not in token.principals:
         raise Refused("", errors.DELEGATION_TOKEN_OWNER_MISMATCH)
     if min(token.max_ms, token.expires_ms) < now_ms:
         raise Refused("", errors.DELEGATION_TOKEN_EXPIRED)

@@ -34,7 +34,8 @@ NO_NAME = "Username must not be empty"
 
 def described(users: list[str] | None, known: Known) -> Iterator[DescribedScramUser]:
     """Yield the credentials of these users, or of all users that have any."""
-    for user in dict.fromkeys(users) if users else sorted(known):
+    times = Counter(users)
+    for user in times if users else sorted(known):
         infos = tuple(
             [
                 ScramCredentialInfo(number, int(known[user][mechanism].rpartition("iterations=")[2]))
@@ -44,7 +45,7 @@ def described(users: list[str] | None, known: Known) -> Iterator[DescribedScramU
         )
         if users and not user:
             yield DescribedScramUser(user, errors.RESOURCE_NOT_FOUND, NO_NAME)
-        elif users and users.count(user) > 1:
+        elif users and times[user] > 1:
             text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
             yield DescribedScramUser(user, errors.DUPLICATE_RESOURCE, text)
         elif users and not infos:
