@@ -21,7 +21,7 @@ from thespian.actors import ActorAddress
 
 from actors.core import client_quotas
 from actors.core.config import config_requests
-from actors.core.config.broker_config import is_of_store
+from actors.core.config.broker_config import is_of_store, of_stores
 from actors.core.refusal import Refused
 from actors.core.security import scram_requests
 from actors.core.topic.topic_name import check_name
@@ -273,7 +273,7 @@ class ConfigsActor(FlowActor):
             entries: The overrides of this broker.
             changed: Whether an override has changed; otherwise only the files have.
         """
-        problem = self.port("tls").problem(tuple(each for each in entries if is_of_store(each.name)))
+        problem = self.port("tls").problem(of_stores(entries))
         if problem and changed:
             raise Refused(f"Invalid dynamic configuration: {problem}")
         if problem:

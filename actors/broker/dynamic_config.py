@@ -25,7 +25,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
-from actors.core.config.broker_config import THREADS, configured, invalid, is_of_store
+from actors.core.config.broker_config import THREADS, configured, invalid, listeners_with_tls, of_stores
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
@@ -147,10 +147,8 @@ class DynamicConfigActor(FlowActor):
             if rate != self._rates[side]:
                 self._rates[side] = rate
                 self.send(whom, ThrottleReplication(rate))
-        if any(endpoint.security_protocol.endswith("SSL") for endpoint in self._settings.listeners):
-            problem = self.port("tls").reload(
-                tuple(each for each in found.brokers[0].entries if is_of_store(each.name))
-            )
+        if listeners_with_tls(self._settings):
+            problem = self.port("tls").reload(of_stores(found.brokers[0].entries))
             if problem:
                 log.error("[Broker id=%d] Keeping the stores of listeners: %s", self._settings.node_id, problem)
         if own.get(ADVERTISED_LISTENERS) != self._advertised:

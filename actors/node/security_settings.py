@@ -296,8 +296,7 @@ class _SecurityReader:
         def of(name: str, default: str = "") -> str:
             if name == "ssl.client.auth" and is_sasl:  # it needs the listener's prefix, as in Kafka
                 return self._of(listener, name, default)
-            self.honoured.add(name)
-            return self._of(listener, name, self._properties.get(name, default))
+            return self._shared(listener, name, default)
 
         return of
 

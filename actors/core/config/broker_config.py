@@ -13,7 +13,7 @@ Rule 4: Thread counts have no effect here. They are accepted, because Kafka's br
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS, advertised_listeners
 from actors.core.refusal import Refused
@@ -66,6 +66,11 @@ def is_of_store(name: str) -> bool:
     return _STORE.fullmatch(name) is not None
 
 
+def of_stores(entries: Iterable[ConfigEntry]) -> tuple[ConfigEntry, ...]:
+    """Return the overrides that name stores of listeners."""
+    return tuple([entry for entry in entries if is_of_store(entry.name)])
+
+
 def type_of(name: str) -> SettingType | None:
     """Return the type of a dynamic setting; None if it is not dynamic."""
     return TEXT if is_of_store(name) else DYNAMIC.get(name)
@@ -116,7 +121,7 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         raise Refused(f"Cannot update these configs dynamically: Set({name})")
     if is_secret(name) and value and not node.password_encoder_secret:
         raise Refused("Password encoder secret not configured")
-    if (store := _STORE.fullmatch(name)) and store[1] not in _with_tls(node):
+    if (store := _STORE.fullmatch(name)) and store[1] not in listeners_with_tls(node):
         raise Refused(f"Cannot update {name}: there is no listener {store[1].upper()} with TLS")
     if of_all and (name == ADVERTISED_LISTENERS or is_of_store(name)):
         where = "at default cluster level, broker id must be specified"
@@ -133,7 +138,8 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
         check_cleaners(configured(node, {name: value}, {}), node.log_cleaner_threads)
 
 
-def _with_tls(node: NodeSettings) -> list[str]:
+def listeners_with_tls(node: NodeSettings) -> list[str]:
+    """Return the names of the listeners that have stores, in lower case."""
     return [each.listener.lower() for each in node.listeners if each.security_protocol.endswith("SSL")]
 
 
