@@ -104,10 +104,9 @@ class AclTable:
 
     def denial(self, principal: str, host: str, operation: int, type: int, name: str) -> tuple[AclResource, Acl] | None:
         """Return the ACL that denies an operation, with its resource; None if no ACL allows the operation."""
-        host, named = host_text(host), {operation, Operation.ALL}
+        host = host_text(host)
         for resource, acl in self._matching(type, name):
-            applies = acl.principal in (principal, EVERYONE) and acl.host in (host, WILDCARD)
-            if applies and acl.permission == Permission.DENY and acl.operation in named:
+            if _applies(acl, principal, host) and _names(acl, Permission.DENY, operation):
                 return resource, acl
         return None
 
@@ -115,11 +114,10 @@ class AclTable:
         acls = [acl for _, acl in self._matching(type, name)]
         if not acls:
             return everyone
-        applying = [acl for acl in acls if acl.principal in (principal, EVERYONE) and acl.host in (host, WILDCARD)]
-        named = {operation, Operation.ALL}
-        if any(acl.permission == Permission.DENY and acl.operation in named for acl in applying):
+        applying = [acl for acl in acls if _applies(acl, principal, host)]
+        if any(_names(acl, Permission.DENY, operation) for acl in applying):
             return False
-        implying = named | IMPLYING.get(Operation(operation), set())
+        implying = {operation, Operation.ALL} | IMPLYING.get(Operation(operation), set())
         return any(acl.permission == Permission.ALLOW and acl.operation in implying for acl in applying)
 
     def _matching(self, type: int, name: str) -> Iterator[tuple[AclResource, Acl]]:
@@ -137,16 +135,10 @@ class AclTable:
         """Return whether a principal may execute an operation on any resource of a type (KIP-679)."""
         if principal in self._super_users:
             return True
-        host, named = host_text(host), {operation, Operation.ALL}
+        host = host_text(host)
 
         def has(acls: Iterable[Acl], permission: Permission) -> bool:
-            return any(
-                acl.permission == permission
-                and acl.operation in named
-                and acl.principal in (principal, EVERYONE)
-                and acl.host in (host, WILDCARD)
-                for acl in acls
-            )
+            return any(_names(acl, permission, operation) and _applies(acl, principal, host) for acl in acls)
 
         literal, prefixed = self._literal.get(type, {}), self._prefixed.get(type, {})
         wildcard = literal.get(WILDCARD, ())
@@ -160,6 +152,16 @@ class AclTable:
             for name, acls in (*literal.items(), *prefixed.items())
             if acls is not wildcard
         )
+
+
+def _applies(acl: Acl, principal: str, host: str) -> bool:
+    """Return whether an ACL is about this client."""
+    return acl.principal in (principal, EVERYONE) and acl.host in (host, WILDCARD)
+
+
+def _names(acl: Acl, permission: Permission, operation: int) -> bool:
+    """Return whether an ACL allows or denies an operation by its name, or all operations."""
+    return acl.permission == permission and acl.operation in (operation, Operation.ALL)
 
 
 def host_text(host: str) -> str:
