@@ -548,15 +548,14 @@ class Connection:
 
     def _log_refusal(self, header: RequestHeader, refused: RefusedAccess) -> None:
         """Write Kafka's line about a refused operation, and report it."""
-        self._gateway.audit.info(
-            "Principal = %.200s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%.250s"
-            " for request = %s",
-            *(self.principal, znode_name(refused.operation), self.address, znode_name(refused.resource), refused.name),
-            API_BY_KEY[header.api_key].name,
-        )
-        names = znode_name(refused.operation), znode_name(refused.resource), refused.name[:250], refused.denied_by
+        operation, resource, name = znode_name(refused.operation), znode_name(refused.resource), refused.name[:250]
         api = API_BY_KEY[header.api_key].name
-        self._gateway.access_denied(Denial(self.principal, self._host, header.client_id or "", api, *names))
+        self._gateway.audit.info(
+            "Principal = %.200s is Denied Operation = %s from host = %s on resource = %s:LITERAL:%s for request = %s",
+            *(self.principal, operation, self.address, resource, name, api),
+        )
+        what = operation, resource, name, refused.denied_by
+        self._gateway.access_denied(Denial(self.principal, self._host, header.client_id or "", api, *what))
 
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""

@@ -185,9 +185,10 @@ def _edit(
         for each in shown:
             response = _seen(response, each.entries, each, request, allows, principal)
             parts = [_seen(part, "entries", each, request, allows, principal) for part in parts]
-        for entries in permitted:
-            response = _with_operations(response, entries.entries, entries, allows)
-            parts = [_with_operations(part, "entries", entries, allows) for part in parts if entries.entries] or parts
+        for what in permitted:
+            response = _with_operations(response, what.entries, what, allows)
+            if what.entries:
+                parts = [_with_operations(part, "entries", what, allows) for part in parts]
         return _merged(response, refusals), parts
 
     return edit
