@@ -81,6 +81,11 @@ class Endpoint(Message):
     security_protocol: str = "PLAINTEXT"
 
 
+def in_url(host: str) -> str:
+    """Return a host as an address with a port contains it: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 @message
 class Broker(Message):
     """A registered broker, as /brokers/ids/N describes it (controller.md 2.3).

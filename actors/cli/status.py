@@ -33,7 +33,7 @@ from actors.core.topic.topic_name import INTERNAL_TOPICS
 from messages import zookeeper
 from messages.apis.metadata import MetadataResponse
 from messages.ask import Question
-from messages.cluster import NO_LEADER, Broker, Endpoint, TopicPartition
+from messages.cluster import NO_LEADER, Broker, Endpoint, TopicPartition, in_url
 
 TIMEOUT_SECONDS = 30.0
 UNKNOWN_EPOCH = -1
@@ -370,8 +370,7 @@ def _endpoints(broker: Broker) -> list[str]:
 
 
 def _metrics(node: zookeeper.NodeRegistration) -> str:
-    host = f"[{node.metrics_host}]" if ":" in node.metrics_host else node.metrics_host
-    return f"http://{host}:{node.metrics_port}/metrics"
+    return f"http://{in_url(node.metrics_host)}:{node.metrics_port}/metrics"
 
 
 def _waiting(scraped: NodeMetrics) -> str:

@@ -33,6 +33,7 @@ from actors.node.settings import ANY_ADDRESS, settings_of, zookeeper_places
 from actors.public.operations import MECHANISMS, PROTOCOLS, ClusterError
 from messages.ask import AskFailed
 from messages.client_quotas import sanitized
+from messages.cluster import in_url
 from zk_bridge.embedded import jar_sources
 
 WATCH_SECONDS = 0.2
@@ -155,7 +156,7 @@ def command(
             secured = ClusterSecurity(place, security, mechanism, passwords, acls, (host, advertised_host))
         except ClusterError as error:
             raise CommandFailed(str(error)) from error
-        address = f"[{advertised_host}]" if ":" in advertised_host else advertised_host
+        address = in_url(advertised_host)
         _write_client_properties(place, ",".join(f"{address}:{port}" for port in ports), secured)
     if detach:
         line = _in_background(place / "up.log")

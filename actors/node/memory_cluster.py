@@ -63,7 +63,7 @@ from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
 from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from messages.cluster import Endpoint, TopicPartition
+from messages.cluster import Endpoint, TopicPartition, in_url
 from messages.error_names import name_of
 from messages.log_cleaner import CompactTopic
 from messages.network import Received, Transmit
@@ -134,7 +134,7 @@ def listener_settings(
     internal = f"{protocol}://{HOST}:{place.internal}"
     settings["listeners"] = internal
     if CLIENTS in names:
-        bound, advertised = (f"[{each}]" if ":" in each else each for each in (host, advertised_host))
+        bound, advertised = map(in_url, (host, advertised_host))
         settings |= {
             "listeners": f"{internal},{CLIENTS}://{bound}:{place.port}",
             "advertised.listeners": f"{internal},{CLIENTS}://{advertised}:{place.port}",
@@ -346,7 +346,7 @@ class MemoryCluster(ZooKeeperView):
         """Return the settings with which a client connects as a user."""
         if self.security is None:
             raise ClusterError("the cluster is not secured: start it with security='SASL_SSL', for example")
-        host = f"[{self._advertised_host}]" if ":" in self._advertised_host else self._advertised_host
+        host = in_url(self._advertised_host)
         return self.security.client_config(user, client, ",".join(f"{host}:{port}" for port in self.ports))
 
     async def add_broker(self) -> dict[str, object]:

@@ -28,6 +28,7 @@ from actors.runtime import LoopScheduler, RealClock
 from actors.storage.log_directories import META_FILE, parse_properties
 from actors.storage.log_manager import number_of_logs, recover
 from messages.ask import AskFailed
+from messages.cluster import in_url
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
 from messages.vocabulary import Message, changed
 from messages.zookeeper import TakeBrokerSequence
@@ -230,17 +231,13 @@ class NodeProcess:
 def _whereabouts(node: Node) -> str:
     """Return listeners, logs, trace and metrics of the node, with the bound ports, for a log line."""
     settings, ports = node.settings, node.listener.ports
-    listeners = (f"{each.listener}://{_in_url(each.host)}:{ports[each.listener]}" for each in settings.listeners)
+    listeners = (f"{each.listener}://{in_url(each.host)}:{ports[each.listener]}" for each in settings.listeners)
     host, port = node.metrics_address
     return (
         f"listeners {', '.join(listeners)}; logs in {', '.join(settings.log_dirs)}; "
         + (node.recorder.reason or f"trace in {settings.trace_dir}")
-        + f"; metrics http://{_in_url(host)}:{port}/metrics"
+        + f"; metrics http://{in_url(host)}:{port}/metrics"
     )
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _store_of(loaded: LoadedSettings) -> KazooStore:
