@@ -270,22 +270,17 @@ def _outage(
 
 def isr_changes(facts: TraceFacts, partition: TopicPartition) -> list[declarations.IsrChange]:
     """Return each broker that joined or left the ISR of a partition, in order of time."""
-    return isr_changes_in(facts, state_history(facts, partition))
-
-
-def isr_changes_in(facts: TraceFacts, history: Sequence[StateWrite]) -> list[declarations.IsrChange]:
-    """Return each broker that joined or left the ISR in these states of a partition, in order of time."""
     return [
         declarations.IsrChange(
             after.place,
-            after.partition,
+            partition,
             broker,
             broker in after.isr,
             before,
             after,
             None if broker in after.isr else reason_to_leave(facts, after, broker),
         )
-        for before, after in pairwise(history)
+        for before, after in pairwise(state_history(facts, partition))
         for broker in sorted(set(before.isr) ^ set(after.isr))
     ]
 
