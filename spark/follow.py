@@ -22,6 +22,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from messages.trace.files.runs import ending, find_runs
+from spark.columns import selected
 from spark.errors import AlreadyFollowed
 from spark.java import Java
 from spark.pack import keep, pack_facts, tell
@@ -96,7 +97,7 @@ def follow(
         while True:
             land(session, folder, kept)
             found = find_runs(folder)
-            for run in found.runs:
+            for run in selected(found.runs):
                 pack_facts(run, kept)
             keep(tell(found), kept)
             yield ask(session, kept, say, only, partial=True)

@@ -27,7 +27,7 @@ from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, RunList, Slice, find_runs, survey
 from messages.trace.files.segments import index_name, parse_name
 from messages.trace.text import compress, decompress
-from spark.columns import ARROW, batches, planned
+from spark.columns import ARROW, batches, planned, selected
 
 MANIFEST = "_runs.json"
 _LANDED = "_spark_metadata"
@@ -84,7 +84,7 @@ class Packing:
         self.slices = planned(found.runs)
         self._pool: ProcessPoolExecutor | None = None
         self._rest: Sequence[Slice] = self.slices
-        self._runs = [*{run.header.run: run for run in found.runs}.values()] if has_facts else []
+        self._runs = selected(found.runs) if has_facts else []
         self._begun: list[Future[int]] = []
         if len(self.slices) >= PARALLEL:
             self._pool = ProcessPoolExecutor(os.cpu_count())

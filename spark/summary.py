@@ -26,7 +26,7 @@ from messages.facts.trace_facts import TraceFacts, merged
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, find_runs
 from spark import questions
-from spark.columns import MALFORMED
+from spark.columns import MALFORMED, selected
 from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
@@ -177,7 +177,7 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
 
 def gathered(session: SparkSession, runs: Sequence[Run]) -> TraceFacts:
     """Return the facts of these runs, which Spark's workers read, one task for each run."""
-    unique = [*{run.header.run: run for run in runs}.values()]
+    unique = selected(runs)
     # Not mapInArrow, because that needs pandas.
     contents = session.sparkContext.parallelize(unique, len(unique) or 1).map(readable_content_of).collect()
     return merged(map(decoded, contents))
