@@ -40,23 +40,6 @@ def fan_out(delivered: DataFrame) -> DataFrame:
     return grouped.orderBy(f.desc("caused"), "actor", "type")
 
 
-def given(delivered: DataFrame) -> DataFrame:
-    """List the LeaderAndIsr requests (whole or in parts) that a controller passed to its channels, and their events.
-
-    Args:
-        delivered: Deliveries of all nodes, as `spark.columns` has them.
-
-    Returns:
-        run, n, event_id, receiver, type, states, given_at (when the request entered the channel's queue), event (null
-        if its end is not recorded).
-    """
-    orders = delivered.where((f.col("actor") == CHANNEL) & f.col("type").isin(ORDER, "LeaderAndIsrPart"))
-    given_at = (f.col("at") - f.col("waited")).alias("given_at")
-    ended = delivered.where(f.col("event_ms").isNotNull()).select("run", "event_id", f.col("subject").alias("event"))
-    columns = ("run", "n", "event_id", "receiver", "type", "states", given_at)
-    return orders.select(*columns).join(ended, ["run", "event_id"], "left")
-
-
 def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
     """Measure the steps from each controller event to the last LeaderAndIsr request that it caused for each broker.
 
@@ -72,12 +55,8 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
         Requests without a response are left out.
     """
     of_event = ["run", "event_id", "receiver"]
-    orders = (
-        given(delivered)
-        .where(f.col("type") == ORDER)
-        .groupBy(*of_event, "event")
-        .agg(f.max("given_at").alias("given_at"))
-    )
+    given = delivered.where((f.col("actor") == CHANNEL) & (f.col("type") == ORDER))
+    orders = given.groupBy(*of_event).agg(f.max(f.col("at") - f.col("waited")).alias("given_at"))
     handed = sent(delivered, ORDER).where(f.col("type") == "Transmit").drop("receiver")
     handed = handed.withColumnRenamed("sender", "receiver")
     request = f.struct("channel", "correlation", "broker", "epoch", "broker_epochs", f.col("at").alias("sent_at"))
@@ -90,7 +69,9 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
     )
     over = delivered.where(f.col("event_ms").isNotNull())
     began = f.col("at") - f.col("waited") - f.col("event_ms") / 1000
-    events = over.select("run", "node", "event_id", began.alias("began_at"), "event_queue_ms")
+    events = over.select(
+        *("run", "node", "event_id"), f.col("subject").alias("event"), began.alias("began_at"), "event_queue_ms"
+    )
     joined = orders.join(last, of_event).join(back, ["run", "channel", "correlation"])
     joined = joined.join(applied, same, "left").join(events, ["run", "event_id"])
     came = f.col("began_at") - f.col("event_queue_ms") / 1000
