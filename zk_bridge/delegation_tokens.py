@@ -13,11 +13,10 @@ from messages import store, zookeeper
 from messages.ask import BadZnode, Done
 from messages.client_quotas import desanitized, sanitized
 from messages.delegation_tokens import DelegationToken
-from zk_bridge import conversations, notifications, znodes
+from zk_bridge import conversations, notifications, paths, znodes
 
 logger = logging.getLogger(__name__)
 
-TOKENS = "/delegation_token/tokens"
 CHANGES = zookeeper.TokenChangeNotification.watch.path
 CHANGE = "token_change_"
 
@@ -65,7 +64,7 @@ def decode_token(path: str, data: bytes | None) -> DelegationToken:
 
 def ensure_token_paths(question: zookeeper.EnsureTokenPaths) -> conversations.Conversation:
     """Create the persistent paths."""
-    yield from conversations.create_missing((TOKENS, CHANGES))
+    yield from conversations.create_missing((paths.DELEGATION_TOKENS, CHANGES))
     return Done()
 
 
@@ -73,8 +72,8 @@ def get_tokens(question: zookeeper.GetTokens) -> conversations.Conversation:
     """Return tokens. An unreadable one is logged and left out."""
     ids = question.ids
     if ids is None:
-        (ids,) = yield from conversations.children_of((TOKENS,))
-    node_paths = tuple(f"{TOKENS}/{id}" for id in ids or ())
+        (ids,) = yield from conversations.children_of((paths.DELEGATION_TOKENS,))
+    node_paths = tuple(f"{paths.DELEGATION_TOKENS}/{id}" for id in ids or ())
     nodes = yield from conversations.data_of(node_paths)
     found = []
     for path, node in zip(node_paths, nodes, strict=True):
@@ -92,7 +91,7 @@ def _note(id: str) -> store.WriteOp:
 
 def set_token(question: zookeeper.SetToken) -> conversations.Conversation:
     """Create or change a token, and write the notification in the same transaction."""
-    path, data = f"{TOKENS}/{question.token.id}", encode_token(question.token)
+    path, data = f"{paths.DELEGATION_TOKENS}/{question.token.id}", encode_token(question.token)
     while True:
         (node,) = yield from conversations.data_of((path,))
         kind = store.CREATE if node.code == store.NO_NODE else store.SET
@@ -100,12 +99,12 @@ def set_token(question: zookeeper.SetToken) -> conversations.Conversation:
         reply = yield from conversations.transact(ops, store.NODE_EXISTS, store.NO_NODE)
         if reply.code == store.OK:
             return Done()
-        yield from conversations.create_missing((TOKENS, CHANGES))
+        yield from conversations.create_missing((paths.DELEGATION_TOKENS, CHANGES))
 
 
 def delete_token(question: zookeeper.DeleteToken) -> conversations.Conversation:
     """Delete a token, and write the notification in the same transaction. It may be deleted already."""
-    ops = store.WriteOp(store.DELETE, f"{TOKENS}/{question.id}"), _note(question.id)
+    ops = store.WriteOp(store.DELETE, f"{paths.DELEGATION_TOKENS}/{question.id}"), _note(question.id)
     yield from conversations.transact(ops, store.NO_NODE)
     return Done()
 

@@ -30,6 +30,7 @@ PREFERRED_ELECTION = events.PreferredReplicaLeaderElection.watch.path
 ISR_CHANGES = events.IsrChangeNotification.watch.path
 LOG_DIR_EVENTS = events.LogDirEventNotification.watch.path
 BROKER_SEQUENCE = "/brokers/seqid"
+DELEGATION_TOKENS = "/delegation_token/tokens"
 OUR_NODES = "/kafka-actors/nodes"
 
 CONFIG_CHANGE_PREFIX = f"{CONFIG_CHANGES}/config_change_"
@@ -37,7 +38,7 @@ ISR_CHANGE_PREFIX = f"{ISR_CHANGES}/isr_change_"
 LOG_DIR_EVENT_PREFIX = f"{LOG_DIR_EVENTS}/log_dir_event_"
 
 CONSUMERS = "/consumers"
-SENSITIVE = (USER_CONFIGS, BROKER_CONFIGS, "/delegation_token/tokens")
+SENSITIVE = (USER_CONFIGS, BROKER_CONFIGS, DELEGATION_TOKENS)
 """Prefixes of the paths that contain secrets (Kafka: `ZkData.SensitiveRootPaths`)."""
 
 PERSISTENT = (
