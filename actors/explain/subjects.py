@@ -75,10 +75,10 @@ def sessions(facts: TraceFacts, producer: str) -> list[declarations.TransactionR
     ]
 
 
-def denied_operations(facts: TraceFacts, client: str) -> Answer:
-    """List the last operations that the authorizer refused, equal ones once."""
+def denied_operations(facts: TraceFacts, client: str) -> list[declarations.OperationDenied]:
+    """Return the operations that the authorizer refused, equal ones once."""
     last = {(each.operation, each.resource, each.name, each.api): each for each in denials_of(facts, client)}
-    return [Sentence(text_of(each), each.place) for each in last.values()][-LAST:]
+    return [*last.values()]
 
 
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
@@ -96,7 +96,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which of its requests were refused, and why?", listed(produce_errors)),
         ("Which producer ids was it given?", listed(sessions)),
     ),
-    "client": (("Which operations were refused, and why?", denied_operations),),
+    "client": (("Which operations were refused, and why?", listed(denied_operations)),),
     "cluster": cluster_history.QUESTIONS,
 }
 """Kind of subject -> its questions, and the functions that answer them."""
