@@ -98,9 +98,6 @@ class Facts:
         """
         return comparison.compared((self.before or self).samples, self.samples)
 
-    def close(self) -> None:
-        """Free cached data."""
-
 
 def _found(name: str, by_run: dict[str, str]) -> Column:
     """Return a column `name` with the value that `by_run` has for the row's run."""

@@ -392,7 +392,7 @@ class LogFacts(Facts):
     """The log lines of Apache Kafka brokers, as Spark data frames for several sections of a summary."""
 
     def __init__(self, records: DataFrame) -> None:
-        super().__init__(records.persist(), Manifest((), ()), self._facts)
+        super().__init__(records, Manifest((), ()), self._facts)
         self.delivered = self.records
         self.events = EVENTS
 
@@ -413,10 +413,6 @@ class LogFacts(Facts):
             )
         )
         return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
-
-    def close(self) -> None:
-        """Free the lines."""
-        self.records.unpersist()
 
     def unplaced(self) -> tuple[str, ...]:
         """Return a sentence for each file with known lines whose broker is unknown."""

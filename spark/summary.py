@@ -127,8 +127,9 @@ def summarise_logs(
     try:
         fit(opened, sum(file.stat().st_size for file in files) // BYTES_OF_LOG)
         text = lines(opened, files)
-        facts = LogFacts(read(text, folder if folder.is_dir() else folder.parent, zone))
-        summary = _summary(facts, print_line, set(LOGGED).intersection(only), partial=True)
+        records = read(text, folder if folder.is_dir() else folder.parent, zone).persist()
+        summary = _summary(LogFacts(records), print_line, set(LOGGED).intersection(only), partial=True)
+        records.unpersist()
         if not summary["runs"]:
             reason = "; ".join(summary.unplaced) or nothing_known(text, len(files))
             raise NotATrace(f"{folder} contains no log with known lines: {reason}")
@@ -205,7 +206,6 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
         for count, (name, answer) in enumerate(waiting, 1):
             answers[name] = answer.result()
             print_line(f"{count} of {len(waiting)} questions answered: {name}")
-    facts.close()
     _demand(facts.manifest, partial, malformed.result())
     damage = tuple(fault for run in facts.manifest.runs for fault in run.faults)
     return Summary(answers, malformed.result(), facts.manifest.unreadable, damage, unplaced.result())
