@@ -151,7 +151,7 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
         Sentence(f"an admin request was rejected: {reason_of(each)}", each.place)
         for each in facts.of(declarations.RequestRefused, subject=partition)
     ]
-    assigned = facts.assignments.get(partition, [])
+    assigned = facts.of(declarations.ReplicasAssigned, partition=partition)
     for each in facts.of(declarations.ReassignmentRequestRemoved):
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):

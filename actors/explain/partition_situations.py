@@ -87,7 +87,7 @@ def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[Trace
 def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     if histories.assignment_of(facts, partition) is not None or histories.state_history(facts, partition):
         return None
-    is_old = partition in facts.assignments
+    is_old = bool(facts.of(declarations.ReplicasAssigned, partition=partition))
     return Seen(
         None, {"what": "its topic was created again without it" if is_old else "no node in this trace knows it"}
     )
@@ -390,7 +390,8 @@ def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> li
     refused = {each.subject for each in facts.of(declarations.ErrorAnswered, api="Produce") if each.code in REFUSED}
 
     def rank(partition: TopicPartition) -> tuple[object, ...]:
-        states, assigned = facts.states.get(partition, ()), facts.assignments.get(partition, ())
+        states = facts.states.get(partition, ())
+        assigned = facts.of(declarations.ReplicasAssigned, partition=partition)
         last = states[-1] if states else None
         replicas = len(assigned[-1].replicas) if assigned else 0
         return (

@@ -88,7 +88,7 @@ def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssig
     """
     since: ReplicasAssigned | None = None
     created = created_after(facts, partition.topic)
-    for fact in reversed(facts.assignments.get(partition, [])):
+    for fact in reversed(facts.of(ReplicasAssigned, partition=partition)):
         if fact.place < created or (since is not None and replicas_of(fact) != replicas_of(since)):
             break
         since = fact

@@ -93,11 +93,6 @@ class TraceFacts:
         return _grouped(self.of(declarations.StateWrite), lambda state: state.partition)
 
     @cached_property
-    def assignments(self) -> dict[TopicPartition, list[declarations.ReplicasAssigned]]:
-        """The assignments by partition."""
-        return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition)
-
-    @cached_property
     def assignments_of_topics(self) -> dict[str, list[declarations.ReplicasAssigned]]:
         """The assignments by topic."""
         return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
