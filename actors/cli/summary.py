@@ -24,7 +24,7 @@ from rich.table import Table
 from actors.cli.app import FAILED, FILE, FOLDER, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
-from actors.trace.explanation import explain, utc
+from actors.trace.explanation import explain_all, utc
 from actors.trace.explanation_text import line_text
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
@@ -226,8 +226,7 @@ def _explanations(directory: Path, summary: Summary) -> list[WhyAnswer]:
     answers = []
     with suppress(TraceError):
         runs = find_runs(directory).runs
-        for about, name in subjects if runs else ():
-            found = explain(runs, about, name)
+        for (about, name), found in zip(subjects, explain_all(runs, subjects), strict=True) if runs else ():
             chain = tuple(line_text(line, utc) for line in found.chain)
             detail = tuple(
                 (each.question, tuple(line_text(line, utc) for line in each.lines)) for each in found.answers

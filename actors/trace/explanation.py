@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from actors.explain.subjects import QUESTIONS, UNNAMED, subject_of
 from actors.explain.verdicts import verdict_of
 from messages.facts.declarations import Fact, TracePosition, fields_of
-from messages.facts.trace_facts import gather
+from messages.facts.trace_facts import TraceFacts, gather
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
@@ -141,6 +141,24 @@ def explain(
         ValueError: The subject is malformed.
         TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
+    (explanation,) = explain_all(runs, ((about, name),), until, clock)
+    return explanation
+
+
+def explain_all(
+    runs: Sequence[Run],
+    subjects: Iterable[tuple[str, str | int | None]],
+    until: float = math.inf,
+    clock: Callable[[float], str] | None = None,
+) -> list[TraceExplanation]:
+    """Explain several subjects, each given by its kind and name, as `explain` does; the runs are read once."""
+    named = [(about, _subject(about, name)) for about, name in subjects]
+    with with_payloads(runs) as complete:
+        facts = gather(complete, until)
+    return [_explanation(facts, about, subject, clock or utc) for about, subject in named]
+
+
+def _subject(about: str, name: str | int | None) -> Any:
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
@@ -149,10 +167,11 @@ def explain(
             if name is None
             else f"why({about!r}) takes no name"
         )
-    subject = None if name is None else subject_of(about, str(name))
-    with with_payloads(runs) as complete:
-        facts = gather(complete, until)
-    verdict = verdict_of(facts, about, subject, clock or utc)
+    return None if name is None else subject_of(about, str(name))
+
+
+def _explanation(facts: TraceFacts, about: str, subject: Any, clock: Callable[[float], str]) -> TraceExplanation:
+    verdict = verdict_of(facts, about, subject, clock)
     answers = []
     for question, answer in QUESTIONS[about]:
         lines = answer(facts, subject)
