@@ -24,7 +24,7 @@ from typing import Any
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
-from actors.simulation.observed_facts import Accepted, Confirmation, Process, ResponseSent, StateZnode
+from actors.simulation.observed_facts import Accepted, Confirmation, Process, ResponseSent
 from actors.simulation.replicas import Replicas
 from actors.simulation.response_codes import codes_of
 from messages import errors
@@ -47,7 +47,7 @@ from messages.apis.produce import ProduceRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from messages.cluster import TopicPartition
+from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.placement import slot
 from messages.vocabulary import Message
 
@@ -151,7 +151,9 @@ class Exchanges:
     `states` are the partition states in ZooKeeper; `partitions` is the number of partitions of __consumer_offsets.
     """
 
-    def __init__(self, states: Mapping[TopicPartition, StateZnode], replicas: Replicas, partitions: int) -> None:
+    def __init__(
+        self, states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch], replicas: Replicas, partitions: int
+    ) -> None:
         self._states = states
         self._replicas = replicas
         self._offsets_partitions = partitions

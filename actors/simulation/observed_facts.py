@@ -25,30 +25,12 @@ from messages.partition import LogMoved, LogRead
 # ---------------------------------------------------------------------------------------------------- ZooKeeper
 
 
-class StateZnode(NamedTuple):
-    """The content of a partition's state znode, with the version of the znode."""
-
-    leader: int
-    leader_epoch: int
-    isr: tuple[int, ...]
-    controller_epoch: int
-    version: int
-
-
-class Assigned(NamedTuple):
-    """The assignment of a partition: all its replicas, and which of them are being added or removed."""
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-
-
 class PartitionStateWritten(NamedTuple):
     """A partition's state was written; `before` is None for a new znode."""
 
     partition: TopicPartition
-    before: StateZnode | None
-    after: StateZnode
+    before: LeaderIsrAndControllerEpoch | None
+    after: LeaderIsrAndControllerEpoch
     session: int
 
     @property
@@ -171,7 +153,7 @@ class ResponseSent:
     accepted: Accepted | None = None
     generation: int = -1
     is_current: bool = False
-    states: Mapping[TopicPartition, StateZnode] = attrs.field(factory=dict)
+    states: Mapping[TopicPartition, LeaderIsrAndControllerEpoch] = attrs.field(factory=dict)
     log_end: int = -1
     left: tuple[str, ...] = ()
     renewed: float = math.inf

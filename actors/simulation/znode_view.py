@@ -9,19 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 
+from actors.core.controller.context import NO_ASSIGNMENT
 from actors.simulation.observed_facts import (
-    Assigned,
     BrokerUnregistered,
     ControllerDeleted,
     ControllerEpochWritten,
     ControllerWritten,
     PartitionStateWritten,
-    StateZnode,
     TopicDeleted,
     TopicWritten,
 )
 from messages import store
-from messages.cluster import NO_LEADER, TopicPartition
+from messages.cluster import NO_LEADER, LeaderIsrAndControllerEpoch, ReplicaAssignment, TopicPartition
 from zk_bridge import paths
 from zk_bridge.configs import decode_config
 from zk_bridge.controller import decode_controller, decode_controller_epoch
@@ -50,8 +49,8 @@ class ZnodeView:
         self._now = now
         self._default_min_insync = min_insync
         self._elects_uncleanly = elects_uncleanly
-        self.states: dict[TopicPartition, StateZnode] = {}
-        self.assigned: dict[TopicPartition, Assigned] = {}
+        self.states: dict[TopicPartition, LeaderIsrAndControllerEpoch] = {}
+        self.assigned: dict[TopicPartition, ReplicaAssignment] = {}
         self.created_with: dict[TopicPartition, tuple[int, ...]] = {}
         """The first replicas of each partition."""
         self.topics: dict[str, dict[int, TopicPartition]] = {}
@@ -68,7 +67,7 @@ class ZnodeView:
         self.epoch_session = 0
         """The session that wrote the controller epoch."""
         self._epoch_version = -1
-        self.written: dict[TopicPartition, dict[int, set[StateZnode]]] = {}
+        self.written: dict[TopicPartition, dict[int, set[LeaderIsrAndControllerEpoch]]] = {}
         """All states that were ever written, by partition and version: a topic may be created again."""
         self.written_at: dict[TopicPartition, float] = {}
         """When each partition state was last written."""
@@ -99,7 +98,7 @@ class ZnodeView:
     # ---------------------------------------------------------------------------------------------------- queries
 
     @property
-    def remaining(self) -> dict[TopicPartition, StateZnode]:
+    def remaining(self) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
         """The states of the partitions whose topics are not queued for deletion."""
         return {tp: state for tp, state in self.states.items() if tp.topic not in self.deleting}
 
@@ -139,7 +138,7 @@ class ZnodeView:
 
         During a reassignment the leader may have the old or the new set of replicas; the smaller set counts.
         """
-        assigned = self.assigned.get(partition, Assigned(()))
+        assigned = self.assigned.get(partition, NO_ASSIGNMENT)
         settled = len(assigned.replicas) - max(len(assigned.adding), len(assigned.removing))
         return min(self._min_insync.get(partition.topic, self._default_min_insync), max(settled, 1))
 
@@ -205,11 +204,10 @@ class ZnodeView:
                 self.born[parts[3]], self._born_at[parts[3]] = zxid, self._now()
             self._assign(parts[3], path, data)
         elif path.startswith("/brokers/topics/") and len(parts) == 7:
-            partition, read = TopicPartition(parts[3], int(parts[5])), decode_state(path, data, version)
-            state = StateZnode(read.leader, read.leader_epoch, read.isr, read.controller_epoch, version)
+            partition, state = TopicPartition(parts[3], int(parts[5])), decode_state(path, data, version)
             self.written.setdefault(partition, {}).setdefault(version, set()).add(state)
             known = self.states.get(partition)
-            if known is None or known.version < version:
+            if known is None or known.zk_version < version:
                 self._learn(partition, state)
 
     def was_listed(self, path: str, names: tuple[str, ...]) -> None:
@@ -244,15 +242,16 @@ class ZnodeView:
                 self.states.pop(partition, None)
             elif op.kind in (store.CREATE, store.SET):
                 version = result.version if op.kind == store.SET else 0
-                read = decode_state(op.path, op.data, version)
-                after = StateZnode(read.leader, read.leader_epoch, read.isr, read.controller_epoch, version)
+                after = decode_state(op.path, op.data, version)
                 before = self._learn(partition, after)
                 self.written.setdefault(partition, {}).setdefault(version, set()).add(after)
-                if (version and before is None) or (before is not None and before.version != version - 1):
+                if (version and before is None) or (before is not None and before.zk_version != version - 1):
                     return  # the write before it is not known
                 yield PartitionStateWritten(partition, before, after, session)
 
-    def _learn(self, partition: TopicPartition, after: StateZnode) -> StateZnode | None:
+    def _learn(
+        self, partition: TopicPartition, after: LeaderIsrAndControllerEpoch
+    ) -> LeaderIsrAndControllerEpoch | None:
         """Note the new state of a partition; return the state before."""
         before, now = self.states.get(partition), self._now()
         self.states[partition] = after
@@ -276,12 +275,13 @@ class ZnodeView:
             partition = known.setdefault(number, TopicPartition(topic, number))
             if partition not in self.assigned:
                 self.created_with[partition] = each.replicas
-            owners, removing = self.assigned.get(partition, Assigned(()))[::2]
-            self.assigned[partition] = Assigned(each.replicas, each.adding, each.removing)
-            for broker in each.replicas if owners else ():
-                if broker not in owners or broker in removing:
+            before = self.assigned.get(partition, NO_ASSIGNMENT)
+            self.assigned[partition] = each
+            for broker in each.replicas if before.replicas else ():
+                if broker not in before.replicas or broker in before.removing:
                     self.free_at[broker, partition] = now
-            self.moved_away.update(((broker, partition), now) for broker in owners if broker not in each.replicas)
+            gone = (broker for broker in before.replicas if broker not in each.replicas)
+            self.moved_away.update(((broker, partition), now) for broker in gone)
 
     def _configured(self, topic: str, config: Mapping[str, str]) -> None:
         """Process new overrides of a topic.

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from actors.broker.partition import PartitionActor
+from actors.core.controller.context import NO_ASSIGNMENT
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
 from actors.node.assembly import Node
 from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import Assigned, BrokerUnregistered, ClusterAtRest, ClusterQueried
+from actors.simulation.observed_facts import BrokerUnregistered, ClusterAtRest, ClusterQueried
 from messages.cluster import NO_LEADER, TopicPartition
 from zk_bridge import paths
 
@@ -151,8 +152,7 @@ class ClusterInvariants(Monitor):
             epochs = {broker.id: broker.epoch for broker in context.brokers.values()}
             if epochs != self.registered:
                 yield f"controller {node} has broker epochs {epochs}; ZooKeeper has {self.registered}"
-            assigned = {tp: Assigned(a.replicas, a.adding, a.removing) for tp, a in context.assignments.items()}
-            yield from _differences(f"assignments of controller {node}", assigned, self.assigned)
+            yield from _differences(f"assignments of controller {node}", context.assignments, self.assigned)
             led = {tp: (s.leader, s.leader_epoch) for tp, s in context.leadership.items()}
             written = {tp: (s.leader, s.leader_epoch) for tp, s in self.states.items()}
             yield from _differences(f"leaders of controller {node}", led, written)
@@ -160,7 +160,7 @@ class ClusterInvariants(Monitor):
                 expected = PartitionState.ONLINE if state.leader != NO_LEADER else PartitionState.OFFLINE
                 if context.partition_state(partition) is not expected:
                     yield f"controller {node} has {partition} as {context.partition_state(partition).value}: {state}"
-                replicas = self.assigned.get(partition, Assigned(()))
+                replicas = self.assigned.get(partition, NO_ASSIGNMENT)
                 waits = bool(replicas.replicas) and self.nodes.waits_for_fault(partition, able)
                 for broker in replicas.replicas:
                     known = context.replica_state(broker, partition)
