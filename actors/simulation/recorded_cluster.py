@@ -22,6 +22,7 @@ from actors.simulation.monitors.families import FAMILIES, INVARIANTS
 from actors.simulation.monitors.monitor import Invariant, Monitors
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import Process, StableOffsetSeen
+from actors.simulation.simulated_cluster import host_of
 from messages.network import ClientRequest
 from messages.parts import joined
 from messages.store import CONNECTED, OK, WriteOp
@@ -30,7 +31,7 @@ from messages.trace.files.runs import Run, RunRecords
 from messages.trace.schema import DELIVERIES, OUTSIDE, TraceRecord
 from messages.vocabulary import AnyMessage
 
-LISTENER, STORE, NETWORK = "outside:listener", "outside:store", "outside:network"
+LISTENER, NETWORK = "outside:listener", "outside:network"
 _CHANNEL = f"{BrokerChannelActor.__name__}."
 _WATCHED = re.compile(f'"({"|".join(each.__name__ for each in sorted(WATCHED, key=str))})"'.encode())
 _ZNODES = re.compile(rb"/brokers/|/controller|/admin/delete_topics|/config/topics/")
@@ -116,8 +117,8 @@ class _RecordedNode:
 
     def take(self, record: TraceRecord) -> None:
         """Process a delivery."""
-        if self._observed.started.get(self.process[0]) != self.process[1]:
-            self._observed.started[self.process[0]] = self.process[1]
+        node, starts = self.process
+        self._observed.started[node] = starts
         take = _HANDLERS.get(record.type)
         if take is not None:
             take(self, record)
@@ -171,7 +172,7 @@ class _RecordedNode:
             transmit = decode(record.type, record.payload)
             request = joined(self._parts.pop(transmit.channel, []), transmit.request)
             target = self._channels[record.sender]
-            self._observed.request_sent(f"node-{self.process[0]}", f"node-{target}", request)
+            self._observed.request_sent(host_of(self.process[0]), host_of(target), request)
 
     def _requested(self, record: TraceRecord) -> None:
         if record.sender == LISTENER and record.kind == OUTSIDE and _WATCHED.search(bytes(record.payload)):

@@ -163,7 +163,7 @@ class Replicas:
         """Process a new high watermark."""
         before, view.high_watermark = view.high_watermark, after
         if message not in FOLLOWING and before < after:
-            yield HighWatermarkRaised(node, partition_of_log(path.rpartition("/")[2]), before, after)
+            yield HighWatermarkRaised(node, partition_of_log(path), before, after)
         if message != REPLICATE:
             noted, view.noted = view.noted, after
             if noted is not None and noted != after:

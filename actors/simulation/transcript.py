@@ -12,6 +12,7 @@ from typing import Any
 
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.schedule import Action
+from actors.simulation.simulated_cluster import host_of
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.apis.stop_replica import StopReplicaRequest
@@ -77,9 +78,9 @@ class TranscriptWriter:
             self.lines.append(line)
 
     def _owner(self, session: int) -> str:
-        for machine in self._observed.cluster.machines.values():
-            if machine.link is not None and machine.link.session_id == session:
-                return machine.link.host
+        node = self._observed.node_of_session(session)
+        if node is not None:
+            return host_of(node)
         return "zookeeper" if session == 0 else "operator"
 
 
