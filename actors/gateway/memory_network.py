@@ -81,8 +81,8 @@ class NetworkObserver(Protocol):
     def arrived(self, connection: int, host: str, request: Message) -> None:
         """Observe that a request arrived at a host, where an actor handles it."""
 
-    def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
-        """Observe that a request's response leaves the host that handled the request."""
+    def responded(self, connection: int, response: Message | None) -> None:
+        """Observe that the response to a connection's request leaves the host that handled the request."""
 
 
 class Direct:
@@ -440,7 +440,7 @@ class MemoryListener:
             if answered is not None:
                 answered(exchange.transmit.request, whole)
             if watcher is not None:
-                watcher.responded(id, exchange.transmit.endpoint.host, exchange.request, whole)
+                watcher.responded(id, whole)
         self._answer(id, lambda exchange: exchange.received(parts, response))
 
     def _send_to_fetches(self, message: Message) -> None:

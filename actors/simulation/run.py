@@ -266,7 +266,7 @@ class _Run:
         node = node_of(host)
         self.observed.arrived(connection, (node, self.cluster.machines[node].starts), request)
 
-    def responded(self, connection: int, host: str, request: Message, response: Message | None) -> None:
+    def responded(self, connection: int, response: Message | None) -> None:
         """See NetworkObserver.responded."""
         self.observed.responded(connection, response)
 
