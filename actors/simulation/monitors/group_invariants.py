@@ -154,7 +154,7 @@ class GroupInvariants(Monitor):
     def _fetched_offsets_were_committed(self, fact: ResponseSent) -> Iterator[str]:
         """A coordinator returns the last committed offset."""
         request, response = fact.request, fact.response
-        if response.error_code != errors.NONE or self.observed.power_failed:
+        if response.error_code != errors.NONE:
             return
         if self.observed.is_lossy(self.exchanges.group_partition(request.group_id)):
             return
