@@ -120,8 +120,8 @@ def command(
     out, before = console(), _read_report(json_file)
     clusters = SimulatedClusters(**options)
     checks = {"canary": _find_canary(clusters)} if canary else {}
-    runs = run_all(clusters, covered=coverage is not None or require is not None, budget=budget)
     measured = coverage is not None or require is not None
+    runs = run_all(clusters, covered=measured, budget=budget)
     uncovered = measured and not _report_coverage(Report(runs.reached), coverage, require)
     if check_determinism:
         checks["determinism"] = _compare_runs(list(clusters.schedules(runs.count))[::SAMPLE], clusters.workers)
