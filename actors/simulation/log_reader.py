@@ -52,12 +52,12 @@ class LogReader:
     def _read(
         self, partition: TopicPartition, level: int, offset: int, data: bytes, aborted: tuple[AbortedTransaction, ...]
     ) -> None:
-        cluster, state = self._observed.cluster, self._observed.znodes.states.get(partition)
-        if state is not None and state.leader in cluster.machines:
+        cluster, leader = self._observed.cluster, self._observed.leader_of(partition)
+        if leader is not None:
             part = FetchPartition(partition, offset, MOST_BYTES)
             request = FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES, level)
             self.reads += 1
-            cluster.ask(state.leader, request, partial(self._fetched, partition, level, data, aborted), PATIENCE)
+            cluster.ask(leader, request, partial(self._fetched, partition, level, data, aborted), PATIENCE)
 
     def _fetched(
         self,

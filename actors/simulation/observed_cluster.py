@@ -165,6 +165,11 @@ class ObservedCluster:
         machines = self.cluster.machines.values()
         return next((m.id for m in machines if m.link is not None and m.link.session_id == session), None)
 
+    def leader_of(self, partition: TopicPartition) -> int | None:
+        """Return the node of the simulated cluster that leads a partition; None if there is none."""
+        state = self.znodes.states.get(partition)
+        return None if state is None or state.leader not in self.cluster.machines else state.leader
+
     def healthy_for(self, node: int) -> float:
         """Return for how many seconds a node has had no fault; 0.0 if this is not known."""
         return 0.0 if self._nodes is None else self._nodes.healthy_for(node)

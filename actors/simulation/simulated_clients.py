@@ -61,13 +61,13 @@ class Clients:
     def delete_records(self, partition: TopicPartition) -> None:
         """Send the partition's leader a request to delete the records up to an acknowledged record (rule 3)."""
         observed = self._observed
-        state, known = observed.znodes.states.get(partition), sorted(observed.history.acknowledged.get(partition, ()))
-        if state is not None and state.leader in observed.cluster.machines and known:
+        leader, known = observed.leader_of(partition), sorted(observed.history.acknowledged.get(partition, ()))
+        if leader is not None and known:
             offset = self._chance.choice(known) + 1
             observed.history.delete_up_to(partition, offset)
             request = DeleteRecordsRequest(2, (TrimmedPartition(partition, offset),), 3000)
             done = partial(self._deleted, partition, observed.znodes.born.get(partition.topic, 0), offset)
-            observed.cluster.ask(state.leader, request, done, 10.0)
+            observed.cluster.ask(leader, request, done, 10.0)
 
     def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
         """Note that records below `offset` may be missing, if the topic was recreated after the request."""
@@ -84,8 +84,7 @@ class Clients:
             self._produce(partition, size)
 
     def _is_led(self, partition: TopicPartition) -> bool:
-        state = self._observed.znodes.states.get(partition)
-        return state is not None and state.leader in self._observed.cluster.machines
+        return self._observed.leader_of(partition) is not None
 
     def _consume_later(self) -> None:
         self._observed.cluster.scheduler.call_later(CONSUMES, self._consume)
@@ -131,11 +130,7 @@ class Clients:
         if not self._going:
             return
         observed = self._observed
-        led = sorted(
-            partition
-            for partition, state in observed.znodes.states.items()
-            if state.leader in observed.cluster.machines
-        )
+        led = sorted(filter(self._is_led, observed.znodes.states))
         if led:
             self._produce(self._chance.choice(led))
         self._later()

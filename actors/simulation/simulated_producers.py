@@ -134,8 +134,8 @@ class StreamWriter:
         if self.is_over:
             self._producers.end(partition)
             return
-        state = observed.znodes.states.get(partition)
-        if state is None or state.leader not in observed.cluster.machines:
+        leader = observed.leader_of(partition)
+        if leader is None:
             self._later()
             return
         wanted = self._chance.choice((1, WINDOW)) if self._is_known else 1
@@ -151,17 +151,17 @@ class StreamWriter:
         for batch in tuple(self._unacknowledged):
             self._outstanding += 1
             report = partial(self._answered, self._round, batch, batch is head)
-            observed.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+            observed.cluster.ask(leader, self._request(batch), report, PATIENCE)
             if self._chance.random() < REPEATED:
                 late = partial(self._send_again, batch)
                 observed.cluster.scheduler.call_later(self._chance.expovariate(1 / REPEATED_LATE), late)
 
     def _send_again(self, batch: SentBatch) -> None:
         """Send a copy of a batch; its response does not count for the round."""
-        observed, state = self._observed, self._observed.znodes.states.get(self._stream.partition)
-        if state is not None and state.leader in observed.cluster.machines and not self.is_over:
+        observed, leader = self._observed, self._observed.leader_of(self._stream.partition)
+        if leader is not None and not self.is_over:
             report = partial(self._answered, 0, batch, False)
-            observed.cluster.ask(state.leader, self._request(batch), report, PATIENCE)
+            observed.cluster.ask(leader, self._request(batch), report, PATIENCE)
 
     def _request(self, batch: SentBatch) -> ProduceRequest:
         stream = self._stream

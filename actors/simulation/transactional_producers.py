@@ -257,9 +257,9 @@ class Incarnation:
             8, self.id, produce.ACKS_ALL, 3_000, (produce.ProducePartition(partition, batch),)
         )
         for _ in range(MOST_TRIES):
-            state = observed.znodes.states.get(partition)
-            if state is not None and state.leader in observed.cluster.machines:
-                code = code_of((yield state.leader, request))
+            leader = observed.leader_of(partition)
+            if leader is not None:
+                code = code_of((yield leader, request))
                 if code == errors.NONE:
                     return True
                 if code != NO_RESPONSE and code not in RETRIABLE:
@@ -339,12 +339,12 @@ class Worker(Incarnation):
 
     def _read(self, position: int) -> Generator[Any, Any, tuple[list[bytes], int]]:
         """Return some committed values of the input from an offset on, and the offset after them."""
-        state = self._observed.znodes.states.get(INPUT)
-        if state is None or state.leader not in self._observed.cluster.machines:
+        leader = self._observed.leader_of(INPUT)
+        if leader is None:
             return [], position
         part = fetch.FetchPartition(INPUT, position, MOST_BYTES)
         response = yield (
-            state.leader,
+            leader,
             fetch.FetchRequest(11, -1, WAITS_MS, 1, (part,), MOST_BYTES, fetch.READ_COMMITTED),
         )
         if not isinstance(response, fetch.FetchResponse) or code_of(response) != errors.NONE or not response.partitions:
