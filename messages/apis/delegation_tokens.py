@@ -10,7 +10,7 @@ from functools import partial
 
 from messages import errors
 from messages.acls import Operation, ResourceType
-from messages.apis.declaration import DELEGATION_TOKENS, Access, Api, Binding, Shown
+from messages.apis.declaration import DELEGATION_TOKENS, Access, Api, Shown
 from messages.security import Secret
 from messages.vocabulary import Message, message
 
@@ -141,16 +141,6 @@ class DescribeDelegationTokenResponse(Message):
     throttle_time_ms: int = 0
 
 
-def _revealed(message: RenewDelegationTokenRequest) -> bytes:
-    return message.hmac.value
-
-
-def _secret(hmac: bytes) -> Secret:
-    return Secret(hmac)
-
-
-_HMAC = Binding(written={"hmac": _revealed}, read={"hmac": _secret})
-
 _TOKENS = partial(
     Api,
     answerer=DELEGATION_TOKENS,
@@ -165,7 +155,6 @@ CREATE_DELEGATION_TOKEN = _TOKENS(
     response=CreateDelegationTokenResponse,
     access=(Access(Operation.CREATE_TOKENS, ResourceType.USER, lambda request: request.owner),),
     sample=lambda about: CreateDelegationTokenRequest(2),
-    bindings={CreateDelegationTokenResponse: _HMAC},
 )
 RENEW_DELEGATION_TOKEN = _TOKENS(
     key=39,
@@ -174,7 +163,6 @@ RENEW_DELEGATION_TOKEN = _TOKENS(
     response=RenewDelegationTokenResponse,
     access=(),
     sample=lambda about: RenewDelegationTokenRequest(2),
-    bindings={RenewDelegationTokenRequest: _HMAC},
 )
 EXPIRE_DELEGATION_TOKEN = _TOKENS(
     key=40,
@@ -183,7 +171,6 @@ EXPIRE_DELEGATION_TOKEN = _TOKENS(
     response=ExpireDelegationTokenResponse,
     access=(),
     sample=lambda about: ExpireDelegationTokenRequest(2),
-    bindings={ExpireDelegationTokenRequest: _HMAC},
 )
 DESCRIBE_DELEGATION_TOKEN = _TOKENS(
     key=41,
@@ -201,5 +188,4 @@ DESCRIBE_DELEGATION_TOKEN = _TOKENS(
         ),
     ),
     sample=lambda about: DescribeDelegationTokenRequest(2, None),
-    bindings={DescribedToken: _HMAC},
 )

@@ -6,7 +6,7 @@ A listener with SASL answers the request itself. Elsewhere, and after the authen
 from __future__ import annotations
 
 from messages import errors
-from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api, Binding
+from messages.apis.declaration import OPEN, REQUEST_HANDLER, Api
 from messages.security import Secret
 from messages.vocabulary import Message, message
 
@@ -29,14 +29,6 @@ class SaslAuthenticateResponse(Message):
     session_lifetime_ms: int = 0
 
 
-def _revealed(request: SaslAuthenticateRequest) -> bytes:
-    return request.auth_bytes.value
-
-
-def _secret(auth_bytes: bytes) -> Secret:
-    return Secret(auth_bytes)
-
-
 API = Api(
     key=36,
     versions=(0, 2),
@@ -50,6 +42,5 @@ API = Api(
     refuse=lambda request, code: SaslAuthenticateResponse(
         code, "SaslAuthenticate request received after successful authentication"
     ),
-    bindings={SaslAuthenticateRequest: Binding(written={"auth_bytes": _revealed}, read={"auth_bytes": _secret})},
     elsewhere=errors.ILLEGAL_SASL_STATE,
 )

@@ -6,7 +6,7 @@ The listener that receives a new credential puts a seal in its place, so that no
 from __future__ import annotations
 
 from messages.acls import Operation
-from messages.apis.declaration import CONFIGS, Api, Binding, on_cluster
+from messages.apis.declaration import CONFIGS, Api, on_cluster
 from messages.security import Secret
 from messages.vocabulary import Message, message
 
@@ -108,22 +108,6 @@ def _refuse(request: AlterUserScramCredentialsRequest, code: int) -> AlterUserSc
     return AlterUserScramCredentialsResponse(tuple([AlteredScramUser(user, code) for user in users]))
 
 
-def _salt(upsertion: ScramCredentialUpsertion) -> bytes:
-    return upsertion.salt.value
-
-
-def _salted_password(upsertion: ScramCredentialUpsertion) -> bytes:
-    return upsertion.salted_password.value
-
-
-def _salt_read(salt: bytes) -> Secret:
-    return Secret(salt)
-
-
-def _salted_password_read(salted_password: bytes) -> Secret:
-    return Secret(salted_password)
-
-
 DESCRIBE = Api(
     key=50,
     versions=(0, 0),
@@ -146,10 +130,4 @@ ALTER = Api(
     sample=lambda about: AlterUserScramCredentialsRequest(0, (ScramCredentialDeletion("unknown", 1),)),
     odd="mechanism=9 name=",
     refuse=_refuse,
-    bindings={
-        ScramCredentialUpsertion: Binding(
-            written={"salt": _salt, "salted_password": _salted_password},
-            read={"salt": _salt_read, "salted_password": _salted_password_read},
-        )
-    },
 )

@@ -2,7 +2,7 @@
 
 Rule 1: a protocol field maps to the attribute of the same name, or as the class's `Binding` specifies. A field without
         an attribute is written as its default and ignored when read. If the version has no field for an attribute, the
-        attribute gets its own default, or the schema's default if it has none.
+        attribute gets its own default, or the schema's default if it has none. The bytes of a Secret are its value.
 Rule 2: a TopicPartition has two protocol fields, the topic's name and the partition's number; the name may be in an
         enclosing struct. `gathered` arrays are flat in the message and grouped by topic on the wire. The topics are in
         the order of their first occurrence.
@@ -35,6 +35,7 @@ from messages.cluster import TopicId, TopicPartition
 from messages.encoded import Encoded
 from messages.flow.conversation import SLICE, slices
 from messages.parts import KEEP_ROWS, PARTED
+from messages.security import Secret
 from messages.vocabulary import maker
 from messages.wire import primitives
 from messages.wire.layout import Field, Layout
@@ -562,7 +563,7 @@ class _Reader(_Code):
             return self.partition(scope)
         value = scope.first((*kind.fields(attribute), attribute))
         if value is not None:
-            return value
+            return f"{self.refer(Secret)}({value})" if kind.hints[attribute] is Secret else value
         default = getattr(attrs.fields_dict(kind.type)[attribute], "default", attrs.NOTHING)
         if default is attrs.NOTHING:
             return next(scope.defaults[name] for name in kind.fields(attribute) if name in scope.defaults)
@@ -848,11 +849,10 @@ class _Writer(_Code):
             nullable = f", {field.nullable}" if "nullable" in typing.get_type_hints(make) else ""
             return f"{self.refer(make)}({value}{nullable})"
         if attribute is not None:
-            return (
-                f"{self.refer(primitives.id_of_text)}({value}.{attribute})"
-                if field.type == "uuid"
-                else f"{value}.{attribute}"
-            )
+            found = f"{value}.{attribute}"
+            if kind.hints[attribute] is Secret:
+                return f"{found}.value"
+            return f"{self.refer(primitives.id_of_text)}({found})" if field.type == "uuid" else found
         if kind.type is TopicPartition or kind.partition is not None:
             if field.type == "string" and field.name in _TOPIC_NAMES:
                 return "topic"

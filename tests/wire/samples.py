@@ -223,6 +223,7 @@ def fields_of(message: Any, fields: tuple[Field, ...]) -> dict[str, Any]:
             found[field.name] = place[field.name in PARTITIONS]
     for attribute, hint in hints_of(kind).items():
         value = getattr(message, attribute)
+        value = value.value if hint is Secret else value
         for field, outer in _fields_of(kind, attribute, fields) if hint is not TopicPartition else ():
             if outer is not None:
                 found[outer.name] = _groups(value, outer, field)
@@ -331,7 +332,7 @@ def _attribute(
         if field.name in values or (outer is not None and outer.name in values):
             found = [group[field.name] for group in groups]
             if not isinstance(found[0] if found else [], list):
-                return found[0]
+                return Secret(found[0]) if hint is Secret else found[0]
             return tuple(
                 _read(element_of(hint), each, field.fields, version, {**values, **group})
                 for group in groups
