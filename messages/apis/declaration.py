@@ -134,8 +134,8 @@ class Access(NamedTuple):
     Attributes:
         operation: The operation.
         resource: The type of the resources.
-        name: Function of the request, or of an entry in it, that returns the name of its resource; several names if all
-            are needed; UNNAMED if the name is unknown, which only a super user may use; None if nothing is needed.
+        name: Function of the request, or of an entry in it, that returns the name of its resource; UNNAMED if the name
+            is unknown, which only a super user may use; None if nothing is needed.
         entries: The field of the request with the entries that are judged one by one; "" if the request is judged.
         into: The field of the response with the results of the entries.
         when: Function of the request: whether anything is needed; None means always.
@@ -148,7 +148,7 @@ class Access(NamedTuple):
 
     operation: Operation
     resource: ResourceType
-    name: Callable[[AnyMessage], str | tuple[str, ...] | None]
+    name: Callable[[AnyMessage], str | None]
     entries: str = ""
     into: str = ""
     when: Callable[[AnyMessage], bool] | None = None

@@ -104,8 +104,7 @@ class Authorizer:
             denied = {
                 index: name
                 for index, subject in enumerate(subjects or ())
-                for name in _names(access, subject)
-                if not allows(access.operation, access.resource, name)
+                if (name := access.name(subject)) is not None and not allows(access.operation, access.resource, name)
             }
             if not denied or suffices(access):
                 continue
@@ -138,11 +137,6 @@ def _acl_text(found: tuple[AclResource, Acl] | None) -> str:
     names = znode_name(Permission(acl.permission)), znode_name(Operation(acl.operation))
     where = f"{znode_name(ResourceType(resource.type))}:{PatternType(resource.pattern).name}:{resource.name}"
     return f"{names[0]} {names[1]} to {acl.principal} from host {acl.host} on {where}"
-
-
-def _names(access: Access, subject: AnyMessage) -> Iterable[str]:
-    name = access.name(subject)
-    return () if name is None else (name,) if isinstance(name, str) else name
 
 
 def _entry_fields(api: Api) -> tuple[str, ...]:
