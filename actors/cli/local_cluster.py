@@ -34,7 +34,7 @@ from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, busy, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.memory_cluster import CLIENTS, NodePorts, listener_settings
-from actors.node.properties import format_properties, parse_properties
+from actors.node.properties import read_properties, write_properties
 from actors.node.settings_table import folder_text
 from messages.ask import AskFailed
 from messages.vocabulary import AnyMessage
@@ -109,7 +109,7 @@ class BrokerProcess:
         """Write server.properties. An earlier file's settings are kept, except for addresses and overrides."""
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
-        present = parse_properties(file.read_text(encoding="iso-8859-1")) if file.exists() else {}
+        present = read_properties(file) if file.exists() else {}
         if CLIENTS in present.get("listeners", ""):  # of an earlier `up --host`
             names = [name for name, value in present.items() if CLIENTS in value or f".{CLIENTS.lower()}." in name]
             present = {name: value for name, value in present.items() if name not in names}
@@ -119,8 +119,7 @@ class BrokerProcess:
             "log.dirs": folder_text(str(self.directory / "data")),
             "zookeeper.connect": zookeeper_connect,
         }
-        file.touch(0o600)  # it may contain passwords
-        file.write_text(format_properties({**defaults, **present, **overrides, **ours}), encoding="iso-8859-1")
+        write_properties(file, {**defaults, **present, **overrides, **ours})
 
     def start(self) -> None:
         """Start the process. The calling thread must outlive the started process."""

@@ -28,7 +28,7 @@ from actors.cli.node_log import CLUSTER_LOG
 from actors.cli.up_in_memory import run_in_memory
 from actors.node.cluster_security import BROKER, DEFAULT_MECHANISM, ClusterSecurity
 from actors.node.free_ports import HOST, free_ports, refusal
-from actors.node.properties import format_properties
+from actors.node.properties import write_properties
 from actors.node.settings import ANY_ADDRESS, settings_of, zookeeper_places
 from actors.public.operations import MECHANISMS, PROTOCOLS, ClusterError
 from messages.ask import AskFailed
@@ -195,8 +195,7 @@ def _write_client_properties(place: Path, servers: str, security: ClusterSecurit
     place.mkdir(parents=True, exist_ok=True)
     for user in security.users:
         file = place / (CLIENT_PROPERTIES if user == BROKER else f"{sanitized(user)}.properties")
-        file.touch(0o600)
-        file.write_text(format_properties(security.client_config(user, "java", servers)), encoding="iso-8859-1")
+        write_properties(file, security.client_config(user, "java", servers))
 
 
 def _check(overrides: dict[str, str]) -> None:

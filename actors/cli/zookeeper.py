@@ -19,7 +19,7 @@ import click
 
 from actors.cli.app import FILE, FOLDER, CommandFailed
 from actors.cli.node_log import one_line
-from actors.node.properties import parse_properties
+from actors.node.properties import read_properties
 from actors.node.security_settings import zookeeper_security
 from actors.node.settings import zookeeper_places
 from messages.ask import Question
@@ -39,7 +39,7 @@ def _read_security(context: click.Context, option: click.Parameter, file: Path |
     """Keep the security of the command's sessions with ZooKeeper, which `zookeeper` opens."""
     try:
         if file is not None:
-            context.meta[_SECURITY] = zookeeper_security(parse_properties(file.read_text(encoding="iso-8859-1")))
+            context.meta[_SECURITY] = zookeeper_security(read_properties(file))
     except (ValueError, OSError) as error:
         raise CommandFailed(f"{file}: {error}") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from actors.core.security.jaas import parse_jaas
-from actors.node.properties import parse_properties
+from actors.node.properties import read_properties
 from actors.node.security_settings import MODULES, SPOKEN_PROTOCOLS, Messages, client_messages
 from actors.node.tls_settings import context_of, read_stores
 
@@ -37,7 +37,7 @@ def read_client_security(path: Path) -> ClientSecurity:
         ValueError: A setting is invalid; the text does not contain a secret.
         OSError: The file cannot be read.
     """
-    properties = {name: value.strip() for name, value in parse_properties(path.read_text("iso-8859-1")).items()}
+    properties = {name: value.strip() for name, value in read_properties(path).items()}
 
     def of(name: str, default: str = "") -> str:
         return properties.get(name, default)

@@ -27,7 +27,7 @@ from actors.core.config.advertised_listeners import security_protocols
 from actors.core.security.listener_security import Security
 from actors.gateway.vault import Vault
 from actors.node import settings_table
-from actors.node.properties import parse_properties
+from actors.node.properties import read_properties
 from actors.node.security_settings import SPOKEN_PROTOCOLS, StoresAdapter, read_security
 from messages.cluster import Endpoint
 from messages.node_settings import SETTINGS, NodeSettings, items
@@ -117,11 +117,9 @@ def load_settings(
         SettingsError: With all errors of the file.
     """
     try:
-        text = Path(path).read_text(encoding="iso-8859-1")
+        properties = read_properties(Path(path))
     except OSError as error:
         raise SettingsError([f"{path} cannot be read: {error.strerror}"]) from None
-    try:
-        properties = parse_properties(text)
     except ValueError as error:
         raise SettingsError([f"{path}, {error}"]) from None
     return settings_of({**properties, **(overrides or {})}, insecure)
