@@ -210,8 +210,6 @@ class Cleaning:
         self._headers: list[BatchHeader] = []
         self._pending = 0
         """Number of bytes in `_pieces`."""
-        self._skimmed = 0
-        """Number of batches and records that were passed over in one call."""
 
     @property
     def figures(self) -> tuple[int, ...]:
@@ -247,15 +245,14 @@ class Cleaning:
         """Map the keys of a segment. Return False if the map is full (rule 2)."""
         first = segment.find(self.dirt.first_dirty) if segment.base_offset < self.dirt.first_dirty else None
         keys, first_dirty, work, read = self.map, self.dirt.first_dirty, 0, 0
-        for header, batch in self._batches(segment, first.position if first is not None else 0, self._skim_keys):
+        start = first.position if first is not None else 0
+        for header, batch, reading in self._batches(segment, start, self._skim_keys):
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
-            read += len(batch)
+            work, read = work + reading, read + len(batch)
             if header is None:
-                work += self._skimmed
                 continue
-            work += BATCH_WORK
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             if not (attributes & SPECIAL and self._is_skipped(header, batch)):
                 data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
@@ -280,13 +277,12 @@ class Cleaning:
         yield read
         return True
 
-    def _skim_keys(self, data: bytes, at: int) -> int:
-        """Map the keys of plain batches; return the position after them."""
+    def _skim_keys(self, data: bytes, at: int) -> tuple[int, int]:
+        """Map the keys of plain batches; return the position after them, and how many batches and records they are."""
         at, records, batches, end = self.map.put_batches(data, at, RECORDS, self.dirt.first_dirty)
         self.records += records
-        self._skimmed = records + batches
         self.end = max(self.end, end)
-        return at
+        return at, records + batches
 
     def _is_skipped(self, header: BatchHeader, batch: bytes) -> bool:
         """Note a control batch or a batch of a transaction; return whether no key of it is mapped."""
@@ -296,19 +292,24 @@ class Cleaning:
         return self._transactions.is_aborted(header)
 
     def _batches(
-        self, segment: Segment, position: int, skim: Callable[[bytes, int], int]
-    ) -> Iterator[tuple[BatchHeader | None, bytes]]:
-        """Yield the batches of a segment from a position on; those that `skim` passes over have no header."""
+        self, segment: Segment, position: int, skim: Callable[[bytes, int], tuple[int, int]]
+    ) -> Iterator[tuple[BatchHeader | None, bytes, int]]:
+        """Yield the batches of a segment from a position on, and the work of reading them, counted in records.
+
+        Those that `skim` passes over come together, without a header.
+        """
         data, at, end, others = b"", 0, segment.size, 0
         while position < end:
             others -= 1
-            if others <= 0 and (after := skim(data, at)) > at:
-                yield None, data[at:after]
-                position += after - at
-                at = after
-                continue
-            if others <= 0 and len(data) > at:
-                others = OTHERS
+            if others <= 0:
+                after, skimmed = skim(data, at)
+                if after > at:
+                    yield None, data[at:after], skimmed
+                    position += after - at
+                    at = after
+                    continue
+                if len(data) > at:
+                    others = OTHERS
             size = 0
             try:
                 if len(data) - at < HEADER.size:
@@ -322,7 +323,7 @@ class Cleaning:
             batch = data[at : at + size]
             if len(batch) < size or not size or crc32c(batch[CRC_FROM:]) != header.crc:
                 raise DamagedLog(f"{segment.path}: the batch at position {position} is damaged")
-            yield header, batch
+            yield header, batch, BATCH_WORK
             position += size
             at += size
 
@@ -381,15 +382,13 @@ class Cleaning:
 
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
         keys, end, work, read = self.map, self.end, 0, 0
-        for header, batch in self._batches(segment, 0, self._skim_kept):
+        for header, batch, reading in self._batches(segment, 0, self._skim_kept):
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
-            read += len(batch)
+            work, read = work + reading, read + len(batch)
             if header is None:
-                work += self._skimmed
                 continue
-            work += BATCH_WORK
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             has_horizon = bool(attributes & DELETE_HORIZON_BIT)
             is_due = has_horizon and self._now_ms >= header.first_timestamp
@@ -406,12 +405,12 @@ class Cleaning:
                     count = left if left < RECORDS else RECORDS
                     found, position = keys.kept(data, position, count, base, end, is_due)
                     kept = found if kept is NONE_KEPT else kept.joined(found)
-                    sets_horizon = sets_horizon or found.has_tombstone
                     left -= count
                     work += count
                     if work >= RECORDS:
                         yield read
                         work = read = 0
+                sets_horizon = kept.has_tombstone
             if not kept.number:
                 if header.next_offset == end or self._is_last(header, producers):
                     self._add(cleaned(header, b"", kept))
@@ -423,15 +422,14 @@ class Cleaning:
                 self._add(cleaned(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
         yield read
 
-    def _skim_kept(self, data: bytes, at: int) -> int:
-        """Pass over plain batches that stay or go as a whole; return the position after them."""
+    def _skim_kept(self, data: bytes, at: int) -> tuple[int, int]:
+        """Pass over plain batches that stay or go as a whole; return what `_skim_keys` does."""
         at, records, batches, places = self.map.kept_batches(data, at, RECORDS, self.end)
         self.records += records
-        self._skimmed = records + batches
         for place in places:
             header = read_header(data, place)
             self._add(data[place : place + header.size], header)
-        return at
+        return at, records + batches
 
     @staticmethod
     def _is_last(header: BatchHeader, producers: dict[int, tuple[int, int]]) -> bool:
