@@ -11,6 +11,7 @@ import confluent_kafka.admin
 import kafka
 import pytest
 
+from actors.node.properties import write_properties
 from actors.public import KafkaCluster
 from tests.cluster.java_tools import run_tool
 
@@ -73,9 +74,8 @@ def test_aiokafka(cluster: KafkaCluster) -> None:
 
 
 def test_java(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
-    settings = cluster.client_config("alice", "java")
     file = tmp_path / "client.properties"
-    file.write_text("\n".join(f"{name}={value}" for name, value in settings.items()).replace("\\", "\\\\"))
+    write_properties(file, cluster.client_config("alice", "java"))
     where = ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", str(file)]
     done = run_tool(apache_jars, "org.apache.kafka.tools.TopicCommand", *where, "--list")
     assert (done.returncode, done.stdout.split()) == (0, ["orders"]), done.stderr

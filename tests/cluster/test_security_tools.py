@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from actors.cli.app import run
+from actors.node.properties import write_properties
 from actors.public import KafkaCluster
 from tests.cluster.java_tools import run_tool
 
@@ -29,8 +30,7 @@ def properties(cluster: KafkaCluster, tmp_path: Path) -> Callable[[str], list[st
 
     def options(user: str) -> list[str]:
         file = tmp_path / f"{user}.properties"
-        lines = (f"{name}={value}" for name, value in cluster.client_config(user, "java").items())
-        file.write_text("\n".join(lines))
+        write_properties(file, cluster.client_config(user, "java"))
         return ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", str(file)]
 
     return options

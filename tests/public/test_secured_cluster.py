@@ -12,6 +12,7 @@ import pytest
 
 from actors.cli.app import run
 from actors.core.security.scram import ScramClient, salted
+from actors.node.properties import write_properties
 from actors.public.kafka_cluster import ClusterError, KafkaCluster
 from messages.apis import delegation_tokens as tokens
 from messages.apis import user_scram_credentials as users
@@ -107,7 +108,7 @@ def tool(cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[st
 
     def call(user: str, *arguments: str, code: int = 0) -> list[str]:
         file = tmp_path / user
-        file.write_text("".join(f"{name}={value}\n" for name, value in cluster.client_config(user, "java").items()))
+        write_properties(file, cluster.client_config(user, "java"))
         name, *options = arguments
         to = ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", str(file)]
         assert run([name, *to, *options]) == code
