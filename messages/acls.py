@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from messages.vocabulary import Message, message
+
+E = TypeVar("E", bound=IntEnum)
 
 
 class Operation(IntEnum):
@@ -44,6 +46,12 @@ EVERYONE = "User:*"
 def znode_name(value: IntEnum) -> str:
     """Return the name in ZooKeeper, such as TransactionalId."""
     return "".join(part.capitalize() for part in value.name.split("_"))
+
+
+def named(kind: type[E], text: str) -> E | None:
+    """Return the member with this name in any case; underscores do not matter. None if there is none."""
+    plain = text.replace("_", "").lower()
+    return next((member for member in kind if member.name.replace("_", "").lower() == plain), None)
 
 
 class AclResource(NamedTuple):

@@ -16,7 +16,17 @@ from enum import IntEnum
 from typing import Any
 
 from messages import store, zookeeper
-from messages.acls import Acl, AclResource, Operation, PatternType, Permission, ResourceAcls, ResourceType, znode_name
+from messages.acls import (
+    Acl,
+    AclResource,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceAcls,
+    ResourceType,
+    named,
+    znode_name,
+)
 from messages.ask import BadZnode, Done
 from zk_bridge import conversations, notifications, znodes
 
@@ -36,12 +46,10 @@ def path_of(resource: AclResource) -> str:
 
 
 def _named(kind: type[IntEnum], text: object, what: str) -> int:
-    """Return the member of an enum with this name in any case; underscores do not matter."""
-    plain = znodes.valid_text(text, what).replace("_", "").lower()
-    for member in kind:
-        if member.name.replace("_", "").lower() == plain:
-            return int(member)
-    raise znodes.InvalidValue(f"unknown {what} {znodes.shown(text)}")
+    member = named(kind, znodes.valid_text(text, what))
+    if member is None:
+        raise znodes.InvalidValue(f"unknown {what} {znodes.shown(text)}")
+    return int(member)
 
 
 def encode_acls(acls: tuple[Acl, ...]) -> bytes:

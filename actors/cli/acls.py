@@ -22,6 +22,7 @@ from messages.acls import (
     PatternType,
     Permission,
     ResourceType,
+    named,
 )
 from messages.apis.acls import (
     AclCreation,
@@ -41,7 +42,7 @@ RESOURCES = {
     "user-principal": ResourceType.USER,
 }
 """Option that names resources -> their type."""
-OPERATIONS = {each.name.replace("_", ""): each for each in Operation if each >= Operation.ALL}
+OPERATIONS = [each for each in Operation if each >= Operation.ALL]
 PATTERNS = {each.name.lower(): each for each in PatternType if each >= PatternType.ANY}
 
 Acls = dict[AclResource, list[Acl]]
@@ -146,10 +147,11 @@ def _wanted(options: dict[str, Any], resources: Iterable[AclResource]) -> Acls:
 def _operations(texts: Iterable[str]) -> tuple[Operation, ...]:
     found = []
     for text in texts:
-        plain = text.replace("_", "").upper()
-        if plain not in OPERATIONS:
-            raise wrong_use(f"--operation {text} is none of {', '.join(each.title() for each in OPERATIONS)}")
-        found.append(OPERATIONS[plain])
+        operation = named(Operation, text)
+        if operation not in OPERATIONS:
+            names = ", ".join(each.name.replace("_", "").title() for each in OPERATIONS)
+            raise wrong_use(f"--operation {text} is none of {names}")
+        found.append(operation)
     return tuple(found) or (Operation.ALL,)
 
 

@@ -19,7 +19,17 @@ from typing import Any
 
 from actors.core.security.scram import HASHES, MIN_ITERATIONS, credential_of, format_credential, salted
 from actors.public.operations import ClusterError, check
-from messages.acls import KAFKA_CLUSTER, WILDCARD, Acl, AclResource, Operation, PatternType, Permission, ResourceType
+from messages.acls import (
+    KAFKA_CLUSTER,
+    WILDCARD,
+    Acl,
+    AclResource,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    named,
+)
 from messages.client_quotas import QuotaEntity, sanitized
 from messages.security import Secret
 from messages.vocabulary import AnyMessage
@@ -276,9 +286,9 @@ def acl_of(entry: Mapping[str, Any]) -> tuple[AclResource, Acl]:
     """
     known = {"allow", "deny", "operation", "cluster", "prefixed", "host", *RESOURCES}
     whom, what = entry.keys() & {"allow", "deny"}, entry.keys() & {"cluster", *RESOURCES}
-    operation = str(entry.get("operation", "")).replace("_", "").upper()
-    operations = {each.name.replace("_", ""): each for each in Operation if each >= Operation.ALL}
-    if not entry.keys() <= known or len(whom) != 1 or len(what) != 1 or operation not in operations:
+    operation = named(Operation, str(entry.get("operation", "")))
+    is_complete = entry.keys() <= known and len(whom) == len(what) == 1
+    if not is_complete or operation is None or operation < Operation.ALL:
         raise ClusterError(
             f"{dict(entry)!r} is no ACL: it takes allow or deny, operation, and one of topic, group, transactional_id"
             " and cluster, such as {'allow': 'alice', 'operation': 'Read', 'topic': 'orders'}"
@@ -289,4 +299,4 @@ def acl_of(entry: Mapping[str, Any]) -> tuple[AclResource, Acl]:
     if kind != "cluster":
         resource = AclResource(RESOURCES[kind], str(entry[kind]), pattern)
     permission = Permission.ALLOW if verb == "allow" else Permission.DENY
-    return resource, Acl(f"User:{entry[verb]}", str(entry.get("host", WILDCARD)), operations[operation], permission)
+    return resource, Acl(f"User:{entry[verb]}", str(entry.get("host", WILDCARD)), operation, permission)
