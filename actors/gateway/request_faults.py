@@ -218,7 +218,7 @@ def _without_bytes(request: ProduceRequest) -> ProduceRequest:
         )
         for each in request.partitions
     ]
-    return changed(request, partitions=tuple(entries))
+    return attrs.evolve(request, partitions=tuple(entries))
 
 
 # -------------------------------------------------------------------------------------------------------- plain values
