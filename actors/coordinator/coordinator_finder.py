@@ -36,8 +36,12 @@ from messages.placement import slot
 from messages.vocabulary import Message
 from messages.zookeeper import GetAssignments
 
-TEXTS = {errors.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available."}
-"""Error code of FindCoordinator -> its error message."""
+TEXTS = {
+    errors.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    errors.INVALID_REQUEST: "This most likely occurs because of a request being malformed by the client library or the"
+    " message was sent to an incompatible broker. See the broker logs for more details.",
+}
+"""Error code of FindCoordinator -> its error message (Kafka: `Errors`). A share group's error has none."""
 
 TOPICS = {GROUP_KEY: GROUP_METADATA, TRANSACTION_KEY: TRANSACTION_STATE}
 """Key type of FindCoordinator -> the topic whose leaders are the coordinators."""
@@ -96,8 +100,11 @@ class CoordinatorFinderActor(FlowActor):
         """Return the coordinator of a group or transactional id (rule 1)."""
         topic = TOPICS.get(request.key_type)
         if topic is None:
-            is_share = request.key_type == SHARE_KEY and request.version >= SHARE_GROUPS_SINCE
-            return _no_coordinator(key, errors.COORDINATOR_NOT_AVAILABLE if is_share else errors.INVALID_REQUEST)
+            if request.key_type != SHARE_KEY or request.version < KEYS_SINCE:
+                return _no_coordinator(key, errors.INVALID_REQUEST)
+            is_known = request.version >= SHARE_GROUPS_SINCE
+            code = errors.COORDINATOR_NOT_AVAILABLE if is_known else errors.INVALID_REQUEST
+            return FoundCoordinator(key, error_code=code, error_message="")
         try:
             count = yield from self._count(topic)
             if not count:
@@ -132,4 +139,4 @@ class CoordinatorFinderActor(FlowActor):
 
 def _no_coordinator(key: str, code: int) -> FoundCoordinator:
     """Return the result for a key without a coordinator."""
-    return FoundCoordinator(key, error_code=code, error_message=TEXTS.get(code))
+    return FoundCoordinator(key, error_code=code, error_message=TEXTS[code])

@@ -75,7 +75,9 @@ def test_the_leader_of_the_groups_partition_coordinates(world: World) -> None:
 
 
 def test_an_unknown_type_of_key(world: World) -> None:
-    assert world.find("g", key_type=7).error_code == errors.INVALID_REQUEST
+    response = world.find("g", key_type=7)
+    assert response.error_code == errors.INVALID_REQUEST
+    assert response.error_message
 
 
 def test_several_keys_are_answered_in_order(world: World) -> None:
@@ -87,7 +89,7 @@ def test_several_keys_are_answered_in_order(world: World) -> None:
     assert [(each.key, each.error_code, each.node_id) for each in found] == [(group, 0, 1), ("g", 0, 0), (group, 0, 1)]
     for version, kind, code in ((5, 2, errors.INVALID_REQUEST), (6, 2, errors.COORDINATOR_NOT_AVAILABLE)):
         (one,) = world.ask(FindCoordinatorRequest(version, key_type=kind, coordinator_keys=("s:A:0",))).coordinators
-        assert (one.error_code, one.node_id, one.host, one.port) == (code, -1, "", -1)
+        assert (one.error_code, one.error_message, one.node_id, one.host, one.port) == (code, "", -1, "", -1)
     assert world.ask(FindCoordinatorRequest(4)).coordinators == ()
 
 
@@ -95,7 +97,7 @@ def test_the_offsets_of_several_groups(world: World) -> None:
     world.coordinate(world.partition_of("g"))
     away = other_group(world)
     world.commit("g", 7)
-    named = (OffsetFetchTopic("t", (1, 0)),)
+    named = (OffsetFetchTopic("t", (1, 0, 1)),)
     wanted = (OffsetFetchGroup("g", named), OffsetFetchGroup(away, None), OffsetFetchGroup("g", None))
     groups = world.ask(OffsetFetchRequest(8, groups=wanted)).groups
     assert [(each.group_id, each.error_code) for each in groups] == [("g", 0), (away, errors.NOT_COORDINATOR), ("g", 0)]

@@ -260,7 +260,7 @@ def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchRespons
     wanted = (
         list(offsets.committed)
         if request.topics is None
-        else [TopicPartition(topic.name, number) for topic in request.topics for number in topic.partition_indexes]
+        else dict.fromkeys(TopicPartition(topic.name, n) for topic in request.topics for n in topic.partition_indexes)
     )
     unstable = offsets.unstable() if request.require_stable else {}
     return OffsetFetchResponse(
