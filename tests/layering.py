@@ -152,11 +152,17 @@ LAYERS: dict[str, Layer] = {
         others="msgspec pyarrow",
         touches="clocks files code",
     ),
+    "actors.page": Layer(
+        "messages messages.facts messages.trace messages.trace.files actors.explain actors.gateway actors.node"
+        " actors.public.operations actors.trace",
+        others="attrs",
+        touches="files sockets randomness threads",
+    ),
     "actors.cli": Layer(
         f"{_RULES} messages.wire messages.facts messages.trace messages.trace.files"
         " actors.core.controller actors.core.coordinator actors.core.security actors.core.transaction actors.explain"
-        " actors.node actors.public.operations actors.runtime.trace actors.simulation actors.storage actors.trace"
-        " zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark spark.results",
+        " actors.node actors.page actors.public.operations actors.runtime.trace actors.simulation actors.storage"
+        " actors.trace zk_bridge zk_bridge.client zk_bridge.embedded zk_bridge.guardian spark spark.results",
         others="attrs click rich prometheus_client",
         touches=_EVERYTHING,
     ),

@@ -14,8 +14,11 @@ import click
 
 from actors.cli.app import FOLDER
 from actors.cli.node_log import log_into, log_to_standard_error
+from actors.node.free_ports import HOST
 from actors.node.settings import LoadedSettings, load_settings
 from messages.sensitive_configs import masked_value
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -52,6 +55,30 @@ def of_metrics(host: str | None) -> dict[str, str]:
     return {} if host is None else {"metrics.host": host}
 
 
+def ui_options(command: Command) -> Command:
+    """Return the command with the options --ui and --ui-host."""
+    port = click.option(
+        "--ui",
+        "ui",
+        metavar="[PORT]",
+        type=click.IntRange(0, 65535),
+        is_flag=False,
+        flag_value=0,
+        help="Serve a page that shows the cluster, on this port or on a free one.",
+    )
+    host = click.option(
+        "--ui-host", metavar="HOST", default=HOST, show_default=True, help="The address on which the page is served."
+    )
+    return port(host(command))
+
+
+def ui_warning(host: str, what: str) -> str:
+    """Return a warning if the page can be reached from other machines; `what` they can do with it. Otherwise ""."""
+    if host in LOOPBACK:
+        return ""
+    return f"--ui-host {host}: every machine that reaches this address can {what}"
+
+
 @click.command("broker")
 @click.argument("properties", metavar="server.properties", type=click.Path(dir_okay=False))
 @override_option("Override a setting of the file. May be repeated.")
@@ -67,6 +94,7 @@ def of_metrics(host: str | None) -> dict[str, str]:
     help="Also write Kafka's controller.log, state-change.log and server.log to this folder.",
 )
 @metrics_host_option
+@ui_options
 @click.option("--check", is_flag=True, help="Only check the settings: print errors, and settings that have no effect.")
 def command(
     properties: str,
@@ -74,6 +102,8 @@ def command(
     insecure: bool,
     logs: Path | None,
     metrics_host: str | None,
+    ui: int | None,
+    ui_host: str,
     check: bool,
 ) -> int:
     """Run one node from a Kafka ZooKeeper-mode properties file, until SIGTERM or SIGINT.
@@ -99,7 +129,19 @@ def command(
 
     from actors.node.process import run_node
 
-    return run_node(loaded)
+    if ui is None:
+        return run_node(loaded)
+    from actors.page.live import LivePage
+
+    logger = logging.getLogger("kafka_actors.page")
+    if warning := ui_warning(ui_host, "see what this node records"):
+        logger.warning(warning)
+    page = LivePage(f"node {loaded.settings.node_id}", [Path(loaded.settings.trace_dir)], None, ui_host, ui)
+    logger.info("the page of this node is %s", page.url)
+    try:
+        return run_node(loaded)
+    finally:
+        page.stop()
 
 
 def _report(loaded: LoadedSettings) -> int:

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack
 from inspect import isawaitable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -30,6 +31,9 @@ from actors.node.free_ports import HOST, free_ports
 from actors.node.memory_cluster import MemoryCluster
 from actors.node.settings import SettingsError
 from actors.public.operations import OPERATIONS, ClusterError, UnknownPartition, checked
+
+if TYPE_CHECKING:
+    from actors.page.live import LivePage
 
 LONGEST_LINE = 1 << 30
 
@@ -74,6 +78,7 @@ class FixtureCluster:
 
     def __init__(self) -> None:
         self._running: MemoryCluster | None = None
+        self._page: LivePage | None = None
         self._open = ExitStack()
 
     async def answered(self, line: bytes) -> dict[str, object]:
@@ -129,8 +134,9 @@ class FixtureCluster:
         mechanism: str | None = None,
         users: dict[str, str] | None = None,
         acls: list[dict[str, object]] | None = None,
+        ui: bool = False,
     ) -> dict[str, object]:
-        """Start a cluster in `directory`, which is created; return its ports and the folder of its traces."""
+        """Start a cluster in `directory`, which is created; return its ports, the folder of its traces and its page."""
         if self._running is not None:
             raise ClusterError(
                 "this fixture process already runs a cluster. Stop the cluster first, or run a second fixture process"
@@ -147,14 +153,22 @@ class FixtureCluster:
                 place, ports, settings, session_timeout, host, advertised_host, log_dirs, secured
             )
             await self._running.start()
+            if ui:
+                from actors.page.controls import MemoryControls  # clusters without a page start faster
+                from actors.page.live import LivePage
+
+                self._page = LivePage(str(place), [self._running.trace_dir], MemoryControls(self._running))
         except BaseException:
             await self.stop()
             raise
-        return self._running.addresses()
+        return {**self._running.addresses(), "ui": None if self._page is None else self._page.url}
 
     async def stop(self) -> None:
         """Stop the cluster, if one is running."""
         cluster, self._running = self._running, None
+        page, self._page = self._page, None
+        if page is not None:
+            await asyncio.to_thread(page.stop)
         if cluster is not None:
             await cluster.stop()
         self._open.close()

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -33,14 +33,19 @@ from actors.cli.zookeeper import zookeeper
 from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, busy, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
-from actors.node.memory_cluster import CLIENTS, NodePorts, listener_settings
+from actors.node.memory_cluster import CLIENTS, FaultInEffect, NodePorts, listener_settings
 from actors.node.properties import read_properties, write_properties
 from actors.node.settings_table import folder_text
+from actors.public.operations import ClusterError
 from messages.ask import AskFailed
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import GetBrokers, GetController, GetNodes
 from zk_bridge import guardian
 from zk_bridge.embedded import EmbeddedZooKeeper, ZooKeeperStartFailed
+
+if TYPE_CHECKING:
+    from actors.page.controls import PageAction
+    from actors.page.live import LivePage
 
 COMMAND = [sys.executable, "-P", "-m", __name__.rpartition(".")[0]]
 """Start of the command line of each child process: `kafka-actors`, independent of the PATH and the folder."""
@@ -88,6 +93,19 @@ class BrokerProcess:
         self.request = directory / "start"
         """File that requests the start of a dead node."""
         self._process: subprocess.Popen[bytes] | None = None
+        self._paused = False
+
+    @property
+    def paused(self) -> bool:
+        """Whether the process is suspended."""
+        return self._paused and self.ended is None
+
+    @property
+    def trace_folder(self) -> Path:
+        """The folder of the node's trace."""
+        return Path(
+            read_properties(self.directory / "server.properties").get("trace.dir", self.directory / "data.trace")
+        )
 
     @property
     def pid(self) -> int | None:
@@ -135,8 +153,21 @@ class BrokerProcess:
                 start_new_session=True,
             )
 
+    def pause(self) -> None:
+        """Suspend the process."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        self._paused = True
+
+    def resume(self) -> None:
+        """Let the process continue if it is suspended."""
+        if self.paused and self._process is not None:
+            self._process.send_signal(signal.SIGCONT)
+        self._paused = False
+
     def terminate(self) -> None:
         """Send SIGTERM to the process."""
+        self.resume()
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.terminate()
@@ -194,6 +225,7 @@ class LocalCluster:
         if zookeeper_connect is None:
             self.server = EmbeddedZooKeeper(directory / "zookeeper", port=self._earlier_zookeeper_port())
         self._ask: Callable[[AnyMessage], Any]
+        self._page: LivePage | None = None
 
     @contextmanager
     def running(self, stopping: Callable[[], bool], print_line: Callable[[str], None]) -> Iterator[None]:
@@ -246,7 +278,51 @@ class LocalCluster:
             {"id": node.id, "host": self._advertised_host, **node.place._asdict(), "pid": node.pid}
             for node in self.nodes
         ]
-        return {"zookeeper": self.zookeeper, "dir": str(self.directory), "pid": pid, "brokers": brokers}
+        page = {} if self._page is None else {"ui": self._page.url}
+        return {"zookeeper": self.zookeeper, "dir": str(self.directory), "pid": pid, "brokers": brokers, **page}
+
+    @contextmanager
+    def page(self, address: tuple[str, int] | None) -> Iterator[None]:
+        """Serve the page of the running cluster on this host and port; without an address, none."""
+        if address is None:
+            yield
+            return
+        from actors.page.live import LivePage
+
+        self._page = LivePage(str(self.directory), [node.trace_folder for node in self.nodes], self, *address)
+        self.write_down(os.getpid())
+        try:
+            yield
+        finally:
+            self._page.stop()
+            self._page = None
+
+    @property
+    def actions(self) -> tuple[PageAction, ...]:
+        """The buttons of the page."""
+        from actors.page.controls import KILL, PAUSE, START, STOP
+
+        return KILL, START, PAUSE, STOP
+
+    def effects(self) -> list[FaultInEffect]:
+        """Return the nodes that are paused or do not run, each with the operation that ends this."""
+        return [
+            FaultInEffect(f"broker {node.id} is {what}", operation, {"broker_id": node.id})
+            for node in self.nodes
+            for is_so, what, operation in (
+                (node.paused, "paused", "resume"),
+                (node.ended is not None, "not running", "start_broker"),
+            )
+            if is_so
+        ]
+
+    def do(self, operation: str, arguments: Mapping[str, Any]) -> None:
+        """Execute an operation that the page asks for. A started node begins when its last session has expired."""
+        node = next((node for node in self.nodes if node.id == arguments["broker_id"]), None)
+        if node is None or (node.ended is None) == (operation == "start_broker"):
+            raise ClusterError(f"broker {arguments['broker_id']} cannot do this now: {operation}")
+        operations = {"kill": node.kill, "stop_broker": node.terminate, "start_broker": node.request.touch}
+        {**operations, "pause": node.pause, "resume": node.resume}[operation]()
 
     def write_down(self, pid: int | None) -> None:
         """Update cluster.json."""

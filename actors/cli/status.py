@@ -24,6 +24,7 @@ import click
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.cli.admin_client import client_of, command_config_option
+from actors.cli.broker import LOOPBACK
 from actors.cli.cluster_file import IN_MEMORY, read_cluster
 from actors.cli.display import console, printable, table
 from actors.cli.zookeeper import cluster_options
@@ -45,7 +46,6 @@ MOST_NAMES = 20
 """Maximum number of partition names; the JSON has all."""
 WATCH_SECONDS = 2.0
 CLEAR = "\x1b[H\x1b[2J"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 QUEUES = {
     "kafka_actors_mailbox_size": "mailboxes",

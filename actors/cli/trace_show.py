@@ -104,7 +104,7 @@ def command(
                 trace = narrowed
         many = len({run.node for run in trace.runs}) > 1
         if follow:
-            _follow(TraceFollower(directory, node, name), filters, _printer(as_json, many), limit)
+            _follow(TraceFollower(directory, node=node, run=name), filters, _printer(as_json, many), limit)
             return 0
         found: Iterable[TraceDelivery] = chosen(trace, filters)
         if event is not None:

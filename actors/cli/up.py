@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from actors.cli.app import FAILED, PROGRAM, CommandFailed
-from actors.cli.broker import metrics_host_option, of_metrics, override_option
+from actors.cli.broker import metrics_host_option, of_metrics, override_option, ui_options, ui_warning
 from actors.cli.cluster_file import CLIENT_PROPERTIES, IN_MEMORY
 from actors.cli.display import console, table
 from actors.cli.extras import need
@@ -92,6 +92,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option("--user", "users", multiple=True, metavar="NAME", help="Create a user with a random password.")
 @click.option("--authorize", is_flag=True, help="Demand ACLs; only the administrator may add the first.")
 @metrics_host_option
+@ui_options
 @override_option("Set a Kafka setting in the server.properties of every node. May be repeated.")
 @click.option(
     "--detach", is_flag=True, help="Return when the cluster is ready. Stop it with `kafka-actors down --dir DIR`."
@@ -110,6 +111,8 @@ def command(
     users: tuple[str, ...],
     authorize: bool,
     metrics_host: str | None,
+    ui: int | None,
+    ui_host: str,
     overrides: dict[str, str],
     detach: bool,
 ) -> int:
@@ -170,8 +173,11 @@ def command(
         else:
             _show(description)
 
+    if ui is not None and (warning := ui_warning(ui_host, "see the cluster, and break it")):
+        _complain(warning)
+    page = None if ui is None else (ui_host, ui)
     if in_memory:
-        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready, host, advertised_host, secured)
+        run_in_memory(place, ports, overrides, STOP_SIGNALS, ready, host, advertised_host, secured, page)
         _complain(f"stopped {brokers} nodes; data is in {place}/node-*/data, traces in {place}/trace")
         return 0
     cluster = LocalCluster(place, ports, zookeeper, overrides, host, advertised_host, secured)
@@ -181,8 +187,9 @@ def command(
     code = 0
     with cluster.running(stopping.is_set, _complain):
         if not stopping.is_set():
-            ready(cluster.description(os.getpid()))
-            code = _watch(cluster, stopping, restart)
+            with cluster.page(page):
+                ready(cluster.description(os.getpid()))
+                code = _watch(cluster, stopping, restart)
         _complain("stopping")
     what = f"{brokers} nodes" if cluster.server is None else f"{brokers} nodes and ZooKeeper"
     traces = overrides.get("trace.dir", f"{place}/node-*/data.trace")
@@ -264,6 +271,8 @@ def _show(description: dict[str, Any], detached: bool = False) -> None:
     logs = [CLUSTER_LOG if in_memory else f"node-{n['id']}/node.log" for n in nodes]
     rows = [(n["id"], f"{n['host']}:{n['port']}", n["pid"], log) for n, log in zip(nodes, logs, strict=True)]
     out.print(table(f"kafka-actors: {len(nodes)} nodes, all of it in {place}", COLUMNS, rows))
+    if "ui" in description:
+        out.print(f"Look at it: {description['ui']}")
     script = Path(sys.argv[0] if Path(sys.argv[0]).name == PROGRAM else sys.executable).absolute().with_name(PROGRAM)
     path = f'export PATH={shlex.quote(str(script.parent))}:"$PATH"\n  ' if script.exists() else ""
     us = PROGRAM if path else shlex.join(COMMAND)

@@ -32,6 +32,7 @@ def run_in_memory(
     host: str = HOST,
     advertised_host: str | None = None,
     security: ClusterSecurity | None = None,
+    page: tuple[str, int] | None = None,
 ) -> int:
     """Run a cluster in `directory` until a signal stops it, and return the exit code.
 
@@ -40,6 +41,7 @@ def run_in_memory(
         ready: Function that receives the content of cluster.json when the cluster is ready.
         host: Address on which nodes listen for clients.
         advertised_host: Name or address by which clients reach them; None means `host`.
+        page: Host and port of the page; None if there is none.
 
     Raises:
         CommandFailed: The cluster cannot start.
@@ -50,26 +52,37 @@ def run_in_memory(
             try:
                 seconds = SESSION_TIMEOUT_MS / 1000
                 cluster = MemoryCluster(directory, ports, overrides, seconds, host, advertised_host, security=security)
-                asyncio.run(_run(cluster, stop_signals, ready))
+                asyncio.run(_run(cluster, stop_signals, ready, page))
             except ClusterError as error:
                 raise CommandFailed(str(error)) from error
     return 0
 
 
 async def _run(
-    cluster: MemoryCluster, stop_signals: Iterable[signal.Signals], ready: Callable[[dict[str, Any]], None]
+    cluster: MemoryCluster,
+    stop_signals: Iterable[signal.Signals],
+    ready: Callable[[dict[str, Any]], None],
+    page: tuple[str, int] | None,
 ) -> None:
     stopping = asyncio.Event()
     for number in stop_signals:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    started = False
+    started, served = False, None
     try:
         await cluster.start()
-        started = True
-        write_cluster(cluster.directory, _description(cluster, os.getpid()))
-        ready(_description(cluster, os.getpid()))
+        started, description = True, _description(cluster, os.getpid())
+        if page is not None:
+            from actors.page.controls import MemoryControls
+            from actors.page.live import LivePage
+
+            served = LivePage(str(cluster.directory), [cluster.trace_dir], MemoryControls(cluster), *page)
+            description["ui"] = served.url
+        write_cluster(cluster.directory, description)
+        ready(description)
         await stopping.wait()
     finally:
+        if served is not None:
+            await asyncio.to_thread(served.stop)
         await cluster.stop()
         if started:  # otherwise keep the cluster.json of an earlier cluster in this folder
             write_cluster(cluster.directory, _description(cluster, None))

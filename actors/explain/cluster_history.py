@@ -109,12 +109,14 @@ def _faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
     for fault in facts.of(declarations.NodeFaultChange):
-        value = f" ({fault.value:g})" if fault.value else ""
-        hits = f"; hits: {fault.hits}" if fault.change == "removed" else ""
-        yield Sentence(
-            f"an injected fault was {fault.change}: {fault.fault}{value} of broker {fault.place.node}{hits}",
-            fault.place,
-        )
+        yield Sentence(node_fault_text(fault), fault.place)
+
+
+def node_fault_text(fault: declarations.NodeFaultChange) -> str:
+    """Return the text for a change of a node's fault."""
+    value = f" ({fault.value:g})" if fault.value else ""
+    hits = f"; hits: {fault.hits}" if fault.change == "removed" else ""
+    return f"an injected fault was {fault.change}: {fault.fault}{value} of broker {fault.place.node}{hits}"
 
 
 def _leaders(facts: TraceFacts) -> Iterator[Sentence]:

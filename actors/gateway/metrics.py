@@ -19,8 +19,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from thespian.actors import ActorAddress
 
+from actors.gateway.http_server import HttpServer
 from actors.gateway.metric_table import help_of
-from actors.gateway.metrics_server import MetricsServer
 from actors.runtime import LocalBase
 from messages import metrics
 from messages.apis import API_BY_REQUEST
@@ -32,6 +32,8 @@ from messages.vocabulary import AnyMessage, Message
 
 REQUESTS = "kafka_network_requestmetrics_requests_total"
 TOTAL_TIME = "kafka_network_requestmetrics_totaltimems"
+CONNECTIONS = 8
+"""Maximum number of connections to /metrics."""
 
 
 class RequestMetrics:
@@ -224,7 +226,7 @@ class MetricsGateway:
         self._gauges: dict[str, PrometheusGauge] = {}
         self._summaries: dict[str, _Summary] = {}
         self._replicas: dict[TopicPartition, int] = {}
-        self._server: MetricsServer | None = None
+        self._server: HttpServer | None = None
         self.served_at = ("", 0)
         """Host and port of /metrics; port 0 if it is not served."""
         self.address: ActorAddress = base.external_endpoint("metrics", self.receive)
@@ -328,7 +330,7 @@ class MetricsGateway:
             OSError: The port cannot be bound. The error text names the port.
         """
         try:
-            self._server = MetricsServer(host, port, make_wsgi_app(self._registry))
+            self._server = HttpServer(host, port, make_wsgi_app(self._registry), "metrics", CONNECTIONS)
         except OSError as error:
             why = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
             raise OSError(

@@ -143,6 +143,19 @@ def listener_settings(
     return settings
 
 
+class FaultInEffect(NamedTuple):
+    """Something that is broken, and the operation with its arguments that ends it; "" if there is none."""
+
+    text: str
+    operation: str = ""
+    arguments: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+
+def _removal(number: int | None) -> tuple[str, dict[str, Any]]:
+    """Return the operation that removes the fault with this number."""
+    return ("", {}) if number is None else ("remove_fault", {"number": number})
+
+
 class _Member(NamedTuple):
     """A running node of the in-memory cluster, with its ZooKeeper session."""
 
@@ -884,15 +897,33 @@ class MemoryCluster(ZooKeeperView):
     @property
     def in_effect(self) -> list[str]:
         """What is broken now: injected faults, cut connections, and brokers that do not run."""
+        return [each.text for each in self.effects]
+
+    @property
+    def effects(self) -> list[FaultInEffect]:
+        """What is broken now, each with the operation that ends it."""
+        numbers = {id(fault): number for number, fault in self._faults.items()}
         faults: list[RequestFault | NodeFault] = [fault for fault in self._request_faults.active if not fault.over]
         faults += [fault for fault in self._node_faults.active if fault.kind not in (PAUSE, SESSION_EXPIRY)]
+        pauses = {fault.broker: fault for fault in self._node_faults.active if fault.kind == PAUSE}
+        ends = {broker: _removal(numbers.get(id(fault))) for broker, fault in pauses.items()}
         return [
-            *(f"{fault}, {fault.hits} affected" for fault in faults),
-            *(f"no network between brokers {a} and {b}" for a, b in sorted(sorted(pair) for pair in self._cut)),
-            *(f"no network between clients and broker {id}" for id in sorted(self._without_clients)),
-            *(f"broker {id} is paused" for id in sorted(self._paused)),
+            *(FaultInEffect(f"{fault}, {fault.hits} affected", *_removal(numbers.get(id(fault)))) for fault in faults),
             *(
-                f"broker {id} is not running" + (f": {self._failed[id]}" if id in self._failed else "")
+                FaultInEffect(f"no network between brokers {a} and {b}", "heal_network")
+                for a, b in sorted(sorted(pair) for pair in self._cut)
+            ),
+            *(
+                FaultInEffect(f"no network between clients and broker {id}", "heal_network")
+                for id in sorted(self._without_clients)
+            ),
+            *(FaultInEffect(f"broker {id} is paused", *ends.get(id, ())) for id in sorted(self._paused)),
+            *(
+                FaultInEffect(
+                    f"broker {id} is not running" + (f": {self._failed[id]}" if id in self._failed else ""),
+                    "start_broker",
+                    {"broker_id": id},
+                )
                 for id in self._ids
                 if id not in self._members
             ),

@@ -86,6 +86,11 @@ class AsyncKafkaCluster(Asynchronous, ClusterOperations):
         return self.cluster.trace_dir
 
     @property
+    def ui_url(self) -> str:
+        """The address of the page, as for `KafkaCluster`."""
+        return self.cluster.ui_url
+
+    @property
     def log_file(self) -> Path:
         """The file with the log messages of all brokers."""
         return self.cluster.log_file

@@ -85,6 +85,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         acls: The ACLs that apply, such as {"allow": "alice", "operation": "Read", "topic": "orders"}; instead of
             `allow` and `topic` also `deny`, `group`, `transactional_id` and `"cluster": True`; `"prefixed": True` makes
             the name a prefix. With an empty list only the administrator may do anything. None: there is no authorizer.
+        ui: Whether to serve a page at `ui_url` that shows the cluster, with buttons for faults. It survives kills.
 
     Raises:
         ClusterError: An argument has an invalid value, or `host` is "0.0.0.0" without an `advertised_host`.
@@ -92,6 +93,8 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
 
     new_directory: ClassVar[Callable[[], Path]] = staticmethod(_temporary_directory)
     """Create the directory of a cluster without a `directory` argument; the pytest plugin replaces this function."""
+    shown: ClassVar[bool] = False
+    """Whether clusters without the argument `ui` have a page; the pytest plugin sets it for --kafka-ui."""
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         mechanism: str | None = None,
         users: Mapping[str, str] | None = None,
         acls: Sequence[Mapping[str, object]] | None = None,
+        ui: bool | None = None,
     ) -> None:
         check("KafkaCluster", speaks=speaks)
         if speaks is not None:
@@ -126,6 +130,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
                 "mechanism": mechanism,
                 "users": users,
                 "acls": acls,
+                "ui": KafkaCluster.shown if ui is None else ui,
             },
         )
         if security is None and (mechanism, users, acls) != (None, None, None):
@@ -142,6 +147,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         self._trace_dir = Path()
         self._addresses: list[str] = []
         """"host:port" of each broker, for clients."""
+        self._ui: str | None = None
         self._process: ClusterProcess | None = None
 
     # ------------------------------------------------------------------------------------------------ start and stop
@@ -166,6 +172,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         self._process = process
         self._note_addresses(started)
         self._trace_dir = Path(started["trace_dir"])
+        self._ui = started["ui"]
         return self
 
     def _note_addresses(self, where: Any) -> None:
@@ -236,6 +243,13 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
     def trace_dir(self) -> Path:
         """The folder of the brokers' traces, for `kafka-actors replay` and `summary`."""
         return self._trace_dir
+
+    @property
+    def ui_url(self) -> str:
+        """The address of the page. Raises ClusterError if the cluster has none (`ui=True`) or was not started."""
+        if self._ui is None:
+            raise ClusterError("this cluster has no page: start it with KafkaCluster(ui=True)")
+        return self._ui
 
     @property
     def log_file(self) -> Path:

@@ -144,6 +144,7 @@ CHECKS: dict[str, Check] = {
     "mechanism": _optional(_one_of(MECHANISMS)),
     "users": _optional(_USERS),
     "acls": _optional(_ACLS),
+    "ui": Check("True or False", lambda value: isinstance(value, bool)),
     "user": _text(),
     "client": _one_of(CLIENTS),
     "host": _text(0),

@@ -24,16 +24,24 @@ from .kafka_cluster import ClusterError, KafkaCluster
 
 ARGUMENTS = (
     *("brokers", "settings", "session_timeout", "host", "advertised_host", "speaks", "log_dirs"),
-    *("security", "mechanism", "users", "acls"),
+    *("security", "mechanism", "users", "acls", "ui"),
 )
 """The arguments of the marker, of those of `KafkaCluster`."""
 MARKER = f"kafka_cluster({', '.join(ARGUMENTS)}): the cluster of the fixtures kafka_cluster and kafka_cluster_module"
 MARK = "@pytest.mark.kafka_cluster"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option --kafka-ui."""
+    parser.addoption(
+        "--kafka-ui", action="store_true", help="serve a page for each Kafka cluster, and print its address"
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
+    """Register the marker; let clusters have a page if --kafka-ui is given."""
     config.addinivalue_line("markers", MARKER)
+    KafkaCluster.shown = config.getoption("kafka_ui")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,13 +56,13 @@ def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A Kafka cluster for this test: three brokers, or as the marker of the same name specifies."""
-    yield from _running(_wanted(request))
+    yield from _running(request, _wanted(request))
 
 
 @pytest.fixture(scope="module")
 def kafka_cluster_module(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A Kafka cluster for all tests of a module: three brokers, or as the marker in `pytestmark` specifies."""
-    yield from _running(_wanted(request))
+    yield from _running(request, _wanted(request))
 
 
 @pytest.fixture(scope="session")
@@ -64,9 +72,11 @@ def kafka_cluster_options() -> Mapping[str, object]:
 
 
 @pytest.fixture(scope="session")
-def kafka_cluster_session(kafka_cluster_options: Mapping[str, Any]) -> Iterator[KafkaCluster]:
+def kafka_cluster_session(
+    request: pytest.FixtureRequest, kafka_cluster_options: Mapping[str, Any]
+) -> Iterator[KafkaCluster]:
     """A Kafka cluster for all tests of the run: three brokers, or as `kafka_cluster_options` specifies."""
-    yield from _running(lambda: KafkaCluster(**kafka_cluster_options))
+    yield from _running(request, lambda: KafkaCluster(**kafka_cluster_options))
 
 
 @pytest.fixture
@@ -95,12 +105,15 @@ def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
     return KafkaCluster if marker is None else lambda: _marked(marker)
 
 
-def _running(make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
-    """Start the cluster that `make` returns, yield it, and stop it afterwards."""
+def _running(request: pytest.FixtureRequest, make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
+    """Start the cluster that `make` returns, print the address of its page, yield it, and stop it afterwards."""
     try:
         cluster = make().start()
     except ClusterError as error:
         pytest.fail(f"kafka_cluster: {error}", pytrace=False)
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if KafkaCluster.shown and reporter is not None:
+        reporter.write_line(f"\nthe page of the cluster of {request.node.nodeid or 'this run'}: {cluster.ui_url}")
     yield cluster
     cluster.stop()
 

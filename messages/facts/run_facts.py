@@ -155,7 +155,7 @@ def facts(run: Run, until: float = math.inf, partial: bool = False) -> Iterator[
         TraceError: The run is damaged, and `partial` is false.
     """
     found: list[Fact] = []
-    reader = _RunReader(run, found)
+    reader = RunReader(run, found.append)
     how = ""
     try:
         for record in RunRecords(run):
@@ -174,12 +174,12 @@ def facts(run: Run, until: float = math.inf, partial: bool = False) -> Iterator[
     yield from found
 
 
-class _RunReader:
-    """Finds the facts in the deliveries of one run, one delivery after the other."""
+class RunReader:
+    """Finds the facts in the deliveries of one run, one delivery after the other; `emit` gets each fact."""
 
-    def __init__(self, run: Run, found: list[Fact]) -> None:
+    def __init__(self, run: Run, emit: Emit) -> None:
         self._run = run
-        self._emit = found.append
+        self._emit = emit
         self._controllers = ControllerFacts(self._emit)
         self._channels = ChannelFacts(self._emit)
         timeout_ms = run.header.settings.get("zookeeper_session_timeout_ms", 0)

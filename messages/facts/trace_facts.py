@@ -157,7 +157,7 @@ def merged(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
                     gathered.append(event)
                 case _:
                     found.append(fact)
-        gathered += [_joined(fact, events) for fact in found]
+        gathered += [joined(fact, events) for fact in found]
     return TraceFacts(gathered)
 
 
@@ -172,7 +172,7 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
     return TraceFacts(kept)
 
 
-def _joined(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
+def joined(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
     """Return the fact with its empty field `event` filled, if it has this field and the event is recorded."""
     event = events.get(fact.place.event_id)
     return fact._replace(event=event) if event is not None and getattr(fact, "event", fact) is None else fact  # type: ignore[call-arg]

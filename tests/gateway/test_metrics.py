@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.gateway.metrics import QUANTILES, RESERVOIR, MetricsGateway, RequestMetrics
-from actors.gateway.metrics_server import CONNECTIONS
+from actors.gateway.metrics import CONNECTIONS, QUANTILES, RESERVOIR, MetricsGateway, RequestMetrics
 from actors.runtime import LocalBase
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.apis.fetch import FetchRequest

@@ -1,8 +1,9 @@
-"""The HTTP server of /metrics, which uses at most CONNECTIONS threads."""
+"""An HTTP server with a bounded number of threads, for /metrics and for the page of a cluster."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import socket
 import threading
@@ -10,17 +11,16 @@ from socketserver import ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-_log = logging.getLogger("kafka_actors.metrics")
+_log = logging.getLogger("kafka_actors.http")
 
-CONNECTIONS = 8
 IDLE_SECONDS = 5.0
 """Maximum number of seconds to wait for a client's next bytes."""
 
 
-class MetricsServer(ThreadingMixIn, WSGIServer):
+class HttpServer(ThreadingMixIn, WSGIServer):
     """An HTTP server that serves a WSGI application until `stop`. Port 0 selects a free port.
 
-    If the maximum number of connections is open, a new connection replaces the oldest one.
+    If `connections` are open, a new connection replaces the oldest one. The name is that of the server's thread.
 
     Raises:
         OSError: The port is in use.
@@ -28,15 +28,15 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, app: Any) -> None:
-        self._slots = threading.BoundedSemaphore(CONNECTIONS)
+    def __init__(self, host: str, port: int, app: Any, name: str, connections: int) -> None:
+        self._slots = threading.BoundedSemaphore(connections)
         self._open: dict[socket.socket, None] = {}
         self._gate = threading.Lock()
         if ":" in host:
             self.address_family = socket.AF_INET6
-        super().__init__((host, port), _MetricsHandler)
+        super().__init__((host, port), _Handler)
         self.set_app(app)
-        self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -73,16 +73,20 @@ class MetricsServer(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that disconnects."""
-        _log.debug("Failed to serve the metrics to %s", client_address, exc_info=True)
+        _log.debug("Failed to serve %s", client_address, exc_info=True)
 
 
-class _MetricsHandler(WSGIRequestHandler):
+class _Handler(WSGIRequestHandler):
     """A handler of HTTP requests that does not log them."""
 
     timeout = IDLE_SECONDS
 
+    def get_stderr(self) -> Any:
+        """Return where wsgiref writes the traceback of a client that disconnects or reads too slowly."""
+        return io.StringIO()
+
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing, because scrapes come every few seconds."""
+        """Log nothing, because requests come every few seconds."""
 
 
 def _hang_up(connection: socket.socket) -> None:
