@@ -79,6 +79,8 @@ def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> SaslI
     parts = token.split(".")
     try:
         header, claims = (json.loads(_decoded(part), parse_constant=_refuse_constant) for part in parts[:2])
+        if not isinstance(header, dict) or "alg" not in header:
+            raise AuthenticationFailed  # Kafka's validator fails, and closes the connection
         if len(parts) != 3 or parts[2] or header["alg"] != "none":
             raise ValueError("it is signed, or has not three parts")
         identity = identity_of(claims, rules.principal, now)

@@ -46,8 +46,9 @@ def test_a_good_token_is_valid_until_it_expires_in_both_alphabets() -> None:
         assert exchanged(token, "a=oscar", "bEARER") == SaslIdentity("oscar", 500_000)
     with pytest.raises(AuthenticationFailed, match=OTHER_AUTHORIZATION_ID):
         exchanged(jws(), "a=admin")
-    with pytest.raises(AuthenticationFailed):
-        exchanged(jws(), scheme="Basic")
+    for odd in (partial(exchanged, scheme="Basic", token=jws()), partial(exchanged, jws(header={}))):
+        with pytest.raises(AuthenticationFailed):
+            odd()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,6 @@ def test_a_good_token_is_valid_until_it_expires_in_both_alphabets() -> None:
     [
         jws(header={"alg": "HS256"}),
         jws(header={"alg": "None"}),
-        jws(header={}),
         jws(header=b"hello"),
         jws(header=b"[" * 9000),
         jws(signature="c2ln"),
