@@ -26,13 +26,13 @@ import bz2
 import gzip
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, StringType
 
 from messages.cluster import TopicPartition
 from messages.facts.declarations import (
@@ -79,93 +79,79 @@ _DATED = r"\d{4}-\d\d-\d\d[ T][\d:.,]+Z?"
 """The time that `docker logs -t` and `kubectl logs --timestamps` put before a line."""
 _WRONG = ("ERROR", "FATAL")
 
-Take = Callable[[str], Column]
-"""Returns a column of a line that matches the pattern."""
+_STATE: Any = SCHEMA["states"].dataType
+_TYPES = {field.name: field.dataType for field in (*_STATE.elementType, *SCHEMA)}
+"""The types of the fields of a partition's state, and of the columns."""
 
 
-def _word(word: str | int) -> Take:
-    return lambda pattern: f.lit(word)
+class LinePattern(NamedTuple):
+    """A pattern for a kind of log line, and the columns with which such a line is read.
 
-
-def _text(group: int) -> Take:
-    return lambda pattern: f.regexp_extract("message", pattern, group)
-
-
-def _number(group: int) -> Take:
-    return lambda pattern: _text(group)(pattern).try_cast("int")
-
-
-def _field(name: str) -> Take:
-    """Return an extractor of the number after `name=` in a line."""
-    return lambda pattern: f.regexp_extract("message", rf"\b{name}=(-?\d+)", 1).try_cast("int")
-
-
-def _numbers(take: Take) -> Take:
-    """Return an extractor of the numbers in a list; `take` extracts the list as text.
-
-    The list has any form: 1,2 or List(1, 2), or brokers with their epochs. Epochs are left out.
+    The pattern has a named group for each column that the line contains, or for each field of a partition's state.
+    `constants` has the other columns.
     """
-    return lambda pattern: f.regexp_extract_all(
-        f.regexp_replace(take(pattern), r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)")
-    ).cast("array<int>")
-
-
-def _list(name: str) -> Take:
-    """Return an extractor of the numbers in a list written as name=[1, 2] or, before Kafka 2.4, name=1,2."""
-    return _numbers(lambda pattern: f.regexp_extract("message", rf"\b{name}=\[?((?:\d+(?:, ?)?)*)", 1))
-
-
-def _names(group: int) -> Take:
-    return lambda pattern: f.split(_text(group)(pattern), ", ?")
-
-
-_STATE = dict.fromkeys(("topic", "partition", "leader", "leader_epoch", "controller_epoch"), "int")
-_STATE |= {"topic": "string"} | dict.fromkeys(("isr", "adding", "removing"), "array<int>")
-
-
-def _one_state(**fields: Take) -> Take:
-    """Return an extractor whose result is an array of one struct: the partition state in a line.
-
-    Fields of the struct that are not in `fields` are null.
-    """
-
-    def take(pattern: str) -> Column:
-        extracted = {name: field(pattern) for name, field in fields.items()}
-        return f.array(
-            f.struct(*(extracted.get(name, f.lit(None)).cast(kind).alias(name) for name, kind in _STATE.items()))
-        )
-
-    return take
-
-
-@dataclass(frozen=True)
-class LinePattern:
-    """A pattern for a kind of log line, and the columns that it provides."""
 
     pattern: str
-    extracted: Mapping[str, Take]
+    constants: Mapping[str, str | int]
+
+    @property
+    def plain(self) -> str:
+        """The pattern without names, as Spark reads it."""
+        return re.sub(r"\(\?P<\w+>", "(", self.pattern)
+
+    def columns(self) -> dict[str, Column]:
+        """Return the columns of a line that matches the pattern."""
+        groups = re.compile(self.pattern).groupindex
+        found = {name: _value(name, f.regexp_extract("message", self.plain, group)) for name, group in groups.items()}
+        if "topic" in found:
+            fields = (
+                found.get(each.name, f.lit(None)).cast(each.dataType).alias(each.name) for each in _STATE.elementType
+            )
+            found["states"] = f.array(f.struct(*fields))
+        return found | {name: f.lit(value) for name, value in self.constants.items()}
 
 
-def _event(type_: str) -> dict[str, Take]:
-    return {"actor": _word(CONTROLLER), "type": _word(type_)}
+def _value(name: str, text: Column) -> Column:
+    """Return the value of a text in the type of the column or field `name`.
+
+    A list of numbers has any form: 1,2 or List(1, 2), or brokers with their epochs. Epochs are left out.
+    """
+    match _TYPES[name]:
+        case ArrayType(elementType=StringType()):
+            return f.split(text, ", ?")
+        case ArrayType():
+            return f.regexp_extract_all(f.regexp_replace(text, r"brokerEpoch=-?\d+", ""), f.lit(r"(\d+)"))
+        case StringType():
+            return text
+        case kind:
+            return text.try_cast(kind)
 
 
-_ORDER = {"type": _word("Transmit"), "request": _word("LeaderAndIsrRequest")}
-_PARTITION = {"topic": _text(1), "partition": _number(2)}
-_ISR_NOW = _one_state(**_PARTITION, isr=_numbers(_text(3)))
+def _field(name: str, group: str, value: str = r"-?\d+") -> str:
+    """Return a pattern that finds the value after `name=` or `name=[` in the rest of a line, if it is there."""
+    return rf"(?=(?:.*?\b{name}=\[?(?P<{group}>{value}))?)"
+
+
+_LIST = r"(?:\d+(?:, ?)?)*"
+
+
+def _event(kind: str, **more: str) -> dict[str, str | int]:
+    return {"actor": CONTROLLER, "type": kind, **more}
+
+
+_ORDER = {"type": "Transmit", "request": "LeaderAndIsrRequest"}
+_PARTITION = r"(?P<topic>.+)-(?P<partition>\d+)"
 
 LINES: tuple[LinePattern, ...] = (
     LinePattern(
-        r"successfully elected as the controller(?:\. Epoch incremented to (\d+))?",
-        _event("Answer") | {"request": _word("Elected"), "epoch": _number(1)},
+        r"successfully elected as the controller(?:\. Epoch incremented to (?P<epoch>\d+))?",
+        _event("Answer", request="Elected"),
     ),
     LinePattern(
-        r"Newly added brokers: .*all live brokers: ([\d,]*)$",
-        _event("BrokerChange") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
+        r"Newly added brokers: .*all live brokers: (?P<brokers>[\d,]*)$", _event("BrokerChange", request="Brokers")
     ),
     LinePattern(
-        r"Currently active brokers in the cluster: \w+\((.*)\)$",
-        _event("Answer") | {"request": _word("Brokers"), "brokers": _numbers(_text(1))},
+        r"Currently active brokers in the cluster: \w+\((?P<brokers>.*)\)$", _event("Answer", request="Brokers")
     ),
     LinePattern(r"New topics: \[", _event("TopicChange")),
     LinePattern(r"New partitions to be added ", _event("PartitionModifications")),
@@ -176,71 +162,41 @@ LINES: tuple[LinePattern, ...] = (
     LinePattern(r"Starting (?:preferred )?replica leader election .*for partitions ", _event("ReplicaLeaderElection")),
     LinePattern(r"Shutting down broker \d+$", _event("ControlledShutdown")),
     LinePattern(r"Handling log directory failure for brokers", _event("LogDirEventNotification")),
-    LinePattern(r"Starting topic deletion for topics (.+)$", {"type": _word("Ask"), "topics": _names(1)}),
-    LinePattern(r"Deletion of topic (.+) successfully completed", {"type": _word("StoreWrite"), "topics": _names(1)}),
+    LinePattern(r"Starting topic deletion for topics (?P<topics>.+)$", {"type": "Ask"}),
+    LinePattern(r"Deletion of topic (?P<topics>.+) successfully completed", {"type": "StoreWrite"}),
     LinePattern(
-        r"Changed partition (.+)-(\d+) from \w+ to OnlinePartition with state "
-        r"LeaderAndIsr\(leader=(-?\d+), ?leaderEpoch=(\d+), ?isr\w*=(.*), ?(?:zkVersion|leaderRecoveryState)=",
-        _ORDER
-        | {
-            "states": _one_state(
-                **_PARTITION,
-                leader=_number(3),
-                leader_epoch=_number(4),
-                controller_epoch=_field("epoch"),
-                isr=_numbers(_text(5)),
-            )
-        },
+        rf"(?:\bepoch=(?P<controller_epoch>-?\d+).*)?Changed partition {_PARTITION} from \w+ to OnlinePartition "
+        r"with state LeaderAndIsr\(leader=(?P<leader>-?\d+), ?leaderEpoch=(?P<leader_epoch>\d+), ?isr\w*=(?P<isr>.*), ?"
+        r"(?:zkVersion|leaderRecoveryState)=",
+        _ORDER,
     ),
     LinePattern(
-        r"Partition (.+)-(\d+) state changed to "
-        r"\(Leader:(-?\d+),ISR:([\d,]*),.*LeaderEpoch:(\d+),.*ControllerEpoch:(\d+)\)",
-        _ORDER
-        | {
-            "states": _one_state(
-                **_PARTITION,
-                leader=_number(3),
-                isr=_numbers(_text(4)),
-                leader_epoch=_number(5),
-                controller_epoch=_number(6),
-            )
-        },
+        rf"Partition {_PARTITION} state changed to \(Leader:(?P<leader>-?\d+),ISR:(?P<isr>[\d,]*),"
+        r".*LeaderEpoch:(?P<leader_epoch>\d+),.*ControllerEpoch:(?P<controller_epoch>\d+)\)",
+        _ORDER,
     ),
     LinePattern(
-        r"Sending become-\w+ LeaderAndIsr request .* to broker (\d+) for partition (.+)-(\d+)$",
-        _ORDER
-        | {
-            "broker": _number(1),
-            "states": _one_state(
-                topic=_text(2),
-                partition=_number(3),
-                leader=_field("leader"),
-                leader_epoch=_field("leaderEpoch"),
-                controller_epoch=_field("controllerEpoch"),
-                isr=_list("isr"),
-                adding=_list("addingReplicas"),
-                removing=_list("removingReplicas"),
-            ),
-        },
+        r"Sending become-\w+ LeaderAndIsr request "
+        + _field("controllerEpoch", "controller_epoch")
+        + _field("leader", "leader")
+        + _field("leaderEpoch", "leader_epoch")
+        + _field("isr", "isr", _LIST)
+        + _field("addingReplicas", "adding", _LIST)
+        + _field("removingReplicas", "removing", _LIST)
+        + rf".* to broker (?P<broker>\d+) for partition {_PARTITION}$",
+        _ORDER,
     ),
     *(
         LinePattern(
-            rf"\[Partition (.+)-(\d+) broker=\d+\] {word} ISR from [\d,]* to ([\d,]*)",
-            {
-                "type": _word("ChangeIsr"),
-                "items": _word(items),
-                "states": _one_state(**_PARTITION, isr=_numbers(_text(3))),
-            },
+            rf"\[Partition {_PARTITION} broker=\d+\] {word} ISR from [\d,]* to (?P<isr>[\d,]*)",
+            {"type": "ChangeIsr", "items": items},
         )
         for word, items in (("Shrinking", -1), ("Expanding", 1))
     ),
-    LinePattern(
-        r"\[Partition (.+)-(\d+) broker=\d+\] ISR updated to \[?([\d,]*)",
-        {"type": _word(UPDATED), "states": _ISR_NOW},
-    ),
-    LinePattern(r"^starting$", {"type": _word(STARTED)}),
-    LinePattern(r"^\[KafkaServer id=\d+\] started$", {"type": _word(SERVING)}),
-    LinePattern(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": _word(ENDED)}),
+    LinePattern(rf"\[Partition {_PARTITION} broker=\d+\] ISR updated to \[?(?P<isr>[\d,]*)", {"type": UPDATED}),
+    LinePattern(r"^starting$", {"type": STARTED}),
+    LinePattern(r"^\[KafkaServer id=\d+\] started$", {"type": SERVING}),
+    LinePattern(r"^\[KafkaServer id=\d+\] shut down completed$", {"type": ENDED}),
 )
 """The known lines; a line is of the first kind whose pattern it matches."""
 
@@ -383,8 +339,7 @@ def _extracted() -> Column:
     wrong = struct({"actor": f.col("logger"), "type": f.col("level"), "error": f.col("message")})
     extracted = f.when(f.col("level").isin(*_WRONG), wrong)
     for line in reversed(LINES):
-        columns = struct({name: take(line.pattern) for name, take in line.extracted.items()})
-        extracted = f.when(f.col("message").rlike(line.pattern), columns).otherwise(extracted)
+        extracted = f.when(f.col("message").rlike(line.plain), struct(line.columns())).otherwise(extracted)
     return extracted
 
 
