@@ -7,7 +7,7 @@ stops at this delivery.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from messages.cluster import TopicPartition
 from messages.events import EVENT_WORDS
@@ -649,59 +649,21 @@ RegistrationEnd: TypeAlias = NodeRun | NodeFailure | StopRequested | SessionChan
 ReasonToLeave: TypeAlias = FollowerLagged | BrokerGone | LogDirectoryFailed | ControllerEvent
 """Why a broker left an ISR."""
 
-Fact: TypeAlias = (
-    ControllerEvent
-    | ControllerEventHandled
-    | StateWrite
-    | ReplicasAssigned
-    | ReassignmentRequestRemoved
-    | BrokersRead
-    | ControllerElected
-    | ControllerResigned
-    | OverridesChanged
-    | TopicDeletionStep
-    | LeaderAndIsrSent
-    | RequestFailed
-    | BrokerResponse
-    | RequestRefused
-    | OperationDenied
-    | StateChangeRefused
-    | ReplicaDeletionFailed
-    | ErrorAnswered
-    | InjectedFaultReturned
-    | NodeFaultChange
-    | FollowerLagged
-    | FetchFailed
-    | ReplicationThrottled
-    | MinInsyncReplicas
-    | SessionChanged
-    | ControllerZnodeDeleted
-    | RegistrationTaken
-    | LogDirectoryFailed
-    | NodeFailure
-    | StopRequested
-    | RecordingGap
-    | LogTruncated
-    | LogStartMoved
-    | EventWithoutEffect
-    | PendingEvent
-    | TransactionRequest
-    | TransactionDecision
-    | TransactionMarked
-    | GroupHosted
-    | CoordinatorPartitionRead
-    | GroupStateChanged
-    | GroupMemberAction
-    | NodeRun
-    | Undecodable
-)
-"""All kinds of facts. A controller's facts have no `event`: it is that of `place.event_id`."""
+
+class Fact(Protocol):
+    """Any of these classes. A controller's fact without `event` belongs to the event `place.event_id`."""
+
+    @property
+    def place(self) -> TracePosition:
+        """The position of the delivery that shows the fact."""
+
+    def _asdict(self) -> dict[str, object]: ...
 
 
 def fields_of(fact: Fact) -> dict[str, object]:
     """Return the values of a fact by name, without its place and empty values; partitions and events are texts."""
-    values = {name: _plain(value) for name, value in zip(fact._fields[1:], fact[1:], strict=True)}
-    return {name: value for name, value in values.items() if value not in (None, "", ())}
+    values = {name: _plain(value) for name, value in fact._asdict().items()}
+    return {name: value for name, value in values.items() if name != "place" and value not in (None, "", ())}
 
 
 def _plain(value: object) -> object:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cache
-from typing import get_args
 
 import msgspec
 
+from messages.facts import declarations
 from messages.facts.declarations import Fact
 from messages.facts.run_facts import facts
 from messages.trace.errors import TraceError
@@ -49,9 +49,9 @@ def encoded(found: Iterable[Fact]) -> bytes:
 def decoded(content: bytes) -> list[Fact]:
     """Return the facts in these bytes; those of a kind are in their order."""
     kinds = msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
-    return [fact for kind, raw in kinds.items() for fact in _decoders()[kind].decode(raw)]
+    return [fact for kind, raw in kinds.items() for fact in _decoder(kind).decode(raw)]
 
 
 @cache
-def _decoders() -> dict[str, msgspec.msgpack.Decoder[list[Fact]]]:
-    return {kind.__name__: msgspec.msgpack.Decoder(list[kind]) for kind in get_args(Fact)}  # type: ignore[valid-type]
+def _decoder(kind: str) -> msgspec.msgpack.Decoder[list[Fact]]:
+    return msgspec.msgpack.Decoder(list[getattr(declarations, kind)])  # type: ignore[misc]

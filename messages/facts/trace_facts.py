@@ -175,4 +175,4 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
 def joined(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
     """Return the fact with its empty field `event` filled, if it has this field and the event is recorded."""
     event = events.get(fact.place.event_id)
-    return fact._replace(event=event) if event is not None and getattr(fact, "event", fact) is None else fact  # type: ignore[call-arg]
+    return fact._replace(event=event) if event is not None and getattr(fact, "event", fact) is None else fact  # type: ignore[attr-defined]
