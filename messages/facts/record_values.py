@@ -14,12 +14,12 @@ from typing import NamedTuple, TypeVar
 from messages import network, store
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
-from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
-from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
-from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
+from messages.apis.leader_and_isr import LeaderAndIsrRequest
+from messages.apis.stop_replica import StopReplicaRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Answer, Ask
 from messages.channel import StartChannel
-from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.cluster import TopicPartition
 from messages.metrics import EVENT_REQUESTS, EVENT_TIME, EVENT_WAIT, Samples
 from messages.network import Forwarded
 from messages.node import NodeFaultInjected
@@ -100,48 +100,33 @@ NOTHING = RecordValues()
 
 _CONTROLLERS_CHANNEL = "controller-"
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
-_State = LeaderAndIsrPartitionState | StopReplicaPartitionState | UpdateMetadataPartitionState
-_ORDERS: dict[str, type[LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest]] = {
-    each.__name__: each for each in (LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest)
-}
-_PARTS: dict[str, tuple[str, type[LeaderAndIsrPart | StopReplicaPart | UpdateMetadataPart]]] = {
-    "LeaderAndIsrPart": ("LeaderAndIsrRequest", LeaderAndIsrPart),
-    "StopReplicaPart": ("StopReplicaRequest", StopReplicaPart),
-    "UpdateMetadataPart": ("UpdateMetadataRequest", UpdateMetadataPart),
-}
 
 
-def _states(states: Iterable[_State]) -> list[PartitionValues]:
-    return [_VALUES_OF_STATE[type(each)](each) for each in states]
+def _state(partition: TopicPartition, of: AnyMessage) -> PartitionValues:
+    """Return a partition with the values that the object `of` has for it."""
+    return PartitionValues(
+        *partition,
+        getattr(of, "leader", None),
+        getattr(of, "leader_epoch", None),
+        getattr(of, "controller_epoch", None),
+        getattr(of, "isr", ()),
+        getattr(of, "adding_replicas", ()),
+        getattr(of, "removing_replicas", ()),
+    )
 
 
-def _led(state: LeaderAndIsrPartitionState) -> PartitionValues:
-    (topic, partition), isr = state.partition, state.isr
-    replicas = state.adding_replicas, state.removing_replicas
-    return PartitionValues(topic, partition, state.leader, state.leader_epoch, state.controller_epoch, isr, *replicas)
+def _states(states: Iterable[AnyMessage]) -> RecordValues:
+    return RecordValues(states=[_state(each.partition, each) for each in states])
 
 
-def _cached(state: UpdateMetadataPartitionState) -> PartitionValues:
-    topic, partition = state.partition
-    return PartitionValues(topic, partition, state.leader, state.leader_epoch, state.controller_epoch, state.isr)
+def _written(written: AnyMessage) -> RecordValues:
+    return RecordValues(states=[_state(*each) for each in written.states])
 
 
-def _stopped(state: StopReplicaPartitionState) -> PartitionValues:
-    topic, partition = state.partition
-    return PartitionValues(topic, partition, None, state.leader_epoch)
-
-
-_VALUES_OF_STATE: dict[type, Callable[[AnyMessage], PartitionValues]] = {
-    LeaderAndIsrPartitionState: _led,
-    UpdateMetadataPartitionState: _cached,
-    StopReplicaPartitionState: _stopped,
-}
-
-
-def _leadership(partition: TopicPartition, state: LeaderIsrAndControllerEpoch | None) -> PartitionValues:
-    if state is None:
-        return PartitionValues(*partition)
-    return PartitionValues(*partition, state.leader, state.leader_epoch, state.controller_epoch, state.isr)
+def _inside(boxed: Boxed) -> RecordValues:
+    """Return the values of a message inside a message (a `Boxed`), and its class as `request`."""
+    read = _INSIDE.get(boxed.type)
+    return (NOTHING if read is None else read(boxed.payload))._replace(request=boxed.type)
 
 
 def _broker_of(channel: str) -> int | None:
@@ -155,106 +140,60 @@ def _broker_of(channel: str) -> int | None:
 # ------------------------------------------------------------------------------------------------ channels
 
 
-def _transmit(sent: network.Transmit) -> RecordValues:
-    request: Boxed = sent.request
-    name, payload = request.type, request.payload
-    channel = sent.channel
-    values = RecordValues(name, channel, _broker_of(channel), sent.correlation_id)
-    if name not in _ORDERS:
-        return values
-    order = decode_outer(_ORDERS[name], payload)
-    epochs, states = [order.broker_epoch], _states(order.partition_states)
-    return values._replace(epoch=order.controller_epoch, states=states, broker_epochs=epochs)
+def _order(order: AnyMessage) -> RecordValues:
+    return _states(order.partition_states)._replace(epoch=order.controller_epoch, broker_epochs=[order.broker_epoch])
+
+
+def _part(part: AnyMessage) -> RecordValues:
+    return _states(part.entries)
 
 
 def _channel_part(sent: network.ChannelPart) -> RecordValues:
     part: Boxed = sent.part
-    name, payload = part.type, part.payload
-    values = RecordValues(channel=sent.channel, broker=_broker_of(sent.channel))
-    if name not in _PARTS:
-        return values
-    request, kind = _PARTS[name]
-    return values._replace(request=request, states=_states(decode_outer(kind, payload).entries))
+    values = _inside(part)
+    request = None if values.states is None else part.type.replace("Part", "Request")
+    return values._replace(request=request, channel=sent.channel, broker=_broker_of(sent.channel))
 
 
-def _returned(back: network.Received | network.TransmitFailed) -> RecordValues:
-    return RecordValues(channel=back.channel, broker=_broker_of(back.channel), correlation=back.correlation_id)
+def _of_channel(message: AnyMessage, inside: Boxed | None) -> RecordValues:
+    values = NOTHING if inside is None else _inside(inside)
+    channel = message.channel
+    return values._replace(channel=channel, broker=_broker_of(channel), correlation=message.correlation_id)
 
 
 # ------------------------------------------------------------------------------------------------ clients
 
 
-def _name(boxed: Boxed) -> str:
-    """Return the class name of a message inside a message."""
-    return boxed.type
-
-
 def _request(came: network.ClientRequest) -> ExchangeValues:
-    return ExchangeValues(came.connection, came.correlation_id, _name(came.request))
-
-
-def _single(came: network.ClientRequest) -> RecordValues:
-    values, boxed = _client(_request(came)), came.request
-    if boxed.type not in _ORDERS:
-        return values
-    order = decode_outer(_ORDERS[boxed.type], boxed.payload)
-    return values._replace(epoch=order.controller_epoch, broker_epochs=[order.broker_epoch])
+    boxed: Boxed = came.request
+    return ExchangeValues(came.connection, came.correlation_id, boxed.type)
 
 
 def _response(replied: network.ClientResponse) -> ExchangeValues:
-    return ExchangeValues(replied.connection, replied.correlation_id, _name(replied.response))
+    boxed: Boxed = replied.response
+    return ExchangeValues(replied.connection, replied.correlation_id, boxed.type)
 
 
-def _client(exchange: ExchangeValues) -> RecordValues:
-    connection, correlation, request = exchange
-    return RecordValues(connection=connection, correlation=correlation, request=request)
+def _client(exchange: ExchangeValues, values: RecordValues = NOTHING) -> RecordValues:
+    return values._replace(**exchange._asdict())
 
 
 # ------------------------------------------------------------------------------------------------ ZooKeeper
 
 
-def _question_values(ask: Ask) -> RecordValues:
-    question: Boxed = ask.question
-    name, payload = question.type, question.payload
-    values = RecordValues(request=name, correlation=ask.id)
-    if name == QueueDeletions.__name__:
-        queued = decode_outer(QueueDeletions, payload)
-        return values._replace(topics=[each.topic for each in queued.topics])
-    if name in _WRITES:
-        return values._replace(states=_written(decode_outer(_WRITES[name], payload).states))
-    return values
+def _brokers(found: Brokers) -> RecordValues:
+    epochs = {each.id: each.epoch for each in found.brokers}
+    return RecordValues(brokers=sorted(epochs), broker_epochs=[epochs[broker] for broker in sorted(epochs)])
 
 
-_WRITES: dict[str, type[CreatePartitionStates | UpdatePartitionStates]] = {
-    each.__name__: each for each in (CreatePartitionStates, UpdatePartitionStates)
-}
+def _read(found: PartitionStates) -> RecordValues:
+    states = [_state(partition, state) for partition, state, _ in found.states if state is not None]
+    return RecordValues(states=states)
 
 
-def _written(states: Iterable[Leadership]) -> list[PartitionValues]:
-    return [_leadership(*each) for each in states]
-
-
-def _answered(answer: Answer) -> RecordValues:
-    result: Boxed = answer.result
-    name, payload = result.type, result.payload
-    values = RecordValues(request=name, correlation=answer.id)
-    if name == Elected.__name__:
-        return values._replace(epoch=decode_outer(Elected, payload).epoch)
-    if name == Brokers.__name__:
-        epochs = {each.id: each.epoch for each in decode_outer(Brokers, payload).brokers}
-        return values._replace(brokers=sorted(epochs), broker_epochs=[epochs[broker] for broker in sorted(epochs)])
-    if name == BrokerRegistered.__name__:
-        return values._replace(broker_epochs=[decode_outer(BrokerRegistered, payload).epoch])
-    if name == PartitionStates.__name__:
-        read = decode_outer(PartitionStates, payload).states
-        states = [_leadership(partition, state) for partition, state, _ in read if state is not None]
-        return values._replace(states=states)
-    if name == WriteResults.__name__:
-        results = decode_outer(WriteResults, payload).results
-        return values._replace(
-            states=[PartitionValues(*partition) for partition, code, _ in results if code == store.OK]
-        )
-    return values
+def _results(written: WriteResults) -> RecordValues:
+    states = [_state(partition, None) for partition, code, _ in written.results if code == store.OK]
+    return RecordValues(states=states)
 
 
 def _store_write(write: store.StoreWrite) -> RecordValues:
@@ -272,7 +211,7 @@ def _store_read(read: store.StoreRead) -> RecordValues:
 def _appends(appends: AppendBatches) -> RecordValues:
     batches = [header for append in appends.batches for header in append.part.records.batches]
     return RecordValues(
-        states=[PartitionValues(*appends.batches[0].part.partition)],
+        states=[_state(appends.batches[0].part.partition, None)],
         items=sum(header.record_count for header in batches),
         bytes=sum(append.part.records.body.size for append in appends.batches),
         batches=len(appends.batches),
@@ -280,13 +219,7 @@ def _appends(appends: AppendBatches) -> RecordValues:
 
 
 def _log_read(read: LogRead) -> RecordValues:
-    return RecordValues(states=[PartitionValues(*read.result.partition)], bytes=read.result.body.size)
-
-
-def _isr(change: ChangeIsr) -> RecordValues:
-    topic, partition = change.partition
-    state = PartitionValues(topic, partition, change.leader, change.leader_epoch, change.controller_epoch, change.isr)
-    return RecordValues(states=[state], items=1 if change.grows else -1)
+    return RecordValues(states=[_state(read.result.partition, None)], bytes=read.result.body.size)
 
 
 # ------------------------------------------------------------------------------------------------ transactions
@@ -300,23 +233,18 @@ _ADDING: dict[str, type[AddPartitionsToTxnRequest | AddOffsetsToTxnRequest]] = {
 def _added(message: AddToTransaction) -> RecordValues:
     boxed: Boxed = message.forwarded.request.request
     request = decode_outer(_ADDING[boxed.type], boxed.payload)
-    txn = TransactionValues(request.transactional_id, request.producer_id, request.producer_epoch)
-    return RecordValues(items=len(message.partitions), transactions=[txn])
+    return RecordValues(items=len(message.partitions), transactions=[_transaction(request)])
+
+
+def _transaction(of: AnyMessage, commit: bool | None = None) -> TransactionValues:
+    return TransactionValues(of.transactional_id, of.producer_id, of.producer_epoch, commit)
 
 
 def _markers(sent: SendMarkers) -> RecordValues:
     return RecordValues(
         items=sum(len(each.partitions) for each in sent.markers),
-        transactions=[
-            TransactionValues(each.transactional_id, each.producer_id, each.producer_epoch, each.commit)
-            for each in sent.markers
-        ],
+        transactions=[_transaction(each, each.commit) for each in sent.markers],
     )
-
-
-def _marked(marked: PartitionsMarked) -> RecordValues:
-    txn = TransactionValues(marked.transactional_id, marked.producer_id, marked.producer_epoch)
-    return RecordValues(items=len(marked.partitions), transactions=[txn])
 
 
 # ------------------------------------------------------------------------------------------------ metrics
@@ -333,28 +261,32 @@ def _samples(samples: Samples) -> RecordValues:
 
 
 _M = TypeVar("_M")
-_READERS: dict[str, Callable[[Payload], RecordValues]] = {}
+_Readers = dict[str, Callable[[Payload], RecordValues]]
+_READERS: _Readers = {}
+"""The functions that read the values of delivered messages, by class."""
+_INSIDE: _Readers = {}
+"""The functions that read the values of messages inside others, by class."""
 
 
-def _of(kind: type[_M], read: Callable[[_M], RecordValues]) -> None:
+def _of(kind: type[_M], read: Callable[[_M], RecordValues], readers: _Readers = _READERS) -> None:
     """Declare the function that reads the values of a class of messages."""
-    _READERS[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
+    readers[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
 
 
-_of(network.Transmit, _transmit)
+_of(network.Transmit, lambda sent: _of_channel(sent, sent.request))
 _of(network.ChannelPart, _channel_part)
-_of(network.TransmitFailed, lambda failed: _returned(failed)._replace(error=failed.reason))
-_of(network.Received, lambda received: _returned(received)._replace(request=_name(received.response)))
+_of(network.TransmitFailed, lambda failed: _of_channel(failed, None)._replace(error=failed.reason))
+_of(network.Received, lambda received: _of_channel(received, received.response))
 _of(StartChannel, lambda start: RecordValues(channel=start.channel, broker=start.broker_id))
-_of(network.ClientRequest, _single)
+_of(network.ClientRequest, lambda came: _client(_request(came), _inside(came.request)._replace(states=None)))
 _of(network.ClientResponse, lambda replied: _client(_response(replied)))
 _of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
 _of(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
 _of(network.ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
-_of(LeaderAndIsrRequest, lambda order: RecordValues(states=_states(order.partition_states)))
-_of(LeaderAndIsrPart, lambda part: RecordValues(states=_states(part.entries)))
-_of(Ask, _question_values)
-_of(Answer, _answered)
+_of(LeaderAndIsrRequest, lambda order: _states(order.partition_states))
+_of(LeaderAndIsrPart, _part)
+_of(Ask, lambda ask: _inside(ask.question)._replace(correlation=ask.id))
+_of(Answer, lambda answer: _inside(answer.result)._replace(correlation=answer.id))
 _of(store.StoreRead, _store_read)
 _of(store.StoreWrite, _store_write)
 _of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
@@ -370,10 +302,24 @@ _of(
 _of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)
-_of(ChangeIsr, _isr)
+_of(ChangeIsr, lambda change: _states([change])._replace(items=1 if change.grows else -1))
 _of(AddToTransaction, _added)
 _of(SendMarkers, _markers)
-_of(PartitionsMarked, _marked)
+_of(PartitionsMarked, lambda done: RecordValues(items=len(done.partitions), transactions=[_transaction(done)]))
+_of(LeaderAndIsrRequest, _order, _INSIDE)
+_of(StopReplicaRequest, _order, _INSIDE)
+_of(UpdateMetadataRequest, _order, _INSIDE)
+_of(LeaderAndIsrPart, _part, _INSIDE)
+_of(StopReplicaPart, _part, _INSIDE)
+_of(UpdateMetadataPart, _part, _INSIDE)
+_of(CreatePartitionStates, _written, _INSIDE)
+_of(UpdatePartitionStates, _written, _INSIDE)
+_of(QueueDeletions, lambda queued: RecordValues(topics=[each.topic for each in queued.topics]), _INSIDE)
+_of(Elected, lambda elected: RecordValues(epoch=elected.epoch), _INSIDE)
+_of(Brokers, _brokers, _INSIDE)
+_of(BrokerRegistered, lambda registered: RecordValues(broker_epochs=[registered.epoch]), _INSIDE)
+_of(PartitionStates, _read, _INSIDE)
+_of(WriteResults, _results, _INSIDE)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:
