@@ -31,7 +31,6 @@ from actors.runtime import Delivery
 from actors.simulation.actions import ACTIONS
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import StateChanged
-from actors.simulation.response_codes import codes_of
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
 from messages.apis import API_BY_REQUEST, APIS
@@ -41,6 +40,7 @@ from messages.error_names import NAMES
 from messages.events import ControllerChange, ControllerShutdown, Reelect, SessionExpired, Startup
 from messages.network import Forwarded
 from messages.placement import slot
+from messages.response_codes import codes_of
 from messages.vocabulary import Message
 
 ROLES = LEADER, FOLLOWER, CONTROLLER = ("leader", "follower", "controller")

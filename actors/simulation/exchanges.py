@@ -26,7 +26,6 @@ import attrs
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.simulation.observed_facts import Accepted, Confirmation, Process, ResponseSent
 from actors.simulation.replicas import Replicas
-from actors.simulation.response_codes import codes_of
 from messages import errors
 from messages.apis import (
     delete_groups,
@@ -49,6 +48,7 @@ from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.placement import slot
+from messages.response_codes import codes_of
 from messages.vocabulary import Message
 
 LONGEST_FETCH = 60.0

@@ -20,7 +20,6 @@ from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.response_codes import codes_of
 from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken
@@ -31,6 +30,7 @@ from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
 from messages.apis.txn_offset_commit import TxnOffsetCommitRequest
 from messages.cluster import TopicPartition
+from messages.response_codes import codes_of
 from messages.vocabulary import Message
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import batch_of, whole_batches

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from messages import errors
-from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
-from messages.apis.end_txn import EndTxnRequest, EndTxnResponse
+from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
+from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
+from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from messages.cluster import TopicPartition
 from messages.facts.controller_facts import Emit
@@ -29,6 +29,7 @@ from messages.facts.declarations import (
 from messages.groups import LoadEnded
 from messages.network import ClientResponse, Forwarded
 from messages.partition import BatchesAppended
+from messages.response_codes import codes_of
 from messages.trace.codec import address_text
 from messages.trace.schema import TraceRecord
 from messages.transactions import PartitionsMarked, SendMarkers, TransactionsLoaded
@@ -82,7 +83,7 @@ class CoordinatorFacts:
             return
         asked, client_id = found
         response, given = responded.response, (asked.producer_id, asked.producer_epoch)
-        code = _error_code(response)
+        code = next(filter(None, codes_of(response)), errors.NONE)
         if isinstance(response, InitProducerIdResponse) and code == errors.NONE:
             given = response.producer_id, response.producer_epoch
         request = TransactionRequest(
@@ -108,14 +109,3 @@ class CoordinatorFacts:
                     loaded=first is None or record.cause < first,
                 )
             )
-
-
-def _error_code(response: Message) -> int:
-    """Return the error code of a response, or the first error code of its partitions."""
-    match response:
-        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
-            return response.error_code
-        case AddPartitionsToTxnResponse():
-            codes = response.error_code, *(each.error_code for each in response.partitions)
-            return next((each for each in codes if each != errors.NONE), errors.NONE)
-    return errors.NONE

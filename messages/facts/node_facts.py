@@ -5,9 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
-
-import attrs
 
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
@@ -19,9 +16,10 @@ from messages.facts.open_requests import OpenClientRequests
 from messages.network import AccessDenied, ClientResponse, ClientResponses, FaultInjected, TransmitFailed
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
 from messages.partition import ChangeIsr, Configure, ThrottleReplicas, ThrottleReplication
+from messages.response_codes import codes_with_subjects
 from messages.store import CONNECTED, NODE_DELETED, SessionState, WatchEvent
 from messages.trace.schema import OUTSIDE, TraceRecord
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import Message
 from messages.zookeeper.brokers import BrokerRegistered, RegistrationRefused
 
 PARTITION = "PartitionActor"
@@ -190,36 +188,10 @@ class NodeFacts:
     def _errors(self, place: declarations.TracePosition, responded: ClientResponse) -> None:
         """Emit the error codes in a response to a client or broker."""
         api = type(responded.response).__name__.removesuffix("Response")
-        found = Counter(_error_codes(responded.response, ""))
+        found = Counter(each for each in codes_with_subjects(responded.response) if each[0])
         asked = self.requests.request(responded.connection, responded.correlation_id) if found else None
         request, client = (None, "") if asked is None else (asked.request, asked.client_id)
         group = getattr(request, "group_id", "")
         for (code, subject), times in found.items():
             batch = self.requests.batch(request, subject) if isinstance(request, ProduceRequest) else None
             self._emit(declarations.ErrorAnswered(place, api, code, subject, times, client, group, batch))
-
-
-def _error_codes(value: AnyMessage, subject: str) -> Iterator[tuple[int, str]]:
-    """Yield all error codes in a response, each with the topic or partition that it concerns ("" if unknown).
-
-    The field names are those that all responses share: `error_code`, `partition`, `topic`, `name`.
-    """
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        for each in value:
-            yield from _error_codes(each, subject)
-        return
-    if attrs.has(type(value)):
-        fields = {field.name: getattr(value, field.name) for field in attrs.fields(type(value))}
-    elif isinstance(value, tuple) and not isinstance(value, TopicPartition):
-        fields = value._asdict()  # type: ignore[attr-defined]
-    else:
-        return
-    partition, name = fields.get("partition"), fields.get("topic", fields.get("name"))
-    if isinstance(partition, TopicPartition):
-        subject = str(partition)
-    elif isinstance(name, str):
-        subject = name
-    if fields.get("error_code"):
-        yield fields["error_code"], subject
-    for each in fields.values():
-        yield from _error_codes(each, subject)

@@ -17,7 +17,6 @@ from actors.simulation.monitors.monitor import Monitor, invariant, looks
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import FAULTS, ClusterQueried, ResponseSent
 from actors.simulation.reachability import SLACK
-from actors.simulation.response_codes import accepts, codes_of
 from actors.storage.log.key_values import key_values
 from messages import errors
 from messages.apis.describe_groups import DescribeGroupsRequest
@@ -29,6 +28,7 @@ from messages.apis.sync_group import SyncGroupRequest
 from messages.cluster import TopicPartition
 from messages.groups import LoadedGroup, StartGroup
 from messages.partition import BatchesAppended
+from messages.response_codes import accepts, codes_of
 from messages.vocabulary import Message
 
 PERHAPS_APPENDED = (errors.REQUEST_TIMED_OUT, errors.NOT_ENOUGH_REPLICAS_AFTER_APPEND)

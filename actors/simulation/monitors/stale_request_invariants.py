@@ -8,7 +8,6 @@ from typing import Any
 from actors.simulation.exchanges import accepted_markers
 from actors.simulation.monitors.monitor import Monitor, invariant
 from actors.simulation.observed_facts import Accepted, ResponseSent
-from actors.simulation.response_codes import accepts
 from messages import errors
 from messages.apis.fetch import FetchRequest
 from messages.apis.heartbeat import HeartbeatRequest
@@ -21,6 +20,7 @@ from messages.apis.sync_group import SyncGroupRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import EPOCH_DURING_DELETE, NO_EPOCH
+from messages.response_codes import accepts
 
 
 class StaleRequestInvariants(Monitor):
