@@ -1,7 +1,7 @@
-"""Draw charts with rows (lanes) as HTML and SVG, without JavaScript.
+"""Charts with rows (lanes), which the page of a report (report.html) draws as HTML and SVG, without JavaScript.
 
 Rule: A lane has a label, marks and a note. Positions are fractions of the width, and colours are CSS classes. The
-style sheet of the page (report.html) has the colours, light and dark.
+page's style sheet has the colours, light and dark.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-
-from markupsafe import Markup
 
 from spark.formatting import moment
 
@@ -78,6 +76,25 @@ class Axis:
         width = self.end - self.begin
         return 0.0 if width <= 0 else 100 * min(1.0, max(0.0, (value - self.begin) / width))
 
+    def edge(self, value: float) -> str:
+        """Return at which edge a value is: "first", "last", or ""."""
+        percent = self.percent(value)
+        return "first" if percent < EDGE else "last" if percent > 100 - EDGE else ""
+
+    def extent(self, box: Box) -> tuple[float, float]:
+        """Return the left end and the width of a box, in percent."""
+        left = self.percent(box.begin)
+        width = max(_THINNEST, self.percent(box.end) - left)
+        return min(left, 100 - width), width
+
+    def path(self, area: Area) -> str:
+        """Return the outline of an area in a square of 1000 by 100."""
+        steps = (
+            f"H{short(10 * self.percent(place))}V{short(100 - 100 * value / (area.most or 1))}"
+            for place, value in area.points
+        )
+        return f"M0 100{''.join(steps)}H1000V100Z"
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -140,69 +157,8 @@ def stepped(changes: Iterable[tuple[float, float]], begin: float, end: float) ->
     return points
 
 
-def draw(chart: Chart) -> Markup:
-    """Return the chart as a <figure>."""
-    axis = chart.axis
-    parts = [
-        Markup('<figure class="chart{}" role="img" aria-label="{}">').format(" long" * chart.long_labels, chart.words)
-    ]
-    grid = Markup("").join(
-        Markup('<line x1="{0}%" x2="{0}%" y2="100%"/>').format(_short(axis.percent(at))) for at, _ in axis.ticks
-    )
-    for lane in chart.lanes:
-        note = Markup("<small>{}</small>").format(lane.note) if lane.note else ""
-        parts.append(
-            Markup('<div class="lane"><span class="label" title="{0}">{0}{1}</span><svg height="{2}">{3}').format(
-                lane.label, note, lane.height, grid
-            )
-        )
-        parts += [_box(mark, axis, lane.height) if isinstance(mark, Box) else _area(mark, axis) for mark in lane.marks]
-        parts.append(Markup("</svg></div>"))
-    ticks = Markup("").join(
-        Markup('<span style="left:{}%"{}>{}</span>').format(_short(axis.percent(at)), _beside(axis.percent(at)), words)
-        for at, words in axis.ticks
-    )
-    parts.append(Markup('<div class="axis"><span>{}</span><div>{}</div></div>').format(chart.unit, ticks))
-    if chart.legend:
-        keys = Markup(" ").join(Markup('<span><i class="{}"></i>{}</span>').format(*each) for each in chart.legend)
-        parts.append(Markup("<figcaption>{}</figcaption>").format(keys))
-    return Markup("").join([*parts, Markup("</figure>")])
-
-
-def _box(box: Box, axis: Axis, height: int) -> Markup:
-    left = axis.percent(box.begin)
-    width = max(_THINNEST, axis.percent(box.end) - left)
-    left = min(left, 100 - width)
-    title = Markup("<title>{}</title>").format(box.words) if box.words else ""
-    drawn = Markup('<rect x="{}%" y="{}" width="{}%" height="{}" class="{}">{}</rect>').format(
-        _short(left),
-        _short(height * box.top),
-        _short(width),
-        _short(height * (box.bottom - box.top)),
-        box.colour,
-        title,
-    )
-    if box.label:
-        middle = height * (box.top + box.bottom) / 2
-        drawn += Markup('<text x="{}%" y="{}">{}</text>').format(_short(left), _short(middle), box.label)
-    return Markup('<a href="#{}">{}</a>').format(box.link, drawn) if box.link else drawn
-
-
-def _area(area: Area, axis: Axis) -> Markup:
-    path = ["M0 100"]
-    for place, value in area.points:
-        path.append(f"H{_short(10 * axis.percent(place))}V{_short(100 - 100 * value / (area.most or 1))}")
-    return Markup(
-        '<svg viewBox="0 0 1000 100" preserveAspectRatio="none" y="{}%" height="{}%">'
-        '<path class="{}" d="{}H1000V100Z"><title>{}</title></path></svg>'
-    ).format(_short(100 * area.top), _short(100 * (area.bottom - area.top)), area.colour, "".join(path), area.words)
-
-
-def _beside(percent: float) -> Markup:
-    return Markup(' class="first"' if percent < EDGE else ' class="last"' if percent > 100 - EDGE else "")
-
-
-def _short(number: float) -> str:
+def short(number: float) -> str:
+    """Return a number with at most two decimals."""
     return f"{number:.2f}".rstrip("0").rstrip(".")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup, escape
 
-from spark.drawing import draw
+from spark.drawing import Chart, short
 from spark.formatting import counted, heads, moment, rows
 from spark.headline import changed
 from spark.incidents import Incident, find_incidents
@@ -56,7 +56,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
         {
             "name": name,
             "title": TITLES[name],
-            "figure": draw(drawn[name]) if name in drawn else None,
+            "figure": drawn.get(name),
             "columns": heads(summary[name]),
             "rows": rows(summary[name], MOST_ROWS, UTC),
             "count": len(summary[name]),
@@ -75,6 +75,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
         for each in found_incidents.gravest_first[:MOST_INCIDENTS]
     ]
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["short"] = short
     template = environment.from_string(Path(__file__).with_name("report.html").read_text("utf-8"))
     return template.render(
         title=title,
@@ -85,7 +86,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
         status=found_incidents.status,
         incidents=incidents,
         more=len(found_incidents.incidents) - len(incidents),
-        timeline=draw(timeline.chart()) if len(summary["runs"]) else None,
+        timeline=timeline.chart() if len(summary["runs"]) else None,
         changes=changed(summary),
         shown=[each for each in sections if each["name"] in SHOWN],
         details=[each for each in sections if each["name"] not in SHOWN],
@@ -98,14 +99,14 @@ def _with_names(answer: str) -> Markup:
     return Markup(re.sub(r"\S+-\d+[.,:]?(?= |$)", r'<span class="name">\g<0></span>', str(escape(answer))))
 
 
-def _zoomed(timeline: Timeline, incident: Incident) -> Markup | None:
+def _zoomed(timeline: Timeline, incident: Incident) -> Chart | None:
     """Return the timeline around an incident; None if it would show most of the recorded time anyway."""
     end = timeline.end if incident.until is None else incident.until
     margin = max(1.0, MARGIN * (end - incident.at))
     begin, end = incident.at - margin, end + margin
     if end - begin > WIDEST * (timeline.end - timeline.begin):
         return None
-    return draw(timeline.chart(begin, end))
+    return timeline.chart(begin, end)
 
 
 def _whole(at: float) -> str:
