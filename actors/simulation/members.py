@@ -12,7 +12,7 @@ Rule 3: each commit of a group has a larger number than all earlier commits. The
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -42,12 +42,42 @@ STATIC = "3"
 READER = "2"
 """The number of the member of each group that never commits: only its heartbeats keep it in the group."""
 
+REPLACED = (errors.UNKNOWN_MEMBER_ID, errors.FENCED_INSTANCE_ID)
+"""Errors after which a member joins with a new member id."""
+
 NO_ANSWER = -1
 """The error code of a missing response."""
 
 Tell = Callable[[Message | None], None]
 Ask = Callable[[int, Message, Tell, float], None]
 """Send a request to a node, with a timeout in seconds (`Cluster.ask`)."""
+CallLater = Callable[[float, Callable[[], None]], Any]
+
+Script = Generator[Any, Any, None]
+"""A simulated client: it yields (node, request) and receives the response, or None if no response arrives. To pause, it
+yields a number of seconds."""
+
+
+def run_script(ask: Ask, call_later: CallLater, script: Script, patience: float, received: Any = None) -> None:
+    """Run a script to its end.
+
+    Args:
+        ask: Sends its requests.
+        call_later: Ends its pauses.
+        script: The client.
+        patience: Seconds that it waits for a response.
+        received: The response to its most recent request.
+    """
+    go_on = partial(run_script, ask, call_later, script, patience)
+    try:
+        wanted = script.send(received)
+    except StopIteration:
+        return
+    if isinstance(wanted, float):
+        call_later(wanted, go_on)
+    else:
+        node, request = wanted
+        ask(node, request, go_on, patience)
 
 
 @attrs.frozen
@@ -104,9 +134,7 @@ class Members:
     For each assignment, they call `tell` with an AssignmentReceived.
     """
 
-    def __init__(
-        self, ask: Ask, call_later: Callable[[float, Callable[[], None]], Any], nodes: Sequence[int], seed: int
-    ) -> None:
+    def __init__(self, ask: Ask, call_later: CallLater, nodes: Sequence[int], seed: int) -> None:
         self.tell: Callable[[AssignmentReceived], None] = lambda dealt: None
         self.groups: dict[str, SimulatedGroup] = {}
         self.committing = True
@@ -123,7 +151,7 @@ class Members:
             instance = instance_of(group) if number == STATIC else None
             there.has_static |= number == STATIC
             there.living[number] = member = SimulatedMember(self, there, instance, number != READER)
-            member.find()
+            member.start()
 
     def leave(self, group: str, number: str, silently: bool = False) -> None:
         """Stop a member, with a LeaveGroup request or silently."""
@@ -139,16 +167,12 @@ class Members:
         """
         for group in self.groups.values():
             group.fetched = group.described = None
-            self.find_coordinator(group, partial(self._read_from, group), nodes)
+            request = FindCoordinatorRequest(2, group.name)
+            self.ask(self.any_node(nodes), request, partial(self._read_from, group), PATIENCE)
 
-    def find_coordinator(self, group: SimulatedGroup, tell: Tell, nodes: Sequence[int] = ()) -> None:
-        """Send a FindCoordinator request to one of `nodes`, or to any node if `nodes` is empty."""
-        self.ask(
-            self._chance.choice(nodes or self._nodes),
-            FindCoordinatorRequest(2, group.name),
-            tell,
-            PATIENCE,
-        )
+    def any_node(self, nodes: Sequence[int] = ()) -> int:
+        """Return one of `nodes`, or any node if `nodes` is empty."""
+        return self._chance.choice(nodes or self._nodes)
 
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
@@ -173,6 +197,10 @@ def _described(group: SimulatedGroup, response: Message | None) -> None:
         group.described = response.groups[0]
 
 
+class MemberRefused(Exception):
+    """A request of a member was refused with the error code in `args`, or got no response (NO_ANSWER)."""
+
+
 class SimulatedMember:
     """A simulated group member, which sends its next request after each response."""
 
@@ -185,146 +213,113 @@ class SimulatedMember:
         """The current assignment, while it is valid."""
         self.coordinator = -1
         """The group's coordinator by some node's response; -1 if unknown."""
+        self.joining = False
+        """Whether the member looks for its coordinator or joins: it is in no generation yet."""
         self._members = members
         self._group = group
         self._instance = instance
         self._commits = commits
         self._leader = join_group.NO_MEMBER
-        self._over = False
-        self.joining = False
-        """Whether the member looks for its coordinator or joins: it is in no generation yet."""
+        self._script = self._take_part()
 
     @property
     def leads(self) -> bool:
         """Whether the member is the group leader."""
         return self.id == self._leader
 
-    def find(self) -> None:
-        """Find the coordinator; this is the first step of a client."""
-        self.joining = True
-        self._members.find_coordinator(self._group, self._unless_over(self._found))
+    def start(self) -> None:
+        """Take part in the group until `end`."""
+        run_script(self._members.ask, self._members.call_later, self._script, PATIENCE)
 
     def end(self, silently: bool) -> None:
         """Leave the group with a LeaveGroup request, or without one if `silently`."""
-        self._over = True
+        self._script.close()
         if not silently and self.id != join_group.NO_MEMBER:
             leaving = leave_group.LeaveGroupRequest(
                 3, self._group.name, (leave_group.LeavingMember(self.id, self._instance),)
             )
             self._members.ask(self.coordinator, leaving, lambda response: None, PATIENCE)
 
-    def _found(self, response: Message | None) -> None:
-        if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
-            self.coordinator = response.node_id
-            self._join()
-        else:
-            self._refused(NO_ANSWER)
+    def _take_part(self) -> Script:
+        """Take part; after an error, go back to the step to which Kafka's client would return (rule 1)."""
+        is_found = False
+        while True:
+            try:
+                if not is_found:
+                    yield from self._find()
+                yield from self._join()
+                while True:
+                    yield EVERY
+                    yield from self._beat()
+            except MemberRefused as refused:
+                (error,) = refused.args
+                if error in REPLACED:
+                    self.id = join_group.NO_MEMBER
+                is_found = error in (*REPLACED, errors.ILLEGAL_GENERATION, errors.REBALANCE_IN_PROGRESS)
+                yield EVERY
 
-    def _join(self) -> None:
+    def _send(self, request: Message, accepted: int = errors.NONE) -> Generator[Any, Any, Any]:
+        """Send a request to the coordinator, and return a response without an error, or with the accepted one."""
+        response = yield self.coordinator, request
+        code = NO_ANSWER if response is None else response.error_code
+        if code not in (errors.NONE, accepted):
+            raise MemberRefused(code)
+        return response
+
+    def _find(self) -> Script:
+        """Find the coordinator; this is the first step of a client."""
+        self.joining = True
+        found = yield self._members.any_node(), FindCoordinatorRequest(2, self._group.name)
+        if not isinstance(found, FindCoordinatorResponse) or found.error_code != errors.NONE:
+            raise MemberRefused(NO_ANSWER)
+        self.coordinator = found.node_id
+
+    def _join(self) -> Script:
+        """Join, receive the assignment, and fetch the committed offsets, as a consumer does."""
         self.parts = ()
-        protocols = (join_group.JoinProtocol("range", b""),)
-        group = self._group.name
-        times = SESSION_MS, REBALANCE_MS
-        self._ask(
-            join_group.JoinGroupRequest(5, group, times[0], self.id, "consumer", protocols, times[1], self._instance),
-            self._joined,
+        group, instance, protocols = self._group, self._instance, (join_group.JoinProtocol("range", b""),)
+        code = errors.MEMBER_ID_REQUIRED
+        while code == errors.MEMBER_ID_REQUIRED:
+            fields = group.name, SESSION_MS, self.id, "consumer", protocols, REBALANCE_MS, instance
+            joined = yield from self._send(join_group.JoinGroupRequest(5, *fields), errors.MEMBER_ID_REQUIRED)
+            self.id, code = joined.member_id, joined.error_code
+        if joined.generation_id == 1:
+            group.begin(joined.leader)
+        group.ids[self.id] = instance or self.id
+        self.generation, self._leader = joined.generation_id, joined.leader
+        ids = sorted(each.member_id for each in joined.members)
+        dealt = tuple(
+            sync_group.MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids)
         )
-
-    def _joined(self, response: Message | None) -> None:
-        if not isinstance(response, join_group.JoinGroupResponse):
-            self._refused(NO_ANSWER)
-        elif response.error_code == errors.MEMBER_ID_REQUIRED:
-            self.id = response.member_id
-            self._join()
-        elif response.error_code != errors.NONE:
-            self._refused(response.error_code)
-        else:
-            if response.generation_id == 1:
-                self._group.begin(response.leader)
-            self._group.ids[response.member_id] = self._instance or response.member_id
-            self.id, self.generation, self._leader = response.member_id, response.generation_id, response.leader
-            ids = sorted(each.member_id for each in response.members)
-            dealt = tuple(
-                sync_group.MemberAssignment(id, bytes(range(place, PARTS, len(ids)))) for place, id in enumerate(ids)
-            )
-            group = self._group.name
-            self._ask(
-                sync_group.SyncGroupRequest(3, group, self.generation, self.id, dealt, self._instance), self._synced
-            )
-
-    def _synced(self, response: Any) -> None:
-        if isinstance(response, sync_group.SyncGroupResponse) and response.error_code == errors.NONE:
-            self.parts, self.joining = tuple(response.assignment), False
-            name = self._instance or self.id
-            self._members.tell(AssignmentReceived(self._group, self.generation, self._leader, name, self.parts))
-            self._fetch()
-        else:
-            self._refused(NO_ANSWER if response is None else response.error_code)
-
-    def _fetch(self) -> None:
-        """Fetch the committed offsets of the assigned partitions before the next step, as a consumer does."""
+        synced = yield from self._send(
+            sync_group.SyncGroupRequest(3, group.name, self.generation, self.id, dealt, instance)
+        )
+        self.parts, self.joining = tuple(synced.assignment), False
+        self._members.tell(AssignmentReceived(group, self.generation, self._leader, instance or self.id, self.parts))
         topics = (offset_fetch.OffsetFetchTopic(GROUP_METADATA, self.parts),)
-        self._ask(
-            offset_fetch.OffsetFetchRequest(5, self._group.name, topics), lambda response: self._later(self._beat)
-        )
+        yield self.coordinator, offset_fetch.OffsetFetchRequest(5, group.name, topics)
 
-    def _beat(self) -> None:
-        self._ask(
-            heartbeat.HeartbeatRequest(3, self._group.name, self.generation, self.id, self._instance), self._beaten
-        )
-
-    def _beaten(self, response: Any) -> None:
-        if response is None or response.error_code != errors.NONE:
-            self._refused(NO_ANSWER if response is None else response.error_code)
-        elif self._members.committing and self._commits and self.parts:
-            self._commit()
-        else:
-            self._later(self._beat)
-
-    def _commit(self) -> None:
+    def _beat(self) -> Script:
+        """Send a heartbeat, and then a commit, if the member commits."""
         group = self._group
+        yield from self._send(heartbeat.HeartbeatRequest(3, group.name, self.generation, self.id, self._instance))
+        if not (self._members.committing and self._commits and self.parts):
+            return
         group.last += 1
-        group.unsure.add(group.last)
+        number = group.last
+        group.unsure.add(number)
         parts = tuple(
-            offset_commit.CommittedPartition(TopicPartition(GROUP_METADATA, part), group.last) for part in self.parts
+            offset_commit.CommittedPartition(TopicPartition(GROUP_METADATA, part), number) for part in self.parts
         )
         request = offset_commit.OffsetCommitRequest(7, group.name, self.generation, self.id, parts, self._instance)
-        self._ask(request, partial(self._committed, group.last))
-
-    def _committed(self, number: int, response: Message | None) -> None:
-        if not isinstance(response, offset_commit.OffsetCommitResponse):
-            self._refused(NO_ANSWER)
-            return
-        committed, refused = self._group.committed, errors.NONE
-        for each in response.partitions:
+        response = yield self.coordinator, request
+        refused = [NO_ANSWER] if response is None else []
+        for each in () if response is None else response.partitions:
             part = each.partition.partition
             if each.error_code == errors.NONE:
-                committed[part] = max(number, committed.get(part, 0))
+                group.committed[part] = max(number, group.committed.get(part, 0))
             else:
-                refused = each.error_code
-        if refused != errors.NONE:
-            self._refused(refused)
-        else:
-            self._group.unsure.discard(number)
-            self._later(self._beat)
-
-    def _refused(self, error: int) -> None:
-        """Schedule the step with which Kafka's client would continue after this error (rule 1)."""
-        if error in (errors.UNKNOWN_MEMBER_ID, errors.FENCED_INSTANCE_ID):
-            self.id = join_group.NO_MEMBER
-        stays = error in (
-            errors.UNKNOWN_MEMBER_ID,
-            errors.FENCED_INSTANCE_ID,
-            errors.ILLEGAL_GENERATION,
-            errors.REBALANCE_IN_PROGRESS,
-        )
-        self._later(self._join if stays else self.find)
-
-    def _ask(self, request: Message, tell: Tell) -> None:
-        self._members.ask(self.coordinator, request, self._unless_over(tell), PATIENCE)
-
-    def _later(self, step: Callable[[], None]) -> None:
-        self._members.call_later(EVERY, lambda: None if self._over else step())
-
-    def _unless_over(self, tell: Tell) -> Tell:
-        return lambda response: None if self._over else tell(response)
+                refused.append(each.error_code)
+        if refused:
+            raise MemberRefused(refused[-1])
+        group.unsure.discard(number)

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator, Sequence
-from functools import partial
 from typing import Any
 
 from actors.simulation.actions import TRANSACTION_TOPIC, WORKER
+from actors.simulation.members import Script, run_script
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.simulated_cluster import Cluster
 from actors.simulation.simulated_producers import RETRIABLE
 from actors.simulation.simulated_transactions import KnownOutcome, SimulatedTransaction, TransactionBroken
 from messages import errors
@@ -37,24 +36,6 @@ from messages.wire.record_batch import batch_of, whole_batches
 
 PATIENCE = 8.0
 """Seconds that a client waits for a response."""
-
-Script = Generator[Any, Any, None]
-"""A simulated client: it yields (node, request) and receives the response, or None if no response arrives. To pause, it
-yields a number of seconds."""
-
-
-def run_script(cluster: Cluster, script: Script, received: Any = None) -> None:
-    """Run a script to its end; `received` is the response to its most recent request."""
-    try:
-        wanted = script.send(received)
-    except StopIteration:
-        return
-    if isinstance(wanted, float):
-        cluster.scheduler.call_later(wanted, partial(run_script, cluster, script))
-    else:
-        node, request = wanted
-        cluster.ask(node, request, partial(run_script, cluster, script), PATIENCE)
-
 
 INPUT, OUTPUT = TopicPartition(TRANSACTION_TOPIC, 0), TopicPartition(TRANSACTION_TOPIC, 1)
 """The partitions that the worker reads and writes; other producers use the topic's other partitions."""
@@ -121,7 +102,8 @@ class TransactionalProducers:
         self._stopped.discard(id)
         self.newest[id] = number = self.newest.get(id, 0) + 1
         incarnation = (Worker if id == WORKER else Incarnation)(self, id, number)
-        run_script(self.observed.cluster, incarnation.script())
+        cluster = self.observed.cluster
+        run_script(cluster.ask, cluster.scheduler.call_later, incarnation.script(), PATIENCE)
 
     def end(self, id: str) -> None:
         """Stop all producers with this transactional id, each after its current transaction."""
