@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
-from types import SimpleNamespace
 
+from messages.facts.trace_facts import grouped
 from spark import drawing
 from spark.formatting import counted, duration, moment
 from spark.questions import INTERNAL
@@ -68,13 +68,6 @@ def _bars(
     return drawing.Chart(words, lanes, drawing.number_axis(most), list(dict.fromkeys(legend)), unit, long_labels=True)
 
 
-def _by(rows: Iterable[SimpleNamespace], column: str) -> dict[str, list[SimpleNamespace]]:
-    grouped: dict[str, list[SimpleNamespace]] = {}
-    for row in rows:
-        grouped.setdefault(getattr(row, column), []).append(row)
-    return grouped
-
-
 # ---------------------------------------------------------------------------------------------------- the figures
 
 
@@ -97,9 +90,7 @@ def handled(summary: Summary) -> drawing.Chart:
 
 def leaders(summary: Summary) -> drawing.Chart:
     """Draw the leaders of partitions over time; the partitions with the most changes come first."""
-    partitions: dict[tuple[str, int], list[SimpleNamespace]] = {}
-    for change in summary["leadership"]:
-        partitions.setdefault((change.topic, change.partition), []).append(change)
+    partitions = grouped(summary["leadership"], lambda change: (change.topic, change.partition))
     chosen = sorted(partitions, key=lambda key: (key[0].startswith(INTERNAL), -len(partitions[key]), key))[:MOST]
     end, rows, legend = _end(summary), [], []
     for topic, partition in chosen:
@@ -139,7 +130,7 @@ def queues(summary: Summary) -> drawing.Chart:
     axis = drawing.time_axis(min(row.at for row in rows), max(row.at for row in rows), UTC)
     most = max(row.depth for row in rows)
     lanes = []
-    for node, of in sorted(_by(rows, "node").items()):
+    for node, of in sorted(grouped(rows, lambda row: row.node).items()):
         points = [(row.at, math.log1p(row.depth)) for row in of]
         deepest = max(row.depth for row in of)
         words = f"node {node}: at most {deepest:,} messages waited"
@@ -157,7 +148,7 @@ def latencies(summary: Summary) -> drawing.Chart:
     uptos = sorted({row.upto_ms for row in rows})
     most = math.log1p(max(row.count for row in rows))
     lanes = []
-    for number, (kind, of) in enumerate(sorted(_by(rows, "kind").items())):
+    for number, (kind, of) in enumerate(sorted(grouped(rows, lambda row: row.kind).items())):
         boxes = [
             drawing.Box(
                 uptos.index(row.upto_ms) + 0.05,

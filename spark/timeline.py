@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
-from types import SimpleNamespace
 
+from messages.facts.trace_facts import grouped
 from spark import drawing
 from spark.formatting import counted, duration, moment
 from spark.incidents import Incident
@@ -45,9 +45,7 @@ class Timeline:
         runs = list(summary["runs"])
         self.begin = min((run.first_at for run in runs), default=0.0)
         self.end = max((run.last_at for run in runs), default=0.0)
-        self._gone: dict[int, list[SimpleNamespace]] = {}
-        for row in summary["episodes"]:
-            self._gone.setdefault(row.broker, []).append(row)
+        self._gone = grouped(summary["episodes"], lambda row: row.broker)
         self._led = self._count_led()
         self._out: dict[int, list[Change]] = {}
         for row in summary["out_of_isr"]:
@@ -55,9 +53,7 @@ class Timeline:
         self._unled = [
             change for row in summary["leaderless"] for change in _changes(row.lost_at, row.over_at, row.partitions)
         ]
-        self._runs: dict[int, list[SimpleNamespace]] = {}
-        for run in runs:
-            self._runs.setdefault(run.node, []).append(run)
+        self._runs = grouped(runs, lambda run: run.node)
         known = {*self._runs, *self._led, *self._gone}
         weight = {broker: (len(self._gone.get(broker, ())), len(self._out.get(broker, ()))) for broker in known}
         self._brokers = sorted(sorted(known, key=lambda broker: (weight[broker], -broker), reverse=True)[:MOST_BROKERS])

@@ -186,14 +186,12 @@ def _of_state(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
 
 def _registration_of_leader(facts: TraceFacts, state: declarations.StateWrite) -> declarations.BrokerCame | None:
     """Return the registration by which the new leader became electable."""
-    before: declarations.BrokersRead | None = None
     came = None
-    for seen in facts.of(declarations.BrokersRead):
+    for before, seen in pairwise(facts.of(declarations.BrokersRead)):
         if seen.place > state.place:
             break
-        if before is not None and seen.brokers.get(state.leader) not in (None, before.brokers.get(state.leader)):
+        if seen.brokers.get(state.leader) not in (None, before.brokers.get(state.leader)):
             came = declarations.BrokerCame(seen.place, state.leader, seen.by, seen.event)
-        before = seen
     return came
 
 
@@ -232,14 +230,11 @@ def _of_truncation(facts: TraceFacts, cut: declarations.LogTruncated) -> declara
     the partition's first change of leader. If the leader did not change before the truncation, the result is None.
     """
     changed = None
-    before: declarations.StateWrite | None = None
-    for state in histories.state_history(facts, cut.partition):
+    for before, state in pairwise(histories.state_history(facts, cut.partition)):
         if state.place > cut.place:
             break
-        if before is not None and state.leader not in (NO_LEADER, before.leader):
-            unclean = state.leader not in before.isr
-            changed = state if unclean or changed is None else changed
-        before = state
+        if state.leader not in (NO_LEADER, before.leader) and (changed is None or state.leader not in before.isr):
+            changed = state
     return changed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
@@ -12,9 +11,9 @@ from actors.explain.step_texts import counted, text_of
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations
-from messages.facts.declarations import ErrorAnswered, OperationDenied, StateWrite
+from messages.facts.declarations import StateWrite
 from messages.facts.histories import state_history
-from messages.facts.trace_facts import TraceFacts
+from messages.facts.trace_facts import TraceFacts, grouped
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -45,10 +44,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 
 def refused(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each error code in responses: its count, its subjects, and its last response."""
-    found: dict[tuple[str, int], list[ErrorAnswered]] = {}
-    for each in facts.of(declarations.ErrorAnswered):
-        if (each.api, each.code) not in USUAL:
-            found.setdefault((each.api, each.code), []).append(each)
+    found = grouped(facts.of(declarations.ErrorAnswered), lambda each: (each.api, each.code))
     return [
         Sentence(
             f"{api}: {name_of(code)} {sum(each.times for each in answers)} times"
@@ -56,20 +52,18 @@ def refused(facts: TraceFacts, _: None) -> Answer:
             answers[-1].place,
         )
         for (api, code), answers in found.items()
+        if (api, code) not in USUAL
     ]
 
 
 def denied(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each principal whose operations the authorizer refused: their number and the last one."""
-    found: dict[str, list[OperationDenied]] = {}
-    for each in facts.of(declarations.OperationDenied):
-        found.setdefault(each.principal, []).append(each)
     return [
         Sentence(
             f"{principal}: {counted(sum(each.times for each in denials))}, the last: {text_of(denials[-1])}",
             denials[-1].place,
         )
-        for principal, denials in found.items()
+        for principal, denials in grouped(facts.of(declarations.OperationDenied), lambda each: each.principal).items()
     ]
 
 
@@ -78,11 +72,9 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
 
     The sentence has the number of these messages, and the reason and time of the last one.
     """
-    found = Counter(each.type for each in facts.of(declarations.Undecodable))
-    last = {each.type: each for each in facts.of(declarations.Undecodable)}
     return [
-        Sentence(f"{name}: {counted(times)}; the last: {last[name].why}", last[name].place)
-        for name, times in found.items()
+        Sentence(f"{name}: {counted(len(found))}; the last: {found[-1].why}", found[-1].place)
+        for name, found in grouped(facts.of(declarations.Undecodable), lambda each: each.type).items()
     ]
 
 

@@ -17,7 +17,7 @@ from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations, histories
-from messages.facts.trace_facts import TraceFacts
+from messages.facts.trace_facts import TraceFacts, grouped
 from messages.trace.endings import KILLED
 
 LAST = 5
@@ -50,10 +50,9 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     if now.leader != NO_LEADER:
         leads = Sentence(f"broker {now.leader} has been the leader since {_wrote(since)}", since.place)
         gone = _alive(facts, now.leader, only_gone=True)
-        return [leads] if gone is None else [leads, gone, *refusal]
+        return [leads, *gone, *(refusal if gone else [])]
     lines = [Sentence(f"no leader since {_wrote(since)}: its ISR is {ids(now.isr)}", since.place)]
-    alive = (_alive(facts, broker) for broker in now.isr)
-    return [*lines, *(each for each in alive if each is not None), *refusal]
+    return [*lines, *(each for broker in now.isr for each in _alive(facts, broker)), *refusal]
 
 
 def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
@@ -89,8 +88,7 @@ def isr(facts: TraceFacts, partition: TopicPartition) -> Answer:
             if broker in left:
                 since, was = left[broker].after, f"; the ISR was {ids(left[broker].before.isr)} before"
             lines.append(Sentence(f"broker {broker} has not been in the ISR since {_wrote(since)}{was}", since.place))
-            gone = _alive(facts, broker)
-            lines += [gone] if gone is not None else []
+            lines += _alive(facts, broker)
     return lines
 
 
@@ -139,9 +137,8 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     in_sync = history[-1].isr if history else ()
     for broker in histories.target_of(assigned):
         if broker not in in_sync:
-            gone = _alive(facts, broker)
             lines.append(Sentence(f"waits for broker {broker}, which is not in the ISR {ids(in_sync)}"))
-            lines += [gone] if gone is not None else []
+            lines += _alive(facts, broker)
     return lines
 
 
@@ -321,18 +318,14 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
         else:
             why = f"epoch {last.epoch} was sent and rejected: {name_of(last.outcome)}"
         lines.append(Sentence(f"broker {broker} {knows}: {why}", last.place if last is not None else None))
-        gone = _alive(facts, broker, only_gone=True)
-        lines += [gone] if gone is not None else []
+        lines += _alive(facts, broker, only_gone=True)
     return lines
 
 
 def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
-    lines = []
-    for cut in facts.of(declarations.LogTruncated):
-        if cut.partition != partition or 0 <= cut.end <= cut.to:
-            continue
-        lines.append(Sentence(text_of(cut), cut.place))
+    cuts = facts.of(declarations.LogTruncated, partition=partition)
+    lines = [Sentence(text_of(cut), cut.place) for cut in cuts if not 0 <= cut.end <= cut.to]
     moved = facts.of(declarations.LogStartMoved, partition=partition)
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
@@ -374,7 +367,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     if "deleted" not in last:
         lines.append(Sentence("not deleted at the end of the trace"))
         brokers = {broker for fact in assigned for broker in fact.replicas}
-        lines += [gone for broker in sorted(brokers) if (gone := _alive(facts, broker, only_gone=True)) is not None]
+        lines += [each for broker in sorted(brokers) for each in _alive(facts, broker, only_gone=True)]
         moving = [fact for fact in histories.latest_assignments(facts, topic) if fact.adding or fact.removing]
         lines += [Sentence(f"{fact.partition} is being reassigned", fact.place) for fact in moving]
     return lines
@@ -443,9 +436,7 @@ def unreachable(facts: TraceFacts, broker: int) -> Answer:
 def leaves(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the broker's controlled shutdown was rejected."""
     lines = []
-    for each in facts.of(declarations.RequestRefused):
-        if each.subject != broker or each.request != "ControlledShutdown":
-            continue
+    for each in facts.of(declarations.RequestRefused, subject=broker, request="ControlledShutdown"):
         if each.code:
             lines.append(Sentence(f"rejected: {reason_of(each)}", each.place))
             continue
@@ -491,9 +482,7 @@ def slow(facts: TraceFacts, _: None) -> Answer:
 
 def idle(facts: TraceFacts, _: None) -> Answer:
     """List the events without an effect, by reason."""
-    reasons: dict[str, list[declarations.EventWithoutEffect]] = {}
-    for each in facts.of(declarations.EventWithoutEffect):
-        reasons.setdefault(each.why, []).append(each)
+    reasons = grouped(facts.of(declarations.EventWithoutEffect), lambda each: each.why)
     return [
         Sentence(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
         for why, events in reasons.items()
@@ -536,24 +525,25 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
 # ------------------------------------------------------------------------------------------------------------- details
 
 
-def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Sentence | None:
+def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Answer:
     """Return the sentence that states whether the broker is alive or gone for a controller, and since which event.
 
     Returns:
-        None if the trace has no list of brokers; with `only_gone`, also if the broker is alive.
+        Empty if the trace has no list of brokers; with `only_gone`, also if the broker is alive.
     """
     absent = facts.absences.get(broker, [])
     if absent and absent[-1].back is None:
         gone = absent[-1]
-        return Sentence(f"broker {broker} is gone for controller {gone.by}, since {gone.event}", gone.place)
+        return [Sentence(f"broker {broker} is gone for controller {gone.by}, since {gone.event}", gone.place)]
     since = [
         each
         for each in facts.of(declarations.BrokersRead)
         if broker in each.brokers and (not absent or absent[-1].back is None or each.place >= absent[-1].back)
     ]
-    if only_gone or not since:
-        return None
-    return Sentence(f"broker {broker} is alive for controller {since[0].by}, since {since[0].event}", since[0].place)
+    return [
+        Sentence(f"broker {broker} is alive for controller {each.by}, since {each.event}", each.place)
+        for each in ([] if only_gone else since[:1])
+    ]
 
 
 def _wrote(state: declarations.StateWrite) -> str:

@@ -24,7 +24,7 @@ class TraceFacts:
     """The facts of the runs of a trace, by kind, sorted by time."""
 
     def __init__(self, facts: Iterable[declarations.Fact]) -> None:
-        self._by_kind = _grouped(sorted(facts, key=lambda fact: fact.place), type)
+        self._by_kind = grouped(sorted(facts, key=lambda fact: fact.place), type)
         self._by_value: dict[tuple[type, str], dict[object, list[declarations.Fact]]] = {}
         """The facts of a kind by their value of a field."""
         self.remembered: dict[object, object] = {}
@@ -42,7 +42,7 @@ class TraceFacts:
                 found = [each for each in found if read(each) == value]
                 continue
             if (kind, name) not in self._by_value:
-                self._by_value[kind, name] = _grouped(self._by_kind.get(kind, []), read)
+                self._by_value[kind, name] = grouped(self._by_kind.get(kind, []), read)
             found = self._by_value[kind, name].get(value, [])  # type: ignore[assignment]
         return found
 
@@ -90,12 +90,12 @@ class TraceFacts:
     @cached_property
     def states(self) -> dict[TopicPartition, list[declarations.StateWrite]]:
         """The states by partition; cached, because one explanation may read the states of many partitions."""
-        return _grouped(self.of(declarations.StateWrite), lambda state: state.partition)
+        return grouped(self.of(declarations.StateWrite), lambda state: state.partition)
 
     @cached_property
     def assignments_of_topics(self) -> dict[str, list[declarations.ReplicasAssigned]]:
         """The assignments by topic."""
-        return _grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
+        return grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
 
 
 def remembered(
@@ -126,7 +126,8 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-def _grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
+def grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
+    """Return the values by key, in their order."""
     groups: dict[_K, list[_V]] = {}
     for value in values:
         groups.setdefault(key(value), []).append(value)

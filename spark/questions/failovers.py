@@ -20,7 +20,7 @@ from typing import NamedTuple
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.facts import histories
 from messages.facts.declarations import BrokerGone, Outage, ReplicasAssigned, StateWrite, TracePosition
-from messages.facts.trace_facts import TraceFacts, remembered
+from messages.facts.trace_facts import TraceFacts, grouped, remembered
 from spark.questions import INTERNAL
 from spark.results import QueryResult
 
@@ -100,10 +100,7 @@ def episodes(facts: TraceFacts) -> QueryResult:
         "broker died_at ending seen_s seen_by after was_controller partitions led_again_s still_leaderless p50_s p99_s"
         " partition_seconds back_at topics"
     )
-    by_death: dict[BrokerGone, list[LostLeader]] = {}
-    for lost in lost_leaders(facts):
-        if lost.gone is not None:
-            by_death.setdefault(lost.gone, []).append(lost)
+    by_death = grouped(lost_leaders(facts), lambda lost: lost.gone)
     return _result(columns, (_episode(facts, gone, by_death.get(gone, [])) for gone in deaths(facts)))
 
 
@@ -259,9 +256,7 @@ def unavailable(facts: TraceFacts) -> QueryResult:
         longest_s (length of the longest ended period), still_leaderless (at the end of the traces), since_at (when the
         partition lost its leader; null: it has a leader).
     """
-    by_partition: dict[TopicPartition, list[LostLeader]] = {}
-    for each in lost_leaders(facts):
-        by_partition.setdefault(each.outage.partition, []).append(each)
+    by_partition = grouped(lost_leaders(facts), lambda lost: lost.outage.partition)
     rows = []
     for partition, lost in by_partition.items():
         seconds = [each.seconds for each in lost]
