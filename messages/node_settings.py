@@ -379,6 +379,8 @@ class NodeSettings(Message):
     log_message_timestamp_difference_max_ms: int = setting(
         long(0), 2**63 - 1, topic="message.timestamp.difference.max.ms"
     )
+    log_message_timestamp_before_max_ms: int = setting(long(0), LONG_MAX, topic="message.timestamp.before.max.ms")
+    log_message_timestamp_after_max_ms: int = setting(long(0), LONG_MAX, topic="message.timestamp.after.max.ms")
     message_max_bytes: int = setting(integer(0), 1048588, topic="max.message.bytes")
     min_insync_replicas: int = setting(integer(1), 1, topic="min.insync.replicas")
     replica_selector_class: str = setting(SELECTOR, "")

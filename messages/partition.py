@@ -56,6 +56,8 @@ class LogSettings(Message):
     flush_ms: int = 2**63 - 1
     segment_jitter_ms: int = 0
     file_delete_delay_ms: int = 60_000
+    timestamp_before_max_ms: int = 2**63 - 1
+    timestamp_after_max_ms: int = 2**63 - 1
 
 
 class Hosting(NamedTuple):

@@ -37,14 +37,14 @@ static int text(bytes *at, bytes end, int null, long long *size)
 }
 
 /* Check one record. Return 0 if it is invalid or incomplete. */
-static int record(bytes *at, bytes limit, long long place, int in_order, long long *key)
+static int record(bytes *at, bytes limit, long long place, int in_order, long long *time, long long *key)
 {
     long long size, ignored, offset, headers;
     if (!number(at, limit, 5, &size) || size < 1 || size > limit - *at)
         return 0;
     bytes end = *at + size;
     *at += 1;
-    if (!number(at, end, 10, &ignored) || !number(at, end, 5, &offset) || (in_order && offset != place))
+    if (!number(at, end, 10, time) || !number(at, end, 5, &offset) || (in_order && offset != place))
         return 0;
     if (!text(at, end, 1, key) || !text(at, end, 1, &ignored) || !number(at, end, 5, &headers))
         return 0;
@@ -64,7 +64,7 @@ static int append(PyObject *list, Py_ssize_t value)
     return failed;
 }
 
-static PyObject *walk(PyObject *self, PyObject *args)
+static PyObject *check(PyObject *self, PyObject *args)
 {
     Py_buffer view;
     Py_ssize_t position, done, count, first = -1;
@@ -73,14 +73,15 @@ static PyObject *walk(PyObject *self, PyObject *args)
         return NULL;
     PyObject *keyless = PyList_New(0);
     bytes start = view.buf, limit = start + view.len, at = start + position;
+    long long newest = LLONG_MIN;
     if (keyless && (position < 0 || position > view.len)) {
         PyErr_SetString(PyExc_ValueError, "the position is not in the data");
         Py_CLEAR(keyless);
     }
     while (keyless) {
-        long long key = 0;
+        long long time = LLONG_MIN, key = 0;
         bytes next = at;
-        int more = done < count && record(&next, limit, done, in_order, &key);
+        int more = done < count && record(&next, limit, done, in_order, &time, &key);
         if (first >= 0 && (!more || key >= 0)) {
             if (append(keyless, first) || append(keyless, done - 1))
                 Py_CLEAR(keyless);
@@ -90,11 +91,12 @@ static PyObject *walk(PyObject *self, PyObject *args)
             break;
         if (key < 0 && first < 0)
             first = done;
+        newest = time > newest ? time : newest;
         at = next;
         done++;
     }
     PyBuffer_Release(&view);
-    return keyless ? Py_BuildValue("nnN", done, (Py_ssize_t)(at - start), keyless) : NULL;
+    return keyless ? Py_BuildValue("nnNL", done, (Py_ssize_t)(at - start), keyless, newest) : NULL;
 }
 
 /* A record as the log cleaner reads it; the size of a null key is negative. */
@@ -401,7 +403,7 @@ static PyMethodDef functions[] = {
     {"move", move, METH_VARARGS, "Copy the slots in use of a part of a table to a larger table."},
     {"put", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
     {"kept", kept, METH_VARARGS, "Find records that stay: (records that were read, position, places, tombstones)."},
-    {"walk", walk, METH_VARARGS, "Go over records that are right: (number of the next, its position, keyless runs)."},
+    {"check", check, METH_VARARGS, "Go over valid records: (number of the next, its position, keyless runs, newest)."},
     {NULL, NULL, 0, NULL},
 };
 

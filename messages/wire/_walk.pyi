@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-def walk(
+def check(
     data: bytes | memoryview, position: int, done: int, count: int, in_order: bool, /
-) -> tuple[int, int, list[int]]: ...
+) -> tuple[int, int, list[int], int]: ...
 def put(
     table: memoryview,
     slots: int,

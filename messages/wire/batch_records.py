@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from messages.apis.produce import ProduceRequest, produce_partition, produce_request
 from messages.errors import INVALID_RECORD, MESSAGE_TOO_LARGE, NONE, UNKNOWN_SERVER_ERROR
@@ -42,13 +42,14 @@ from messages.wire.compression import (
     decompressed,
     decompressed_chunks,
 )
-from messages.wire.record_batch import HEADER, read_header, varint, with_records
+from messages.wire.record_batch import HEADER, read_header, read_records, varint, with_records
 
 try:
-    from messages.wire._walk import walk as compiled_walk
+    from messages.wire._walk import check as compiled_check
 except ImportError:
-    compiled_walk = None  # type: ignore[assignment]
+    compiled_check = None  # type: ignore[assignment]
 
+LONG_MAX = 2**63 - 1
 SLICE, COMPILED_SLICE = 1000, 50_000
 """Number of records that the check reads before it yields."""
 SPAN = 1 << 20
@@ -347,8 +348,9 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
     for part in request.partitions:
         records = part.records
         if len(records.batches) == 1 and records.error_code == NONE:
-            fault, keyless = yield from _judging(records)
-            if fault is not None or keyless:
+            fault, (keyless, newest) = yield from _judging(records)
+            records = records if fault is not None else _with_newest(records, newest)
+            if fault is not None or keyless or records is not part.records:
                 seen = tuple.__new__(Records, (records.batches, records.body, NONE, fault, keyless))
                 part = produce_partition(part.partition, seen)
         found.append(part)
@@ -358,27 +360,46 @@ def checking_produce(request: ProduceRequest) -> LongSteps[ProduceRequest]:
     return produce_request(*fields, tuple(found))
 
 
-def _judging(records: Records) -> LongSteps[tuple[InvalidRecordsReason | None, tuple[int, ...]]]:
-    """Check the only batch of `records`; return its error or None, and the ranges of records without a key."""
+def _with_newest(records: Records, newest: int) -> Records:
+    """Return the only batch of `records` with the largest timestamp of its records, whatever its header says.
+
+    `newest` is their largest time delta.
+    """
+    [header] = records.batches
+    found = max(NO_TIMESTAMP, header.first_timestamp + newest)
+    if found == header.max_timestamp or found > LONG_MAX or header.attributes & LOG_APPEND_TIME_BIT:
+        return records
+    return read_records(
+        with_records(header._replace(max_timestamp=found), bytes(memoryview(records.body.data)[HEADER.size :]))
+    )
+
+
+Seen: TypeAlias = tuple[tuple[int, ...], int]
+"""Ranges of records without a key, as `Records.keyless`, and the largest time delta."""
+_UNSEEN: Seen = (), 0
+
+
+def _judging(records: Records) -> LongSteps[tuple[InvalidRecordsReason | None, Seen]]:
+    """Check the only batch of `records`; return its error or None, and what was seen in its records."""
     [header] = records.batches
     data, count = memoryview(records.body.data)[HEADER.size :], header.record_count
-    if compiled_walk is not None and header.codec == 0 and count <= COMPILED_SLICE:
-        read, end, runs = compiled_walk(data, 0, 0, count, False)
+    if compiled_check is not None and header.codec == 0 and count <= COMPILED_SLICE:
+        read, end, runs, newest = compiled_check(data, 0, 0, count, False)
         if read == count > 0 and end == len(data):
-            return None, tuple(runs[: 2 * MAX_KEYLESS_RANGES])
+            return None, (tuple(runs[: 2 * MAX_KEYLESS_RANGES]), newest)
     try:
         return None, (yield from checking(data, header.codec, header.record_count))
     except TooManyBytes as error:
-        return InvalidRecordsReason(MESSAGE_TOO_LARGE, str(error)), ()
+        return InvalidRecordsReason(MESSAGE_TOO_LARGE, str(error)), _UNSEEN
     except (CannotDecompress, UnexpectedOffsets) as error:
-        return InvalidRecordsReason(UNKNOWN_SERVER_ERROR, str(error)), ()
+        return InvalidRecordsReason(UNKNOWN_SERVER_ERROR, str(error)), _UNSEEN
     except LongLength as error:
-        return InvalidRecordsReason(INVALID_RECORD if header.codec else UNKNOWN_SERVER_ERROR, str(error)), ()
+        return InvalidRecordsReason(INVALID_RECORD if header.codec else UNKNOWN_SERVER_ERROR, str(error)), _UNSEEN
     except InvalidRecords as error:
-        return InvalidRecordsReason(INVALID_RECORD, str(error)), ()
+        return InvalidRecordsReason(INVALID_RECORD, str(error)), _UNSEEN
 
 
-def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
+def checking(data: Data, codec: int, count: int) -> LongSteps[Seen]:
     """Check the records of a batch, in steps (rule 3).
 
     Args:
@@ -387,7 +408,7 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
         count: Number of records according to the header.
 
     Returns:
-        As `Records.keyless`; at most MAX_KEYLESS_RANGES ranges.
+        See `Seen`; at most MAX_KEYLESS_RANGES ranges.
 
     Raises:
         InvalidRecords: A length or a count is wrong.
@@ -398,13 +419,14 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
     if codec == 0 or len(data) <= FEW:
         stream.fill(1)
     keyless: list[int] = []
-    done = 0
-    walk = compiled_walk
+    done, newest = 0, -LONG_MAX
+    check = compiled_check
     try:
         while done < count:
-            if walk is not None:
+            if check is not None:
                 end = min(count, done + COMPILED_SLICE)
-                read, stream.position, runs = walk(stream.data, stream.position, done, end, codec != 0)
+                read, stream.position, runs, latest = check(stream.data, stream.position, done, end, codec != 0)
+                newest = max(newest, latest)
                 for at in range(0, min(len(runs), 2 * MAX_KEYLESS_RANGES + 2), 2):
                     _extend(keyless, runs[at], runs[at + 1])
                 if read == done + COMPILED_SLICE:
@@ -415,15 +437,16 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
             bounds = stream.next_record()
             number = done if codec else None
             if bounds is not None:
-                has_key = _check(stream.data, *bounds, number)
+                has_key, time = _check(stream.data, *bounds, number)
                 stream.position = bounds[1]
             elif stream.wanted <= SPAN:
                 yield partial(stream.fill, SPAN)
                 continue
             else:
-                has_key = yield from _checking_large(stream, number)
+                has_key, time = yield from _checking_large(stream, number)
             if not has_key:
                 _extend(keyless, done, done)
+            newest = max(newest, time)
             done += 1
             if not done % SLICE:
                 yield None
@@ -434,7 +457,7 @@ def checking(data: Data, codec: int, count: int) -> LongSteps[tuple[int, ...]]:
         stream.raise_error()
     if stream.position < len(stream.data):
         raise InvalidRecords(f"Incorrect declared batch size: there is more behind {count} records")
-    return tuple(keyless)
+    return tuple(keyless), newest
 
 
 def _extend(ranges: list[int], first: int, last: int) -> None:
@@ -444,12 +467,12 @@ def _extend(ranges: list[int], first: int, last: int) -> None:
         ranges += (first, last)
 
 
-def _check(data: bytes, start: int, end: int, number: int | None) -> bool:
-    """Check the record between `start` and `end`, and return whether it has a key.
+def _check(data: bytes, start: int, end: int, number: int | None) -> tuple[bool, int]:
+    """Check the record between `start` and `end`; return whether it has a key, and its time delta.
 
     Its offset delta must be `number`, unless `number` is None.
     """
-    _, position = _varint(data, start + 1, _LONGEST_LONG)
+    time, position = _varint(data, start + 1, _LONGEST_LONG)
     offset, position = _varint(data, position)
     key, position = _varint(data, position)
     value, position = _varint(data, position + max(key, 0))
@@ -458,11 +481,11 @@ def _check(data: bytes, start: int, end: int, number: int | None) -> bool:
         _check_headers(data, position, end)
     if number not in (None, offset):
         raise UnexpectedOffsets(f"The offset of record {number} is {offset} behind the first")
-    return key >= 0
+    return key >= 0, time
 
 
-def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
-    """Check a record that is too large for the stream's buffer, and return whether it has a key.
+def _checking_large(stream: _Stream, number: int | None) -> LongSteps[tuple[bool, int]]:
+    """Check a record that is too large for the stream's buffer; return what `_check` does.
 
     Its offset delta must be `number`, unless `number` is None.
     """
@@ -492,7 +515,7 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
 
     left = yield from varint()
     yield from skip(1)
-    yield from varint(_LONGEST_LONG)
+    time = yield from varint(_LONGEST_LONG)
     offset = yield from varint()
     if number not in (None, offset):
         raise UnexpectedOffsets(f"The offset of record {number} is {offset} behind the first")
@@ -512,7 +535,7 @@ def _checking_large(stream: _Stream, number: int | None) -> LongSteps[bool]:
             break
     if left:
         raise InvalidRecords("Found invalid record structure: the fields of a record do not end where it ends")
-    return key >= 0
+    return key >= 0, time
 
 
 def _check_headers(data: bytes, position: int, end: int) -> None:

@@ -22,6 +22,7 @@ from messages.wire.batch_records import SPAN, InvalidRecords, checking, checking
 from messages.wire.record_batch import read_header, read_records, varint
 from tests.storage import bad_batches
 from tests.storage.bad_batches import record
+from tests.storage.batches import with_header
 
 MOST = 2**31
 T0 = TopicPartition("t", 0)
@@ -40,13 +41,13 @@ def seen(data: bytes) -> Records:
 def walk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each test with the compiled walker, if it is available, and with the Python one."""
     if request.param == "plain":
-        monkeypatch.setattr(batch_records, "compiled_walk", None)
-    elif batch_records.compiled_walk is None:
+        monkeypatch.setattr(batch_records, "compiled_check", None)
+    elif batch_records.compiled_check is None:
         pytest.skip("messages/wire/_walk.c is not compiled")
 
 
 def test_a_batch_is_judged_by_its_records() -> None:
-    verdicts = {bad: produce_verdict(seen(bad.data), 8, LogSettings(), 0).error_code for bad in bad_batches.table()}
+    verdicts = {bad: produce_verdict(seen(bad.data), 8, LogSettings()).error_code for bad in bad_batches.table()}
     assert {bad.name: code for bad, code in verdicts.items() if code != bad.code} == {}
 
 
@@ -56,9 +57,9 @@ def test_there_are_all_kinds_in_all_codecs() -> None:
     assert all(kinds.count(kind) >= len(CODECS) - 1 for kind in bad_batches.CONTENTS if kind in kinds)
 
 
-def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
-    """Check the records field by field. Return the ranges of records without a key; None if the check fails."""
-    position, keyless = 0, []
+def _plainly(data: bytes, count: int) -> tuple[tuple[int, ...], int] | None:
+    """Check the records field by field; return what `checking` returns, or None if the check fails."""
+    position, keyless, times = 0, [], []
 
     def number(most: int = 5) -> int:
         nonlocal position
@@ -75,7 +76,7 @@ def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
         for place in range(count):
             end = number() + position
             position += 1
-            number(10)
+            times.append(number(10))
             number()
             key = number()
             if key < 0:
@@ -100,7 +101,7 @@ def _plainly(data: bytes, count: int) -> tuple[int, ...] | None:
         return None
     starts = [place for place in keyless if place - 1 not in keyless]
     ends = [place for place in keyless if place + 1 not in keyless]
-    return tuple(place for run in zip(starts, ends, strict=True) for place in run)[: 2 * MAX_KEYLESS_RANGES]
+    return tuple(place for run in zip(starts, ends, strict=True) for place in run)[: 2 * MAX_KEYLESS_RANGES], max(times)
 
 
 def _samples(chance: random.Random) -> Iterator[tuple[bytes, int]]:
@@ -127,8 +128,25 @@ def test_the_check_finds_what_a_naive_one_finds() -> None:
         except InvalidRecords:
             found = None
         seen_at_once = seen(bad_batches.batch(data, count))
-        assert (None if seen_at_once.fault else seen_at_once.keyless) == found
+        if seen_at_once.fault is None:
+            [header] = seen_at_once.batches
+            newest = header.max_timestamp - header.first_timestamp
+        assert (None if seen_at_once.fault else (seen_at_once.keyless, newest)) == found
         assert found == _plainly(data, count), (data, count)
+
+
+@pytest.mark.parametrize("codec", range(len(CODECS)))
+def test_a_batch_gets_the_largest_time_of_its_records_whatever_its_header_says(codec: int) -> None:
+    data = compression.compressed(record(0, time_delta=7) + record(1, time_delta=-9), codec)
+    for said in (-1, 5, 10**15):
+        batch = with_header(bad_batches.batch(data, 2, codec), first_timestamp=1_000, max_timestamp=said)
+        found = seen(batch)
+        [header] = found.batches
+        assert (header.max_timestamp, found.error_code) == (1_007, NONE)
+        assert bytes(found.body.data) == with_header(batch, max_timestamp=1_007)
+        assert seen(bytes(found.body.data)).batches == found.batches
+    stamped = with_header(batch, attributes=codec | 8)
+    assert bytes(seen(stamped).body.data) == stamped, "the header has the time of all its records"
 
 
 def test_a_large_record_is_checked_in_parts() -> None:
@@ -138,7 +156,7 @@ def test_a_large_record_is_checked_in_parts() -> None:
             headers = varint(1) + varint(SPAN) + b"h" * SPAN + varint(-1)
             data = record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers) + record(2)
             packed = compression.compressed(data, codec)
-            assert all_at_once(checking(packed, codec, 3)) == keyless
+            assert all_at_once(checking(packed, codec, 3)) == (keyless, 0)
             for damaged in (
                 record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers[:-1]) + record(2),
                 data[:-20],

@@ -47,10 +47,12 @@ from messages.probes import probe
 from messages.records import (
     CODEC_MASK,
     CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TRANSACTION_BIT,
+    BatchHeader,
     Records,
 )
 
@@ -59,6 +61,8 @@ ZSTD_SINCE = 7
 """The Produce version from which producers may use zstd."""
 
 ACKS = (-1, 0, 1)
+ANY_TIME = 2**63 - 1
+"""A limit of record times that permits any time."""
 
 
 class BatchValidation(NamedTuple):
@@ -94,14 +98,13 @@ def acks_verdict(acks: int) -> int:
     return errors.NONE if acks in ACKS else errors.INVALID_REQUIRED_ACKS
 
 
-def produce_verdict(records: Records, version: int, settings: LogSettings, now_ms: int) -> BatchValidation:
+def produce_verdict(records: Records, version: int, settings: LogSettings) -> BatchValidation:
     """Return the first error found in a producer's batches for a partition; the constant TAKEN if they are valid.
 
     Args:
         records: The batches for one partition.
         version: The version of the Produce request.
         settings: The topic's settings.
-        now_ms: The wall clock in milliseconds.
     """
     if records.error_code not in (errors.NONE, errors.CORRUPT_MESSAGE) or (
         records.error_code != errors.NONE and not records.batches
@@ -110,7 +113,7 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
     if len(records.batches) != 1:
         return BatchValidation(errors.INVALID_RECORD, "Produce requests hold exactly one record batch per partition")
     [header] = records.batches
-    base_offset, length, _, _, _, attributes, delta, first, newest, producer, _, sequence, count = header
+    base_offset, length, _, _, _, attributes, delta, _, _, producer, _, sequence, count = header
     if attributes & CODEC_MASK == ZSTD and version < ZSTD_SINCE:
         return BatchValidation(errors.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs version {ZSTD_SINCE} of Produce")
     if base_offset != 0:
@@ -134,10 +137,6 @@ def produce_verdict(records: Records, version: int, settings: LogSettings, now_m
         return BatchValidation(errors.INVALID_RECORD, f"Producer id {producer} in a batch that needs one")
     if producer != NO_PRODUCER_ID and sequence < 0:
         return BatchValidation(errors.INVALID_RECORD, "A producer id without a sequence number")
-    limit = settings.timestamp_difference_max_ms
-    timed = not settings.append_time and newest != NO_TIMESTAMP
-    if timed and max(abs(now_ms - newest), abs(now_ms - first)) > limit:
-        return BatchValidation(errors.INVALID_TIMESTAMP, f"A record's time is more than {limit} ms from now")
     if records.fault is not None:
         return BatchValidation(*records.fault)
     return TAKEN
@@ -150,19 +149,43 @@ def epoch_verdict(named: int, local: int) -> int:
     return errors.FENCED_LEADER_EPOCH if named < local else errors.UNKNOWN_LEADER_EPOCH
 
 
+def time_limits(settings: LogSettings) -> tuple[int, int]:
+    """Return by how many ms a record's time may be before and after the broker's (Kafka 3.9 `LogConfig`)."""
+    before, after = settings.timestamp_before_max_ms, settings.timestamp_after_max_ms
+    difference = settings.timestamp_difference_max_ms
+    return difference if before == ANY_TIME else before, difference if after == ANY_TIME else after
+
+
+def time_fault(header: BatchHeader, settings: LogSettings, now_ms: int) -> str | None:
+    """Return why the times of a batch are invalid (`LogValidator.validateTimestamp`); None if they are valid."""
+    first, newest = header.first_timestamp, header.max_timestamp
+    if settings.append_time or newest == NO_TIMESTAMP:
+        is_wrong = header.attributes & LOG_APPEND_TIME_BIT
+        return "Producer should not set timestamp type to LogAppendTime." if is_wrong else None
+    before, after = time_limits(settings)
+    if now_ms - min(first, newest) <= before and newest - now_ms <= after:
+        return None
+    return f"Timestamp {newest} is out of range. It should be within [{now_ms - before}, {now_ms + after}]"
+
+
 def batch_verdict(batch: AppendBatch, settings: LogSettings, now_ms: int) -> ProducedPartition | None:
     """Return the result of a refused batch; None if it may be appended."""
     part = batch.part
-    refusal = produce_verdict(part.records, batch.version, settings, now_ms)
+    refusal = produce_verdict(part.records, batch.version, settings)
     if refusal is not TAKEN:
         return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
-    runs = part.records.keyless
+    runs, error_code = part.records.keyless, errors.INVALID_RECORD
+    text: str | None = "Compacted topic cannot accept message without key"
     if not (settings.compacted and runs):
+        [header] = part.records.batches
+        text, error_code = time_fault(header, settings, now_ms), errors.INVALID_TIMESTAMP
+        # The header of a batch tells the times of all its records only if they are equal.
+        runs = (0, header.last_offset_delta) if header.first_timestamp == header.max_timestamp else ()
+    if text is None:
         return None
-    text = "Compacted topic cannot accept message without key"
     places = [place for first, last in zip(runs[::2], runs[1::2], strict=True) for place in range(first, last + 1)]
     faults = tuple([RecordError(place, text) for place in places])
-    return ProducedPartition(part.partition, errors.INVALID_RECORD, record_errors=faults, error_message=text)
+    return ProducedPartition(part.partition, error_code, record_errors=faults, error_message=text)
 
 
 UNKNOWN = -1

@@ -40,7 +40,7 @@ from actors.core.broker.hosted_replica import (
     read,
     search_on,
 )
-from actors.core.broker.leader import Leader, acks_verdict, batch_verdict
+from actors.core.broker.leader import ANY_TIME, Leader, acks_verdict, batch_verdict, time_limits
 from actors.core.broker.replica_log import NO_LOG
 from actors.core.broker.state_changes import changed_isr
 from actors.core.broker.verification import RefusedBatches, TransactionVerification
@@ -70,8 +70,6 @@ Transition = Callable[[replica_role.ReplicaRole, LeaderAndIsrPartitionState], tu
 
 COPIED_AT_ONCE = 1 << 20
 """Bytes of a log that are copied to another directory in one turn."""
-ANY_TIME = 2**63 - 1
-"""A value of `message.timestamp.difference.max.ms` that allows every timestamp."""
 
 Refused = RefusedBatches[tuple[partition_effects.Address, partition.AppendBatch]]
 
@@ -409,7 +407,7 @@ class Partition(HostedReplica):
     ) -> partition_effects.Effects[None]:
         """Append batches; respond now, or when they are committed."""
         done, taken, leader, settings = [], [], self.leader, self.settings
-        now_ms = 0 if settings.timestamp_difference_max_ms == ANY_TIME else (yield WALL_MS)
+        now_ms = 0 if time_limits(settings) == (ANY_TIME, ANY_TIME) else (yield WALL_MS)
         refusals: dict[int, int] = {}
         """Error codes by acks."""
         for batch in message.batches:

@@ -62,6 +62,8 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
             "segment.jitter.ms", _first(node.log_roll_jitter_ms, node.log_roll_jitter_hours * HOUR_MS)
         ),
         file_delete_delay_ms=number("file.delete.delay.ms", node.log_segment_delete_delay_ms),
+        timestamp_before_max_ms=number("message.timestamp.before.max.ms", node.log_message_timestamp_before_max_ms),
+        timestamp_after_max_ms=number("message.timestamp.after.max.ms", node.log_message_timestamp_after_max_ms),
     )
 
 

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr
+from actors.core.broker.leader import NEVER, UNKNOWN, CompleteProduce, Leader, WriteIsr, batch_verdict
 from actors.core.broker.replica_log import ReplicaLog
 from messages import errors
-from messages.partition import LaggingFollower
+from messages.apis.produce import ProducePartition
+from messages.cluster import TopicPartition
+from messages.partition import AppendBatch, LaggingFollower, LogSettings
+from messages.wire.record_batch import read_records
+from tests.storage.batches import batch, with_header
 
 LAG = 30.0
 
@@ -374,3 +378,45 @@ def test_a_shrink_names_how_far_behind_each_follower_is_and_since_when() -> None
     assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, 6.0, 31.0),)
     led.followers[3].caught_up_at = led.followers[3].fetched_at = NEVER
     assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, -1.0, -1.0),)
+
+
+# ------------------------------------------------------------------------------------------------ times of records
+
+NOW, HOUR = 10**12, 3_600_000
+BEFORE, AFTER = LogSettings(timestamp_before_max_ms=HOUR), LogSettings(timestamp_after_max_ms=HOUR)
+BOTH, APPEND = LogSettings(timestamp_difference_max_ms=HOUR), LogSettings(append_time=True, timestamp_after_max_ms=1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "valid"),
+    [
+        (LogSettings(), (True, True, True, True)),
+        (BOTH, (False, True, True, False)),
+        (BEFORE, (False, True, True, True)),
+        (AFTER, (True, True, True, False)),
+        (LogSettings(timestamp_difference_max_ms=HOUR, timestamp_after_max_ms=2 * HOUR), (False, True, True, True)),
+        (APPEND, (True, True, True, True)),
+    ],
+)
+def test_a_time_outside_the_limits_refuses_the_batch(settings: LogSettings, valid: tuple[bool, ...]) -> None:
+    """A limit that is not set is `message.timestamp.difference.max.ms` (Kafka 3.9 `LogConfig`)."""
+    for shift, is_valid in zip((-HOUR - 1, -HOUR, HOUR, HOUR + 1), valid, strict=True):
+        assert judged(batch(b"a", timestamp=NOW + shift), settings) == ((0, []) if is_valid else (32, [0]))
+
+
+def test_which_records_have_invalid_times_is_told_if_all_have_the_same() -> None:
+    data = batch(b"a", b"b", timestamp=NOW + 2 * HOUR)
+    assert judged(data, AFTER) == (32, [])
+    assert judged(with_header(data, max_timestamp=NOW + 2 * HOUR), AFTER) == (32, [0, 1])
+
+
+@pytest.mark.parametrize(("settings", "time", "code"), [(APPEND, 1, 32), (BOTH, -1, 32), (LogSettings(), 1, 0)])
+def test_a_producer_must_not_set_the_append_time(settings: LogSettings, time: int, code: int) -> None:
+    assert judged(with_header(batch(b"a"), attributes=8, max_timestamp=time), settings)[0] == code
+
+
+def judged(data: bytes, settings: LogSettings) -> tuple[int, list[int]]:
+    """Return the error code of a batch and the records that it names."""
+    part = ProducePartition(TopicPartition("t", 0), read_records(data))
+    verdict = batch_verdict(AppendBatch(0, 0, part, 1, 8, 1.0), settings, NOW)
+    return (0, []) if verdict is None else (verdict.error_code, [each.batch_index for each in verdict.record_errors])
