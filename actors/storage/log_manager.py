@@ -69,7 +69,7 @@ from actors.storage.log.checkpoint import UNDEFINED
 from actors.storage.log.cleaner import WAITS, Cleaning, Dirt, Steps, measure
 from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
-from actors.storage.log.producers import EXPIRATION_MS
+from actors.storage.log.producers import EXPIRATION_MS, NEVER
 from actors.storage.log.transactions import NO_OFFSET
 from actors.storage.log_directories import (
     CLEAN_MARKER,
@@ -92,6 +92,8 @@ MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
 INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED = 48, 52
 """Kafka's codes for the errors that log operations return."""
 
+PRODUCER_CHECK_MS = 600_000
+"""Kafka's default of `producer.id.expiration.check.interval.ms`."""
 MAX_RECOMPRESSED = 16 << 20
 """Maximum decompressed size in bytes of a batch that is stored with another codec, because the conversion blocks the
 loop."""
@@ -149,6 +151,9 @@ class LogManager:
         self._flusher = flusher or SynchronousFlusher()
         self._handles = Handles(open_files, wall_ms if dates_files else None)
         self._producer_expiration_ms = producer_expiration_ms
+        self._producers_checked_ms = wall_ms()
+        self._expires_producers = True
+        """Whether the check for old segments in progress is also one for expired producers."""
         self._logs: dict[str, Log | tuple[int, ...]] = {}
         """Folder -> log, or the fields of its configuration if the log is empty (rule 1)."""
         self._configs: dict[tuple[int, ...], LogConfig] = {}
@@ -173,6 +178,7 @@ class LogManager:
         """Folder of a log -> its copy in another directory, where the log moves (rule 10)."""
         self._copied = ReplicationQuota()
         """The rate of all copies, and its maximum."""
+        self._copied_at_once = 1 << 20
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -661,7 +667,7 @@ class LogManager:
         return log.end
 
     def copy(self, path: str, max_bytes: int) -> tuple[int, int, str]:
-        """Copy batches, unless the rate is exceeded.
+        """Copy batches of at most `max_bytes` (see also `limit_copies`), unless the rate is exceeded.
 
         Returns:
             The number of offsets that are not copied yet, -1 if the log is not being copied; ms to wait because of the
@@ -679,7 +685,8 @@ class LogManager:
             return log.end - copy.end, ceil(1000 * wait), ""
         restarts = copy.end < log.start
         position = max(copy.end, log.start)
-        data = log.read(position, max_bytes, log.end, True, None).data if position < log.end else b""
+        size = min(max_bytes, self._copied_at_once)
+        data = log.read(position, size, log.end, True, None).data if position < log.end else b""
         assert isinstance(data, bytes)
         try:
             if restarts:
@@ -694,9 +701,9 @@ class LogManager:
         self._copied.count(len(data), now)
         return log.end - copy.end, 0, ""
 
-    def limit_copies(self, rate: int) -> None:
-        """Set the maximum number of bytes per second of all copies."""
-        self._copied.rate = rate
+    def limit_copies(self, rate: int, at_once: int) -> None:
+        """Set the maximum number of bytes per second of all copies, and of bytes that are copied together."""
+        self._copied.rate, self._copied_at_once = rate, at_once
 
     def copied_per_second(self) -> float:
         """Return the rate of all copies in bytes per second. Like calls of `log_metrics`, this is not recorded."""
@@ -790,13 +797,24 @@ class LogManager:
         log.remove_deleted(self._wall_ms())
         if path in self._cleanings:
             return log.start, 0
-        gone = log.expire(high_watermark, self._wall_ms(), self._producer_expiration_ms)
+        gone = log.expire(high_watermark, self._wall_ms(), self._producers_expire_after)
         return log.start, gone
 
+    @property
+    def _producers_expire_after(self) -> int:
+        return self._producer_expiration_ms if self._expires_producers else NEVER
+
     def expirable(self, position: int, count: int) -> tuple[int, tuple[Partition, ...]]:
-        """Check `count` logs from `position`. Return the next position or -1, and the logs that may need `expire`."""
+        """Check `count` logs from `position`. Return the next position or -1, and the logs that may need `expire`.
+
+        Producers expire only in a check that begins `PRODUCER_CHECK_MS` or more after the previous such check.
+        """
         looked_at = tuple(islice(self._logs.items(), position, position + count))
-        now_ms, expiration = self._wall_ms(), self._producer_expiration_ms
+        now_ms = self._wall_ms()
+        if not position:
+            self._expires_producers = now_ms - self._producers_checked_ms >= PRODUCER_CHECK_MS
+            self._producers_checked_ms = now_ms if self._expires_producers else self._producers_checked_ms
+        expiration = self._producers_expire_after
         due = tuple(
             self._place(path)[1]
             for path, log in looked_at

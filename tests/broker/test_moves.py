@@ -108,6 +108,14 @@ def test_a_slow_move_takes_what_is_appended_and_truncated_meanwhile(tmp_path: Pa
     moving.broker.end()
 
 
+def test_as_much_is_copied_together_as_a_fetch_may_get(tmp_path: Path) -> None:
+    moving = Moving(tmp_path, 5, replica_fetch_max_bytes=1, **SLOW)
+    assert moving.move(moving.other) == NONE
+    skip(moving.broker, 0.1)
+    assert moving.described()[moving.other.name] == [(True, 4)]
+    moving.broker.end()
+
+
 def test_a_move_is_changed_and_cancelled(tmp_path: Path) -> None:
     moving = Moving(tmp_path, 2_000, **SLOW)
     home, other = moving.home, moving.other
@@ -171,14 +179,26 @@ def test_a_failed_copy_takes_its_directory_offline_and_not_the_replica(
         ("/nope", T0, LOG_DIR_NOT_FOUND),
         ("rel", T0, LOG_DIR_NOT_FOUND),
         ("home", T0, NONE),
-        ("other", TopicPartition("t", 7), REPLICA_NOT_AVAILABLE),
-        ("other", TopicPartition("u", 0), UNKNOWN_TOPIC_OR_PARTITION),
+        ("other", TopicPartition("v", 0), REPLICA_NOT_AVAILABLE),
+        ("other", TopicPartition("t", 7), UNKNOWN_TOPIC_OR_PARTITION),
+        ("other", TopicPartition("u", -1), UNKNOWN_TOPIC_OR_PARTITION),
         ("other", TopicPartition("u" * 249, 0), INVALID_TOPIC),
     ],
 )
 def test_codes(tmp_path: Path, directory: str, partition: TopicPartition, code: int) -> None:
     moving = Moving(tmp_path, 1)
+    moving.broker.update(known("v", leader=1), live=(alive(0), alive(1, 1)))
     assert moving.move(getattr(moving, directory, directory), partition) == code
+    moving.broker.end()
+
+
+def test_of_two_directories_for_a_replica_the_last_one_counts(tmp_path: Path) -> None:
+    moving = Moving(tmp_path, 1)
+    home, other = moving.home, moving.other
+    request = AlterReplicaLogDirsRequest(2, (ReplicaLogDir(str(other), (T0,)), ReplicaLogDir(str(home), (T0,))))
+    [result] = moving.broker.ask(request).partitions
+    skip(moving.broker, 1.0)
+    assert (result.error_code, moving.home) == (NONE, home)
     moving.broker.end()
 
 

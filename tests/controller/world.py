@@ -111,7 +111,7 @@ class NoLogs:
         """Return that no log has anything to clean."""
         return -1, ()
 
-    def limit_copies(self, rate: int) -> None:
+    def limit_copies(self, rate: int, at_once: int) -> None:
         """Do nothing, because no log is copied to another directory."""
 
 

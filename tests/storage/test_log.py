@@ -641,6 +641,9 @@ def test_a_segment_without_timestamps_ends_by_its_own_age(folder: str) -> None:
     for now_ms in (5_000, 5_100, 5_101, 5_201, 5_202):
         append(log, b"x", timestamp=-1, now=now_ms)
     assert log.segments == (0, 2, 4)
+    append(log, b"x", timestamp=5_000, now=9_000)
+    append(log, b"x", timestamp=-1, now=99_000)
+    assert log.segments == (0, 2, 4, 5), "the age of a record without a timestamp is not known in a segment with times"
 
 
 def test_the_jitter_shortens_the_age_differently_for_each_segment(tmp_path: Path) -> None:

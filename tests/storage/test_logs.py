@@ -21,7 +21,7 @@ from actors.storage.log import Log, LogConfig
 from actors.storage.log.producers import EXPIRATION_MS, KEPT_BATCHES, Producers
 from actors.storage.log.segment import Segment
 from actors.storage.log_directories import CLEAN_MARKER, HIGH_WATERMARKS, LOCK_FILE, RECOVERY_POINTS, CheckpointFile
-from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, LogManager, recover
+from actors.storage.log_manager import NONE, OUT_OF_ORDER_SEQUENCE, PRODUCER_CHECK_MS, LogManager, recover
 from messages.wire.control_batch import EndTransactionMarker
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch, end_marker, header_of, message
@@ -202,6 +202,9 @@ def test_a_producer_silent_for_a_day_is_forgotten_when_retention_looks(tmp_path:
         port = opened()
         assert produce(7, 0) == NONE, "so that the log is open"
     now[0] += 1
+    assert port.expirable(0, 9) == (-1, ()), "the next check of producers is later"
+    assert port.expire(path, 3) == (0, 0)
+    now[0] += PRODUCER_CHECK_MS
     assert port.expirable(0, 9) == (-1, (("t", 0),))
     assert produce(9, 5) == OUT_OF_ORDER_SEQUENCE, "it is known until then"
     assert port.expire(path, 3) == (0, 0)

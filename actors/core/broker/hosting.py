@@ -63,6 +63,7 @@ from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
+from messages.transactions import FindLeaders
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
 
@@ -675,17 +676,17 @@ class ReplicaManager:
 
     def _alter_log_dirs(self, forwarded: Forwarded, request: AlterReplicaLogDirsRequest) -> Flow[None]:
         """Begin to move replicas; respond before the moves end (rule 9)."""
-        wanted = [(tp, each.path) for each in request.dirs for tp in each.partitions]
-        known = frozenset((yield from ask(broker.GetKnownTopics(tuple({tp.topic: None for tp, _ in wanted})))).topics)
+        wanted = {tp: each.path for each in request.dirs for tp in each.partitions}
+        found = (yield from ask(FindLeaders(tuple(wanted)))).leaders
         results = []
-        for tp, directory in wanted:
-            results.append(PartitionError(tp, (yield from self._move(tp, directory, tp.topic in known))))
+        for (tp, directory), place in zip(wanted.items(), found, strict=True):
+            results.append(PartitionError(tp, (yield from self._move(tp, directory, place.exists))))
         yield Send(*forwarded.reply(AlterReplicaLogDirsResponse(tuple(results))))
 
     def _move(self, tp: TopicPartition, directory: str, is_known: bool) -> Flow[int]:
         """Begin to move a replica to a directory, or remember the directory; return an error code."""
         directories = self.directories
-        if name_verdict(tp) != errors.NONE or len(f"{tp}.{'0' * 32}-future") > MAX_LOG_NAME:
+        if len(f"{tp}.{'0' * 32}-future") > MAX_LOG_NAME:
             return errors.INVALID_TOPIC
         if directory not in self._start.settings.log_dirs:
             return errors.LOG_DIR_NOT_FOUND
@@ -754,7 +755,8 @@ class ReplicaManager:
         yield from self.topics.broker_configured(settings)
 
     def _limit_moves(self, settings: NodeSettings) -> CallAdapter:
-        return CallAdapter("logs", "limit_copies", (settings.replica_alter_log_dirs_io_max_bytes_per_second,))
+        rate, at_once = settings.replica_alter_log_dirs_io_max_bytes_per_second, settings.replica_fetch_max_bytes
+        return CallAdapter("logs", "limit_copies", (rate, at_once))
 
     def _describe_log_dirs(self, forwarded: Forwarded, request: DescribeLogDirsRequest) -> Flow[None]:
         log_dirs = self._start.settings.log_dirs

@@ -7,7 +7,8 @@ Rule 2: a leader's append assigns offsets and the leader epoch. A follower appen
         is appended completely or not at all. Client batches that arrive together are written together if none has a
         producer id. Batches with a producer id must be checked one by one.
 Rule 3: a new segment begins if the next batch would make the active segment too large or too old, or if an index of the
-        active segment is full. The age is that of the records; without timestamps, it is that of the segment.
+        active segment is full. The age is that of the records; if the first one has no timestamp, it is that of the
+        segment.
 Rule 4: complete segments are removed, oldest first, but never a segment with an offset at or above the high watermark.
         Their files are renamed at once and removed at the first check after `file.delete.delay.ms`. `cleaner` replaces
         segments of a compacted log.
@@ -482,8 +483,7 @@ class Log:
             return False
         size = sum([header.size for header in headers])
         offsets = sum([header.last_offset_delta + 1 for header in headers])
-        times = [header.max_timestamp for header in headers]
-        newest = max(times) if NO_TIMESTAMP not in times else max(now_ms, *times)
+        newest = max([header.max_timestamp for header in headers])
         active, config = self.active, self.config
         return (
             0 < active.size <= config.segment_bytes - size
@@ -561,8 +561,7 @@ class Log:
         if active.size + header.size > config.segment_bytes or not active.has_capacity(1):
             return True
         if active.first_timestamp != NO_TIMESTAMP:
-            newest = header.max_timestamp if header.max_timestamp != NO_TIMESTAMP else now_ms
-            age = newest - active.first_timestamp
+            age = header.max_timestamp - active.first_timestamp
         else:
             active.seen_ms = now_ms if active.seen_ms == NO_TIMESTAMP else active.seen_ms
             age = now_ms - active.seen_ms

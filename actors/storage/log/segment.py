@@ -119,8 +119,11 @@ class Segment:
         return (self.path, self.aborted.path) if len(self.aborted) else (self.path,)
 
     def has_capacity(self, entries: int) -> bool:
-        """Return whether each index has space for a number of new entries (`segment.index.bytes`)."""
-        offsets, times = len(self.offsets) + entries, len(self.times) + entries
+        """Return whether each index has space for a number of new entries (`segment.index.bytes`).
+
+        The time index also keeps space for the entry that it gets at the end of the segment.
+        """
+        offsets, times = len(self.offsets) + entries, len(self.times) + entries + 1
         return 8 * offsets <= self._max_index and 12 * times <= self._max_index
 
     # ------------------------------------------------------------------------------------------------ writing
