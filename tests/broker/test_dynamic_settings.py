@@ -76,14 +76,18 @@ EFFECTS: dict[str, tuple[dict[str, object], Callable[[Broker, Path], bool]]] = {
     "log.segment.bytes": ({}, rolled),
     "log.roll.ms": ({}, rolled),
     "log.index.size.max.bytes": ({"log_index_interval_bytes": 0, "log_segment_bytes": 500}, rolls_often),
-    "log.index.interval.bytes": ({"log_index_size_max_bytes": 12, "log_segment_bytes": 500}, rolls_often),
+    "log.index.interval.bytes": ({"log_index_size_max_bytes": 24, "log_segment_bytes": 500}, rolls_often),
     "log.retention.ms": ({"log_segment_bytes": 200, "log_retention_ms": -1}, dropped),
     "log.retention.bytes": ({"log_segment_bytes": 200, "log_retention_ms": -1}, dropped),
     "log.cleanup.policy": ({}, lambda broker, _: code(broker, batch(b"no key")) == INVALID_RECORD),
     "log.message.timestamp.type": ({}, lambda broker, _: produce(broker, batch(b"a")).log_append_time_ms > 0),
-    "log.message.timestamp.difference.max.ms": (
+    **dict.fromkeys(
+        ("log.message.timestamp.difference.max.ms", "log.message.timestamp.before.max.ms"),
+        ({}, lambda broker, _: code(broker, batch(b"a", timestamp=1000)) == INVALID_TIMESTAMP),
+    ),
+    "log.message.timestamp.after.max.ms": (
         {},
-        lambda broker, _: code(broker, batch(b"a", timestamp=1000)) == INVALID_TIMESTAMP,
+        lambda broker, _: code(broker, batch(b"a", timestamp=10**15)) == INVALID_TIMESTAMP,
     ),
     "log.message.downconversion.enable": ({}, lambda broker, _: fetch(broker, 0, version=2).error_code == 35),
     "log.flush.interval.messages": ({}, flushes),
@@ -103,6 +107,8 @@ VALUES = {
     "log.message.downconversion.enable": "false",
     "log.message.timestamp.type": "LogAppendTime",
     "log.message.timestamp.difference.max.ms": "10",
+    "log.message.timestamp.before.max.ms": "10",
+    "log.message.timestamp.after.max.ms": "10",
     "log.flush.interval.messages": "1",
     "min.insync.replicas": "2",
 }
