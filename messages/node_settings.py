@@ -77,9 +77,12 @@ class Setting(NamedTuple):
     doc: str = ""
 
 
-def setting(type: SettingType, default: T, topic: str = "", dynamic: bool = False, doc: str = "", name: str = "") -> T:
+def setting(
+    type: SettingType, default: T, topic: str = "", dynamic: bool | None = None, doc: str = "", name: str = ""
+) -> T:
     """Return the field of a setting; by default its name is that of the field, with dots for underscores."""
-    declared = Setting(name, type, text_of(default), topic=topic, dynamic=dynamic or bool(topic), doc=doc)
+    is_dynamic = bool(topic) if dynamic is None else dynamic
+    declared = Setting(name, type, text_of(default), topic=topic, dynamic=is_dynamic, doc=doc)
     return attrs.field(default=default, metadata={Setting: declared})
 
 
@@ -187,6 +190,12 @@ def _protocol_version(text: str) -> str:
     return text
 
 
+def _format_version(text: str) -> str:
+    if not re.fullmatch(r"(0\.(8|9|10|11)\.[0-9]+|[1-4]\.[0-9]+)(\.[0-9]+)*(-IV[0-9])?", text):
+        raise ValueError(f"Version {text} is not a valid version")
+    return text
+
+
 def _connections_of(text: str) -> tuple[tuple[str, int], ...]:
     pairs = [re.fullmatch(r"(\S+?)\s*:\s*([0-9]+)", item) for item in items(text)]
     if not all(pair and int(pair[2]) <= INT_MAX for pair in pairs):
@@ -224,6 +233,7 @@ PASSWORD = SettingType("PASSWORD", "text", lambda text: MASK if text else "")
 BOOLEAN = SettingType("BOOLEAN", "true or false", _boolean)
 PORT = integer(0, 65535)
 ROLES = SettingType("LIST", "broker or controller, or both", _roles)
+FORMAT_VERSION = SettingType("STRING", "a version", _format_version)
 PROTOCOL_VERSION = SettingType("STRING", "a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version)
 CONNECTIONS_OF = SettingType("LIST", "HOST:NUMBER pairs, separated by commas", _connections_of)
 SELECTOR = SettingType("STRING", f"nothing, {LEADER_SELECTOR} or {RACK_AWARE_SELECTOR}", _selector)
@@ -373,6 +383,7 @@ class NodeSettings(Message):
     log_cleaner_max_compaction_lag_ms: int = setting(long(1), LONG_MAX, topic="max.compaction.lag.ms")
     log_cleaner_delete_retention_ms: int = setting(long(0), 86400000, topic="delete.retention.ms")
     log_cleanup_policy: str = setting(CLEANUP, "delete", topic="cleanup.policy")
+    log_message_format_version: str = setting(FORMAT_VERSION, "3.0-IV1", topic="message.format.version", dynamic=False)
     log_message_downconversion_enable: bool = setting(BOOLEAN, True, topic="message.downconversion.enable")
     log_message_timestamp_type: str = setting(TIMESTAMP_TYPE, "CreateTime", topic="message.timestamp.type")
     compression_type: str = setting(COMPRESSION_TYPE, PRODUCER, topic="compression.type")

@@ -30,7 +30,7 @@ class LogSettings(Message):
     """The log settings of a topic, with defaults applied; sizes are in bytes, times in ms, and -1 is unlimited.
 
     If `append_time` is set, the timestamp of a record is the time of its append. `lag` is `replica.lag.time.max.ms` in
-    seconds.
+    seconds. `message_format` is the format in which a leader stores records.
     """
 
     segment_bytes: int = 1 << 30
@@ -58,6 +58,7 @@ class LogSettings(Message):
     file_delete_delay_ms: int = 60_000
     timestamp_before_max_ms: int = 2**63 - 1
     timestamp_after_max_ms: int = 2**63 - 1
+    message_format: int = 2
 
 
 class Hosting(NamedTuple):

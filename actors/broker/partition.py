@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 from actors.core.broker import partition_effects
 from actors.core.broker.partition import EVENTS, Partition
 from actors.runtime import Answerer
-from actors.storage.log import NO_DESCRIPTORS, UNSUPPORTED_FORMAT
+from actors.storage.log import NO_DESCRIPTORS
 from actors.storage.log_directories import rename_deleted
 from messages.ask import Ask
 from messages.partition import CopyLog
@@ -91,8 +91,6 @@ class PartitionActor(Answerer):
 
     def _disk_failure(self, error: OSError) -> str:
         """Return the error text of a disk failure. Return "" for other errors: the directory then stays online."""
-        if error.errno == UNSUPPORTED_FORMAT:
-            return ""
         if error.errno in NO_DESCRIPTORS:
             role = self.partition.role
             log.error(

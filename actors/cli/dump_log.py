@@ -1,7 +1,6 @@
 """`kafka-actors dump-log`: print the files of a log directory, with the options and fields of kafka-dump-log.
 
-It reads files of Kafka and of kafka-actors. Message formats 0 and 1, which Kafka 2.6 no longer writes, are refused:
-Kafka's own tool reads them.
+It reads files of Kafka and of kafka-actors.
 """
 
 from __future__ import annotations
@@ -35,7 +34,8 @@ from messages.records import CODECS, LOG_APPEND_TIME_BIT, NO_SEQUENCE, BatchHead
 from messages.wire.batch_records import Record, records
 from messages.wire.control_batch import read_marker
 from messages.wire.errors import MalformedFrame
-from messages.wire.record_batch import has_valid_crc, whole_batches
+from messages.wire.message_set import as_batch
+from messages.wire.record_batch import MAGIC, has_valid_crc, whole_batches
 
 LIMIT = 2**31 - 1
 """Maximum number of decompressed bytes of a batch, and of bytes of a file: Kafka's tool has no lower limit."""
@@ -185,46 +185,55 @@ def _segment(file: Path, options: dict[str, Any]) -> None:
 
 
 def _time_type(header: BatchHeader) -> str:
+    if not header.magic:
+        return "NoTimestampType"
     return "LogAppendTime" if header.attributes & LOG_APPEND_TIME_BIT else "CreateTime"
 
 
 def _batch_line(position: int, batch: memoryview, header: BatchHeader) -> str:
+    fields: dict[str, object] = {"offset": header.last_offset}
+    if header.magic >= MAGIC:
+        fields = {
+            "baseOffset": header.base_offset,
+            "lastOffset": header.last_offset,
+            "count": header.record_count,
+            "baseSequence": header.base_sequence,
+            "lastSequence": header.last_sequence,
+            "producerId": header.producer_id,
+            "producerEpoch": header.producer_epoch,
+            "partitionLeaderEpoch": header.leader_epoch,
+            "isTransactional": header.is_transactional,
+            "isControl": header.is_control,
+            "deleteHorizonMs": header.delete_horizon,
+        }
     return _line(
-        baseOffset=header.base_offset,
-        lastOffset=header.last_offset,
-        count=header.record_count,
-        baseSequence=header.base_sequence,
-        lastSequence=header.last_sequence,
-        producerId=header.producer_id,
-        producerEpoch=header.producer_epoch,
-        partitionLeaderEpoch=header.leader_epoch,
-        isTransactional=header.is_transactional,
-        isControl=header.is_control,
-        deleteHorizonMs=header.delete_horizon,
+        **fields,
         position=position,
         **{_time_type(header): header.max_timestamp},
         size=header.size,
         magic=header.magic,
         compresscodec=CODECS[header.codec] if header.codec < len(CODECS) else f"unknown ({header.codec})",
-        crc=header.crc,
+        crc=header.crc if header.magic >= MAGIC else ~header.crc,
         isvalid=has_valid_crc(batch, 0, header),
     )
 
 
 def _records(batch: memoryview, header: BatchHeader) -> Iterator[tuple[Record, str]]:
     """Yield each record with its metadata as text."""
+    magic, time_type = header.magic, _time_type(header)
+    batch, header = as_batch(batch, header)
     for record in records(batch, header, LIMIT, with_headers=True):
         sequence = header.base_sequence
         if sequence != NO_SEQUENCE:
             sequence = (sequence + record.offset - header.base_offset) & 0x7FFFFFFF
-        fields = {
+        fields: dict[str, object] = {
             "offset": record.offset,
-            _time_type(header): header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else record.timestamp,
+            time_type: header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else record.timestamp,
             "keySize": -1 if record.key is None else len(record.key),
             "valueSize": -1 if record.value is None else len(record.value),
-            "sequence": sequence,
-            "headerKeys": f"[{','.join(name for name, _ in record.headers)}]",
         }
+        if magic >= MAGIC:
+            fields |= {"sequence": sequence, "headerKeys": f"[{','.join(name for name, _ in record.headers)}]"}
         marker = read_marker(batch, header) if header.is_control else None
         if marker is not None:
             fields["endTxnMarker"] = "COMMIT" if marker.committed else "ABORT"
@@ -283,7 +292,7 @@ def _time_index(file: Path, options: dict[str, Any]) -> None:
             found = -1 if header is None else header.last_offset
             _warn(f"{file}: Indexed offset: {offset}, found log offset: {found}")
         else:
-            times = [record.timestamp for record in records(data[position : position + header.size], header, LIMIT)]
+            times = [record.timestamp for record in records(*as_batch(data[position:], header), LIMIT)]
             latest = header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else max(times, default=-1)
             if latest != timestamp:
                 _warn(f"{file}: Index timestamp: {timestamp}, log timestamp: {latest}")

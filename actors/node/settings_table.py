@@ -72,7 +72,7 @@ KNOWN = frozenset(
     group.share.record.lock.duration.ms group.share.session.timeout.ms initial.broker.registration.timeout.ms
     kafka.metrics.polling.interval.secs kafka.metrics.reporters log.dir.failure.timeout.ms
     log.flush.start.offset.checkpoint.interval.ms
-    log.local.retention.bytes log.local.retention.ms log.message.format.version
+    log.local.retention.bytes log.local.retention.ms
     log.message.timestamp.after.max.ms log.message.timestamp.before.max.ms log.preallocate
     max.connection.creation.rate max.request.partition.size.limit metadata.log.dir
     metadata.log.max.record.bytes.between.snapshots metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes

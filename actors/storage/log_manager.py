@@ -62,7 +62,6 @@ from actors.storage.log import (
     OffsetOutOfRange,
     OutOfOrderSequence,
     TransactionCoordinatorFenced,
-    UnsupportedFormat,
     opening,
 )
 from actors.storage.log.checkpoint import UNDEFINED
@@ -79,16 +78,25 @@ from actors.storage.log_directories import (
     parse_name,
 )
 from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING, WORKING
-from messages.records import EMPTY, LARGEST_TIMESTAMP, LOG_APPEND_TIME_BIT, Body, body
+from messages.records import (
+    EMPTY,
+    LARGEST_TIMESTAMP,
+    LOG_APPEND_TIME_BIT,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    Body,
+    body,
+)
 from messages.wire import WireError
 from messages.wire.batch_records import recompressed, record_times
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
-from messages.wire.record_batch import body_of
+from messages.wire.message_set import UnsupportedCodec, as_batch, as_messages
+from messages.wire.record_batch import MAGIC, body_of, read_header, whole_batches
 
 _log = logging.getLogger("kafka.log.LogManager")
 
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH = 0, 1, 2, 45, 47
-MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE = 10, 18
+MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNKNOWN_SERVER_ERROR = 10, 18, 43, -1
 INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED = 48, 52
 """Kafka's codes for the errors that log operations return."""
 
@@ -111,12 +119,6 @@ _FAULTS: dict[type, tuple[int, int, int, int]] = {
     TransactionCoordinatorFenced: (TRANSACTION_COORDINATOR_FENCED, -1, -1, -1),
 }
 """Class of a producer state error -> result of its batch."""
-
-_OLD_FORMAT = (
-    "%s. This broker reads format 2 only (Kafka 0.11 and newer): the partition is offline here, its files stay as they "
-    "are. If other replicas have it, stop this broker, move %s away and start it again; else copy the topic with a "
-    "Kafka version that reads the format."
-)
 
 _BLANK = 0, 0, UNDEFINED, 0, NO_OFFSET
 """Result of `open` for an empty log."""
@@ -194,7 +196,7 @@ class LogManager:
             (start, end, latest leader epoch, checkpointed high watermark, first unstable offset)
 
         Raises:
-            OSError: The disk failed. The errno is UNSUPPORTED_FORMAT for a log of format 0 or 1, which is not changed.
+            OSError: The disk failed.
         """
         if is_new:  # up to 100,000 new logs are opened at a failover, so this path is short
             self._directory(path.rpartition("/")[0]).write_forgotten()
@@ -222,13 +224,7 @@ class LogManager:
         """Load the log in the folder. Return only its configuration if the log is empty."""
         directory, partition = self._place(path)
         opened = Log(path, self._handles, self._settings(config))
-        try:
-            points = (each.get(partition) for each in directory.points)
-            opened.load(directory.clean, *points)
-        except UnsupportedFormat as error:
-            _log.error(_OLD_FORMAT, error.strerror, path)
-            opened.close_files()
-            raise
+        opened.load(directory.clean, *(each.get(partition) for each in directory.points))
         if opened.is_blank:
             return config
         self._changed[path] = None
@@ -246,7 +242,7 @@ class LogManager:
         """Change the configuration: new segments and the retention use it."""
         log = self._logs[path]
         if isinstance(log, Log):
-            log.config = self._settings(config)
+            log.configure(self._settings(config))
             self._note_policy(path, log)
         else:
             self._logs[path] = config
@@ -367,7 +363,11 @@ class LogManager:
         log, now_ms = self._changing(path), self._wall_ms()
         config, bodies = log.config, [memoryview(batch.data) for batch in batches]
         refused = {}
-        if config.compression >= 0:
+        if config.message_format < MAGIC:
+            refused = {
+                place: self._append_messages(log, batch, append_time, now_ms) for place, batch in enumerate(bodies)
+            }
+        elif config.compression >= 0:
             for place, batch in enumerate(bodies):
                 try:
                     fresh = recompressed(batch, config.compression, MAX_RECOMPRESSED)
@@ -411,10 +411,35 @@ class LogManager:
         log, now_ms = self._changing(path), self._wall_ms()
         marker = EndTransactionMarker(commit, coordinator_epoch)
         batch = memoryview(marker_batch(producer_id, producer_epoch, marker, now_ms))
+        if log.config.message_format < MAGIC:
+            return log.end, log.first_unstable, self._append_messages(log, batch, append_time, now_ms)
         [became] = log.append_as_leader([batch], leader_epoch, now_ms, append_time, from_client=False)
         if committed:
             self.note_high_watermark(path, log.end)
         return log.end, log.first_unstable, _result_of(became)
+
+    def _append_messages(
+        self, log: Log, batch: memoryview, append_time: bool, now_ms: int
+    ) -> tuple[int, int, int, int]:
+        """Append the records of a batch as messages of format 0 or 1; return what `append` does for a batch."""
+        config, header, first = log.config, read_header(batch), log.end
+        if header.producer_id != NO_PRODUCER_ID:
+            return UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1, -1
+        codec = header.codec if config.compression < 0 else config.compression
+        time = now_ms if append_time else None
+        try:
+            data = as_messages(batch, config.message_format, first, codec, time, MAX_RECOMPRESSED)
+        except UnsupportedCodec:
+            return UNKNOWN_SERVER_ERROR, -1, -1, -1
+        except ValueError:
+            return MESSAGE_TOO_LARGE, -1, -1, -1
+        headers = [each for _, each in whole_batches(data)]
+        if max(each.size for each in headers) > config.max_message_bytes:
+            return MESSAGE_TOO_LARGE, -1, -1, -1
+        if len(data) > config.segment_bytes:
+            return RECORD_LIST_TOO_LARGE, -1, -1, -1
+        log.append_messages(data, headers, now_ms)
+        return NONE, first, log.end - 1, NO_TIMESTAMP if time is None else time
 
     def replicate(self, path: str, body: Body) -> tuple[int, int, int]:
         """Append the leader's batches unchanged. Return (error code, log end offset, first unstable offset)."""
@@ -514,8 +539,7 @@ class LogManager:
             if timestamp < 0:
                 return -1, -1, -1
         while (found := log.batch_for_time(timestamp, start)) is not None:
-            header, data = found
-            place = None
+            place, (data, header) = None, as_batch(found[1], found[0])
             if header.attributes & LOG_APPEND_TIME_BIT:
                 place = header.max_timestamp, max(header.base_offset, start)
             else:
@@ -539,10 +563,7 @@ class LogManager:
 
         If `epoch` is already the latest epoch of the log, its start does not change.
         """
-        log = self._log(path)
-        log.epochs.assign(epoch, log.end)
-        if log.end:  # an empty log has no file yet; the first append writes the epoch
-            log.epochs.save()
+        self._log(path).begin_epoch(epoch)
 
     def latest_epoch(self, path: str) -> int:
         """Return the latest leader epoch in the log; -1 without one."""
@@ -1011,8 +1032,7 @@ def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: 
                 locks.append(lock)
                 _log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
                 for path in doubtful:
-                    with contextlib.suppress(UnsupportedFormat):  # already logged, and affects only this partition
-                        logs.open(path, False, _DEFAULTS)
+                    logs.open(path, False, _DEFAULTS)
         except OSError as error:
             _log.error("Error while recovering log directory %s: %s", directory, error)
             logs.lose(directory)

@@ -18,9 +18,14 @@ NO_REPLICA = -1
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 LAST_EPOCH = 2**31 - 1
-FORMAT_2_SINCE = 4
-"""The first version whose responses have record batches of format 2, and not messages of format 0 or 1."""
 """The largest epoch of a fetch session."""
+FORMAT_2_SINCE, FORMAT_1_SINCE = 4, 2
+"""The first versions whose responses may have record batches of format 2, and messages of format 1."""
+
+
+def newest_format(version: int) -> int:
+    """Return the newest format of records that a response of this version may have."""
+    return 2 if version >= FORMAT_2_SINCE else int(version >= FORMAT_1_SINCE)
 
 
 @message

@@ -64,7 +64,8 @@ API = Api(
     response=ListOffsetsResponse,
     answerer=PARTITIONS,
     access=(on_topics(Operation.DESCRIBE),),
-    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE UNSUPPORTED_VERSION INVALID_REQUEST",
+    codes=f"NONE {LEADERSHIP} {EPOCHS} OFFSET_NOT_AVAILABLE LEADER_NOT_AVAILABLE UNSUPPORTED_VERSION INVALID_REQUEST"
+    " UNSUPPORTED_FOR_MESSAGE_FORMAT",
     sample=lambda about: ListOffsetsRequest(5, CONSUMER, (OffsetQuery(about.partition, LATEST, about.leader_epoch),)),
     odd="timestamp=-2 timestamp=-3 timestamp=-3;version=7"
     " timestamp=0;version=4 version=2 partition=absent current_leader_epoch-1 current_leader_epoch+1",

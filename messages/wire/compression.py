@@ -190,11 +190,15 @@ def _unlz4(data: memoryview, limit: int) -> Iterator[bytes]:
         position += size + (_WORD.size if flags & _LZ4_BLOCK_CHECKSUM else 0)
 
 
-def with_lz4_checksum(frame: bytes) -> bytes:
-    """Return an lz4 frame with the right checksum of its header. Kafka before 0.10 wrote another one."""
+def with_lz4_checksum(frame: bytes, covers_magic: bool = False) -> bytes:
+    """Return an lz4 frame with the right checksum of its header, or with the one that Kafka before 0.10 wrote.
+
+    The latter covers the four bytes with the frame's magic number, too.
+    """
     _, flags, _ = _LZ4_HEAD.unpack_from(frame)
     position = _LZ4_HEAD.size + (8 if flags & _LZ4_SIZE else 0)
-    return b"".join((frame[:position], bytes((_xxh32_byte(frame[4:position]),)), frame[position + 1 :]))
+    checksum = _xxh32_byte(frame[0 if covers_magic else 4 : position])
+    return b"".join((frame[:position], bytes((checksum,)), frame[position + 1 :]))
 
 
 _DECOMPRESSORS: dict[str, Callable[[memoryview, int], Iterator[bytes]]] = {

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from messages.apis.fetch import AbortedTransaction
 from messages.records import CONTROL_BIT, NO_SEQUENCE, TRANSACTION_BIT, BatchHeader
 from messages.wire.batch_records import Record, records
+from messages.wire.message_set import as_batch
 from messages.wire.record_batch import MAGIC, whole_batches, with_records
 
 ABORT, COMMIT = 0, 1
@@ -77,4 +78,4 @@ def visible_records(data: bytes, aborted: tuple[AbortedTransaction, ...]) -> Ite
             if marker is not None and not marker.committed:
                 ended.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in ended):
-            yield from records(batch, header, with_headers=True)
+            yield from records(*as_batch(batch, header), with_headers=True)

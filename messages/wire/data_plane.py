@@ -31,6 +31,7 @@ from messages.apis.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    newest_format,
 )
 from messages.apis.metadata import MetadataBroker
 from messages.apis.produce import (
@@ -661,8 +662,8 @@ def _write_old_fetched(version: int, response: FetchResponse, parts: Sequence[Pa
     for topic, entries in groups:
         pieces += (_FRAMED[topic], _INT.pack(len(entries)))
         for part in entries:
-            messages: list[bytes] = []
-            for of_batch in downgraded(part.body.data, magic=int(version >= 2)):
+            messages: list[Data] = []
+            for of_batch in downgraded(part.body.data, newest_format(version)):
                 messages.append(of_batch)
                 yield
             values = part.partition.partition, part.error_code, part.high_watermark, sum(map(len, messages))

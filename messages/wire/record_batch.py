@@ -1,13 +1,16 @@
-"""Record batches of format 2 as bytes: read headers, and set the fields that a leader assigns (broker.md 5.2).
+"""Record batches as bytes: read headers, and set the fields that a leader assigns (broker.md 5.2).
 
 Rule 1: a batch's CRC covers all bytes from its attributes on. Base offset and leader epoch precede them, so a leader
         sets both without a new CRC.
 Rule 2: this module ignores the records; `batch_records` checks their structure.
+Rule 3: a message of format 0 or 1 is read as a batch of one record, also if it contains a compressed set. Its offset is
+        the last one of the set. `message_set` reads and writes such messages (broker.md 5.6.6).
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterable, Iterator
 
 from crc32c import crc32c
@@ -15,12 +18,14 @@ from crc32c import crc32c
 from messages.cluster import NO_EPOCH
 from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import (
+    CODEC_MASK,
     DELETE_HORIZON_BIT,
     EMPTY,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    NO_TIMESTAMP,
     TRANSACTION_BIT,
     BatchHeader,
     Body,
@@ -37,8 +42,14 @@ STAMP = struct.Struct(">qii")
 """The fields before the magic byte: base offset, length, leader epoch."""
 MAGIC = 2
 CRC_FROM = 21
+SHORTEST_MESSAGE = 14
+"""Minimum length of a message: format 0 without key and value."""
 
 _CRC_AT = 17
+_MAGIC_AT = 16
+_MESSAGE = struct.Struct(">qiIbb")
+"""The fields at the beginning of a message of format 0 or 1; in format 1, a timestamp follows."""
+_TIME = struct.Struct(">q")
 
 
 def read_header(data: bytes | memoryview, position: int = 0, any_format: bool = False) -> BatchHeader:
@@ -47,19 +58,37 @@ def read_header(data: bytes | memoryview, position: int = 0, any_format: bool = 
     Args:
         data: The bytes of batches.
         position: The position of the batch.
-        any_format: Whether to accept other formats, because the byte with the format may be damaged.
+        any_format: Whether to accept unknown formats, because the byte with the format may be damaged.
 
     Raises:
-        MalformedFrame: The batch is truncated, or its format is not 2.
+        MalformedFrame: The batch is truncated, or its format is unknown.
     """
-    if len(data) - position < HEADER.size:
-        raise MalformedFrame(f"a record batch ends after {len(data) - position} bytes")
-    header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
-    if header.magic != MAGIC and not any_format:
-        raise MalformedFrame(f"a record batch has format {header.magic} instead of {MAGIC}")
-    if header.length < HEADER.size - LOG_OVERHEAD:
-        raise MalformedFrame(f"a record batch has the impossible length {header.length}")
-    return header
+    if len(data) - position >= HEADER.size:
+        header: BatchHeader = tuple.__new__(BatchHeader, HEADER.unpack_from(data, position))
+        if header.magic == MAGIC or (any_format and header.magic not in (0, 1)):
+            if header.length < HEADER.size - LOG_OVERHEAD:
+                raise MalformedFrame(f"a record batch has the impossible length {header.length}")
+            return header
+    return _read_message_header(data, position)
+
+
+def _read_message_header(data: bytes | memoryview, position: int) -> BatchHeader:
+    """Return the header of a message of format 0 or 1 as that of a batch (rule 3).
+
+    Its checksum is the complement of the message's, a negative number: a CRC-32 must not pass for a CRC-32C.
+    """
+    left = len(data) - position
+    if left < LOG_OVERHEAD + SHORTEST_MESSAGE:
+        raise MalformedFrame(f"a record batch ends after {left} bytes")
+    offset, length, crc, magic, attributes = _MESSAGE.unpack_from(data, position)
+    if magic not in (0, 1):
+        raise MalformedFrame(f"a record batch has format {magic}, or ends after {left} bytes")
+    if length < SHORTEST_MESSAGE:
+        raise MalformedFrame(f"a message has the impossible length {length}")
+    attributes &= CODEC_MASK | LOG_APPEND_TIME_BIT if magic else CODEC_MASK
+    time = _TIME.unpack_from(data, position + _MESSAGE.size)[0] if magic else NO_TIMESTAMP
+    no_producer = NO_PRODUCER_ID, -1, NO_SEQUENCE
+    return BatchHeader(offset, length, NO_EPOCH, magic, ~crc, attributes, 0, time, time, *no_producer, 1)
 
 
 def whole_batches(data: bytes | memoryview, any_format: bool = False) -> Iterator[tuple[int, BatchHeader]]:
@@ -69,7 +98,9 @@ def whole_batches(data: bytes | memoryview, any_format: bool = False) -> Iterato
         MalformedFrame: See `read_header`, also for `any_format`.
     """
     position, end = 0, len(data)
-    while end - position >= HEADER.size:
+    while (left := end - position) >= HEADER.size or (
+        left >= LOG_OVERHEAD + SHORTEST_MESSAGE and data[position + _MAGIC_AT] < MAGIC
+    ):
         header = read_header(data, position, any_format)
         if end - position < header.size:
             return
@@ -131,7 +162,7 @@ def read_records(data: bytes | memoryview | None) -> Records:
                 break
             headers.append(header)
             if crc32c(view[position + CRC_FROM : end]) != header.crc:
-                error_code = CORRUPT_MESSAGE
+                error_code = CORRUPT_MESSAGE if header.magic == MAGIC else INVALID_RECORD
             position = end
     except MalformedFrame:
         # For Kafka, an unknown format or an impossible length is corrupt; an old format or a cut batch is invalid.
@@ -144,7 +175,10 @@ def read_records(data: bytes | memoryview | None) -> Records:
 
 def has_valid_crc(data: bytes | memoryview, position: int, header: BatchHeader) -> bool:
     """Return whether the checksum of the batch at `position` is correct."""
-    return crc32c(memoryview(data)[position + CRC_FROM : position + header.size]) == header.crc
+    view, end = memoryview(data), position + header.size
+    return crc32c(view[position + CRC_FROM : end]) == header.crc or (
+        header.magic < MAGIC and ~zlib.crc32(view[position + _MAGIC_AT : end]) == header.crc
+    )
 
 
 def with_records(header: BatchHeader, data: bytes) -> bytes:

@@ -13,7 +13,6 @@ from actors.runtime import VirtualClock
 from actors.runtime.trace.recorder import Recorder
 from actors.storage.log import Checkpoint
 from actors.storage.log_directories import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, unlock_directories
-from actors.storage.log_manager import recover
 from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest
@@ -35,13 +34,13 @@ from messages.network import CloseClient
 from messages.partition import LogRead, ReadLog
 from messages.records import LARGEST_TIMESTAMP, Region
 from messages.trace.files.runs import RunRecords, find_runs
-from messages.wire.batch_records import checking_produce
+from messages.wire.batch_records import checking_produce, recompressed
 from messages.wire.compression import compressed
 from messages.wire.record_batch import read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
 from tests.storage import bad_batches
-from tests.storage.batches import batch, header_of, message, with_header
+from tests.storage.batches import batch, header_of, with_header
 
 CHECKPOINTS = (LOG_STARTS, RECOVERY_POINTS, HIGH_WATERMARKS)
 T0 = TopicPartition("t", 0)
@@ -837,34 +836,24 @@ def test_a_checkpoint_that_fails_at_a_deletion_costs_its_directory(tmp_path: Pat
 # ------------------------------------------------------------------------------------------------ existing logs
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_a_log_of_an_old_format_costs_its_partition_alone(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, clean: bool
-) -> None:
-    (tmp_path / "t-0").mkdir()
-    segment = tmp_path / "t-0" / f"{0:020d}.log"
-    segment.write_bytes(message(1, 0, b"old") + message(1, 1, b"old"))
-    if clean:
-        (tmp_path / ".kafka_cleanshutdown").touch()
-    before = segment.read_bytes()
-    recover([str(tmp_path)], lambda: 1_000)
-    broker = Broker(tmp_path)
-    broker.run()
-    broker.update(known("t"), known("u"), live=(alive(0),))
-    for epoch in range(2):
-        answer = broker.lead(order("t", epoch=epoch), order("u", epoch=epoch))
-        codes = {error.partition.topic: error.error_code for error in answer.partition_errors}
-        assert codes == {"t": errors.KAFKA_STORAGE_ERROR, "u": errors.NONE}
-    assert fetch(broker, 0).error_code == errors.KAFKA_STORAGE_ERROR
-    assert produce(broker, batch(b"a"), partition=U0).error_code == errors.NONE
-    assert broker.gauges["offlinereplicacount"] == 1
-    assert broker.questions == []
-    [line] = {
-        record.getMessage()
-        for record in caplog.records
-        if record.name == "kafka.log.LogManager" and record.levelno > 30
-    }
-    assert f"{segment}: the message at offset 0 has format 1. This broker reads format 2 only" in line
-    broker.end()
-    assert segment.read_bytes() == before
-    assert (tmp_path / ".kafka_cleanshutdown").exists() is clean, "a log that was not recovered is not vouched for"
+@pytest.mark.parametrize(("version", "magic"), [("0.9.0", 0), ("0.10.2", 1), ("0.11.0", 2), ("2.7", 2)])
+def test_a_topic_stores_the_format_of_its_version(broker: Broker, version: str, magic: int) -> None:
+    """A version above `inter.broker.protocol.version` is ignored."""
+    broker.configs["t"] = (ConfigEntry("message.format.version", version),)
+    lead(broker)
+    data = recompressed(memoryview(batch(b"b", b"c")), 1, 1000)
+    idempotent = with_header(batch(b"c"), producer_id=7, producer_epoch=0, base_sequence=0)
+    assert [produce(broker, each).base_offset for each in (batch(b"a"), data, batch(b"b"))] == [0, 1, 3]
+    refused = errors.NONE if magic == 2 else errors.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert produce(broker, idempotent).error_code == refused
+    stored = [header for _, header in whole_batches(fetch(broker, 0).body.data)][:3]
+    assert [(each.magic, each.codec, each.last_offset, each.leader_epoch) for each in stored] == [
+        (magic, codec, offset, 0 if magic == 2 else -1) for codec, offset in ((0, 0), (1, 2), (0, 3))
+    ]
+    newest = {fetch(broker, 0, version=each).error_code for each in (0, 2)}
+    configure(broker, **{"message.format.version": version, "message.downconversion.enable": "false"})
+    codes = [fetch(broker, 0, version=each).error_code for each in (0, 2, 4)]
+    assert (newest, codes) == ({errors.NONE}, [errors.UNSUPPORTED_VERSION * (magic > wanted) for wanted in (0, 1, 2)])
+    for time, code in ((0, errors.NONE if magic else errors.UNSUPPORTED_FOR_MESSAGE_FORMAT), (EARLIEST, errors.NONE)):
+        [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, time),))).partitions
+        assert (listed.error_code, listed.leader_epoch) == (code, 0 if magic == 2 else -1)

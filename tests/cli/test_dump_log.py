@@ -52,7 +52,7 @@ def test_a_group_is_decoded(folder: Path, capsys: pytest.CaptureFixture[str]) ->
         ((), 2, "Missing option '--files'"),
         (("--files", "nowhere/00000000000000000000.log"), 1, "nowhere/00000000000000000000.log: No such file"),
         (("--files", "{folder}/x.log"), 1, "the name does not begin with an offset"),
-        (("--files", "{300.log}"), 1, "00300.log: a record batch has format 0 instead of 2"),
+        (("--files", "{300.log}"), 1, "00300.log: a message has the impossible length 0"),
         (("--files", "{500.index}", "--index-sanity-check"), 1, "11 bytes, entries of 8 bytes"),
         (("--files", "{400.index}", "--index-sanity-check"), 1, "from (-5, 0)"),
         (("--files", "{400.timeindex}", "--index-sanity-check"), 1, "00400.timeindex is corrupt"),

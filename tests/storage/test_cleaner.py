@@ -384,3 +384,28 @@ def test_kafkas_tool_reads_a_cleaned_log(apache_jars: Path, tmp_path: Path) -> N
     assert offsets[:4] == [2, 3, 4, 7]
     for complaint in ("mismatch", "not valid", "isvalid: false", "Exception"):
         assert complaint not in said.stdout + said.stderr
+
+
+@pytest.mark.usefixtures("walk")
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_formats_0_and_1_are_cleaned(tmp_path: Path, magic: int) -> None:
+    """A tombstone goes from a segment that is older than the last clean one, by `delete.retention.ms`."""
+    log = Compacted(tmp_path, message_format=magic, delete_retention_ms=0)
+    log.put((b"a", b"1"), (b"b", b"1"), (b"a", b"2"), codec="gzip")
+    log.put((b"b", b"2"), (b"c", None), codec="lz4")
+    log.put((b"d", b"1"), (b"e", b"1"))
+    log.put((b"d", b"2"))
+    log.roll()
+    log.clean()
+    time = 1_000 if magic else -1
+    wanted = [(2, b"a", b"2"), (3, b"b", b"2"), (4, b"c", None), (6, b"e", b"1"), (7, b"d", b"2")]
+    assert log.rows()[:-1] == [(*row, time) for row in wanted]
+    headers = log.headers()
+    assert [(each.magic, each.codec, each.last_offset) for each in headers[:4]] == [
+        (magic, codec, offset) for codec, offset in ((1, 2), (3, 4), (0, 6), (0, 7))
+    ]
+    log.roll()
+    log.clean()
+    assert [row[:2] for row in log.rows()][:-2] == [(2, b"a"), (3, b"b"), (6, b"e"), (7, b"d")]
+    log.reopen(clean=False)
+    assert log.rows()[0] == (2, b"a", b"2", time)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.storage.log import Handles, Log, LogConfig, UnsupportedFormat
+from actors.storage.log import Handles, Log, LogConfig
 from actors.storage.log.leftovers import clear_leftovers
 from messages.wire.record_batch import whole_batches
-from tests.storage.batches import batch, message
+from tests.storage.batches import batch
 from tests.storage.test_kill import Killed, Reaper
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=0)
@@ -183,16 +183,6 @@ def test_a_kill_in_the_completion_costs_nothing(tmp_path: Path, state: State) ->
         if not reaper.died_in:
             break
     assert steps > 1
-
-
-def test_an_old_format_in_a_swap_leaves_old_and_new_segments(tmp_path: Path) -> None:
-    """The end offset of such a segment is unknown, so the segments that it replaces stay."""
-    folder = left(tmp_path, before_old_are_deleted)
-    (folder / f"{name(0, 'log')}.swap").write_bytes(message(1, 4, b"old"))
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    with pytest.raises(UnsupportedFormat, match="offset 4 has format 1"):
-        Log(str(folder), Handles(), CONFIG).load(clean=False)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -22,7 +22,6 @@ from actors.storage.log import (
     LogConfig,
     OffsetOutOfRange,
     OutOfOrderSequence,
-    UnsupportedFormat,
 )
 from actors.storage.log.flushing import SynchronousFlusher
 from actors.storage.log.producers import EXPIRATION_MS
@@ -302,26 +301,31 @@ def test_a_marker_of_the_same_epoch_leaves_a_producers_sequence(folder: str) -> 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("before", [0, 1, 40], ids=["alone", "after a batch", "after segments"])
-def test_a_log_of_an_old_format_is_not_opened_and_not_cut(folder: str, magic: int, before: int, clean: bool) -> None:
+def test_messages_of_an_old_format_are_loaded_and_followed_by_batches(
+    folder: str, magic: int, before: int, clean: bool
+) -> None:
     log = filled(folder, before)
     log.close()
     place = Path(folder) / f"{2 * before:020d}.log" if before != 1 else Path(log.active.path)
     with place.open("ab") as file:
         for offset in range(2 * before, 2 * before + 3):
-            file.write(message(magic, offset, b"old"))
-    before_it = {path.name: path.read_bytes() for path in Path(folder).glob("*.log")}
-    with pytest.raises(UnsupportedFormat, match=f"{place.name}: the message at offset {2 * before} has format {magic}"):
-        opened(folder, clean)
-    assert {path.name: path.read_bytes() for path in Path(folder).glob("*.log")} == before_it
+            file.write(message(magic, offset, b"old", timestamp=2_000 + offset))
+    again = opened(folder, clean)
+    assert again.end == 2 * before + 3
+    append(again, b"new", timestamp=3_000)
+    last = again.end - 1
+    assert offsets(again) == [*range(0, 2 * before, 2), *range(2 * before, last + 1)]
+    found = again.batch_for_time(2_000 + last - 1, 0)
+    assert found is not None and found[0].base_offset == (last - 1 if magic else last)
+    again.truncate_to(last - 2)
+    assert opened(folder, clean).end == last - 2
 
 
-def test_a_damaged_old_message_before_a_whole_one_is_no_damage_to_be_cut(folder: str) -> None:
+def test_a_damaged_message_of_an_old_format_ends_the_recovered_log(folder: str) -> None:
     opened(folder)
     first, second = message(1, 0, b"first"), message(1, 1, b"second")
-    data = first[:-1] + b"?" + second
-    (Path(folder) / f"{0:020d}.log").write_bytes(data)
-    with pytest.raises(UnsupportedFormat, match="offset 0 has format 1"):
-        opened(folder, clean=False)
+    (Path(folder) / f"{0:020d}.log").write_bytes(first + second[:-1] + b"?")
+    assert opened(folder, clean=False).end == 1
 
 
 @pytest.mark.parametrize("tail", [b"\0" * 300, message(1, 80, b"torn")[:-1], batch(b"a" * 50)[:12] + b"\0" * 100])

@@ -278,11 +278,14 @@ def test_a_follower_refuses_a_batch_with_a_wrong_checksum(port: LogManager, tmp_
     assert port.replicate(path, body_of(good + bytes(damaged))) == (2, 1, -1)
 
 
-def test_a_follower_takes_no_message_of_an_old_format(port: LogManager, tmp_path: Path) -> None:
-    """A leader with `message.format.version` below 0.11 sends them. The append fails with CORRUPT_MESSAGE (2)."""
+def test_a_follower_takes_messages_of_an_old_format_and_has_no_epochs_then(port: LogManager, tmp_path: Path) -> None:
+    """A leader with `message.format.version` below 0.11 sends them. A damaged one gets CORRUPT_MESSAGE (2)."""
     path = f"{tmp_path}/t-0"
     port.open(path, True, SMALL)
-    assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + message(1, 1, b"x" * 60))) == (2, 1, -1)
+    old = message(1, 1, b"x" * 60)
+    assert port.replicate(path, body_of(batch(b"a", leader_epoch=0) + old)) == (0, 2, -1)
+    assert port.latest_epoch(path) == -1
+    assert port.replicate(path, body_of(message(0, 2, b"y")[:-1] + b"?")) == (2, 2, -1)
 
 
 def test_an_empty_log_is_opened_by_the_first_append_or_read(port: LogManager, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from actors.storage.log.producers import read_snapshot
 from messages.records import CONTROL_BIT, LOG_APPEND_TIME_BIT, TRANSACTION_BIT
 from messages.wire.batch_records import Record, records
 from messages.wire.control_batch import EndTransactionMarker, marker_batch, read_marker
+from messages.wire.message_set import as_batch
 from messages.wire.record_batch import body_of, whole_batches, with_records
 from tests.storage.batches import batch, end_marker, header_of
 
@@ -98,7 +99,7 @@ class Partition:
                     if marker is not None and not marker.committed:
                         skipped.discard(header.producer_id)
                 elif not (header.is_transactional and header.producer_id in skipped):
-                    found = records(body.data[position:], header)
+                    found = records(*as_batch(body.data[position:], header))
                     kept += [record for record in found if record.offset >= offset]
                 offset = max(offset, header.next_offset)
         return kept

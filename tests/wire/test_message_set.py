@@ -14,8 +14,8 @@ from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import CODECS
 from messages.wire.batch_records import records
 from messages.wire.compression import compressed
-from messages.wire.message_set import downgraded, read_any_format, upgraded
-from messages.wire.record_batch import read_header, read_records
+from messages.wire.message_set import as_batch, as_messages, downgraded, read_any_format, upgraded
+from messages.wire.record_batch import has_valid_crc, read_header, read_records, whole_batches
 from tests.storage.batches import batch, end_marker, with_header
 
 Row = tuple[int, bytes | None, bytes | None]
@@ -59,6 +59,34 @@ def test_a_batch_of_format_2_is_taken_as_it_is() -> None:
     assert read_any_format(data) == read_records(data)
 
 
+@given(rows, st.sampled_from((0, 1)), st.sampled_from(("none", "gzip", "snappy", "lz4")), st.booleans())
+def test_a_log_stores_a_batch_as_messages_and_reads_them(
+    found: list[Row], magic: int, codec: str, append_time: bool
+) -> None:
+    number, time = CODECS.index(codec), 99 if append_time else None
+    made = upgraded(b"".join(message(1, 0, row) for row in found))
+    data = as_messages(made, magic, 50, number, time)
+    stored_times = [(99 if append_time else row[0]) if magic else -1 for row in found]
+    wanted = [(50 + offset, at, *row[1:]) for offset, (at, row) in enumerate(zip(stored_times, found, strict=True))]
+    entries = list(whole_batches(data + data[:20]))
+    assert all(has_valid_crc(data, position, header) for position, header in entries)
+    assert [header.last_offset for _, header in entries] == [49 + len(found)] if number else [row[0] for row in wanted]
+    assert {(header.magic, header.codec, header.max_timestamp) for _, header in entries[number and -1 :]} <= {
+        (magic, number, at) for at in ((max(stored_times),) if number else stored_times)
+    }
+    back = [as_batch(data[position:], header) for position, header in entries]
+    read = [
+        (each.offset, header.max_timestamp if append_time else each.timestamp, each.key, each.value)
+        for batch, header in back
+        for each in records(batch, header)
+    ]
+    assert read == wanted
+    if not number:
+        assert data == b"".join(
+            message(magic, row[0], row[1:], codec=8 if append_time and magic else 0) for row in wanted
+        )
+
+
 def damaged(at: int) -> bytes:
     data = bytearray(message(1, 0, (5, b"k", b"v")))
     data[at] ^= 1
@@ -85,6 +113,7 @@ def test_an_invalid_set_is_refused(data: bytes, code: int) -> None:
 def test_lz4_of_format_0_has_another_checksum() -> None:
     frame = bytearray(compressed(message(0, 0, (0, b"k", b"v")), 3))
     frame[6] ^= 0xFF
+    assert bytes.fromhex("04224d1860401a") in as_messages(batch(b"v"), 0, 0, 3), "as Kafka 0.9 writes it"
     assert stored(upgraded(message(0, 0, (0, None, bytes(frame)), codec=3))) == [(0, -1, b"k", b"v")]
 
 

@@ -342,7 +342,12 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
         error_code = errors.UNKNOWN_LEADER_EPOCH  # as Kafka 3.9.1 responds to an unassigned replica
     if error_code == errors.NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
         error_code = errors.UNSUPPORTED_COMPRESSION_TYPE
-    if error_code == errors.NONE and message.version < fetch.FORMAT_2_SINCE and not settings.downconversion:
+    if (
+        error_code == errors.NONE
+        and message.version < fetch.FORMAT_2_SINCE
+        and not settings.downconversion
+        and settings.message_format > fetch.newest_format(message.version)
+    ):
         error_code = errors.UNSUPPORTED_VERSION
     return error_code
 
@@ -392,9 +397,12 @@ def refused_queries(request: ListOffsetsRequest) -> dict[int, int]:
 
 
 def listed_offset(
-    message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog
+    message: FindOffset, role: ReplicaRole, leader: Leader | None, log: ReplicaLog, message_format: int
 ) -> ListedOffset | None:
-    """Return the offset of a special value, or an error code (rule 5); None for a search of the log."""
+    """Return the offset of a special value, or an error code (rule 5); None for a search of the log.
+
+    A log with a `message_format` below 2 has no leader epochs, and format 0 has no times.
+    """
     query = message.query
     error_code = epoch_verdict(query.current_leader_epoch, role.leader_epoch)
     if error_code == errors.NONE and leader is None:
@@ -404,13 +412,14 @@ def listed_offset(
     if query.timestamp == LATEST_TIERED:
         return ListedOffset(query.partition, errors.NONE)
     if query.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return ListedOffset(query.partition, errors.NONE, -1, log.start, role.leader_epoch)
+        epoch = role.leader_epoch if message_format == 2 else NO_EPOCH
+        return ListedOffset(query.partition, errors.NONE, -1, log.start, epoch)
     if query.timestamp == LATEST:
         limit = read_limit(log, message.replica_id, message.isolation_level == fetch.READ_COMMITTED)
         return not_available(message, leader) or ListedOffset(
             query.partition, errors.NONE, -1, limit, role.leader_epoch
         )
-    return None
+    return None if message_format else ListedOffset(query.partition, errors.UNSUPPORTED_FOR_MESSAGE_FORMAT)
 
 
 def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
@@ -533,7 +542,7 @@ def _search(
     partition: HostedReplica, message: FindOffset, asker: partition_effects.Address, search: int
 ) -> partition_effects.Effects[None]:
     leader, query, log = partition.leader, message.query, partition.log
-    found = listed_offset(message, partition.role, leader, log)
+    found = listed_offset(message, partition.role, leader, log, partition.settings.message_format)
     if found is not None or leader is None:
         found = found and changed(found, error_code=partition.refusal(found.error_code))
         if search:

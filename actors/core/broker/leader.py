@@ -123,7 +123,7 @@ def produce_verdict(records: Records, version: int, settings: LogSettings) -> Ba
         return BatchValidation(
             errors.MESSAGE_TOO_LARGE, f"The batch has {size} bytes, the topic takes {settings.max_message_bytes}"
         )
-    if size > settings.segment_bytes:
+    if size > settings.segment_bytes and settings.message_format == header.magic:
         return BatchValidation(
             errors.RECORD_LIST_TOO_LARGE, f"The batch has {size} bytes, a segment {settings.segment_bytes}"
         )

@@ -96,9 +96,12 @@ class Partition(HostedReplica):
         self, message: partition.Configure, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
         """Apply the topic's changed configuration to all later operations."""
+        upgrades = self.settings.message_format < message.settings.message_format
         self.settings = message.settings
         if self.log.path:
             yield self.log.call("configure", log_config(self.settings))
+        if upgrades and self.leader is not None and self.log.end:
+            yield self.log.call("begin_epoch", self.role.leader_epoch)  # a log of format 0 or 1 has no epochs
         if self.leader is not None:
             self.leader.configured(self.settings.lag, self.settings.min_insync_replicas, now)
             yield from self.carry_out(self.leader, now)

@@ -12,6 +12,7 @@ from actors.core.config.topic_config import InvalidConfig, check_config
 from messages.cluster import ConfigEntry
 from messages.node import NodeSettings
 from messages.partition import LogSettings
+from messages.protocol_version import at_least, release_of
 from messages.records import CODECS, PRODUCER
 
 log = logging.getLogger("kafka.server.ConfigHandler")
@@ -64,6 +65,7 @@ def log_settings(node: NodeSettings, topic: str, overrides: Iterable[ConfigEntry
         file_delete_delay_ms=number("file.delete.delay.ms", node.log_segment_delete_delay_ms),
         timestamp_before_max_ms=number("message.timestamp.before.max.ms", node.log_message_timestamp_before_max_ms),
         timestamp_after_max_ms=number("message.timestamp.after.max.ms", node.log_message_timestamp_after_max_ms),
+        message_format=_message_format(node, configured.get("message.format.version")),
     )
 
 
@@ -87,7 +89,18 @@ def log_config(settings: LogSettings) -> tuple[int, ...]:
         settings.flush_ms,
         settings.segment_jitter_ms,
         settings.file_delete_delay_ms,
+        settings.message_format,
     )
+
+
+def _message_format(node: NodeSettings, version: str | None) -> int:
+    """Return the format for a topic's `message.format.version`; a version above the protocol's is ignored, as by Kafka.
+
+    Kafka 3.9 `TopicConfigHandler.excludedConfigs`, `MetadataVersion.highestSupportedRecordVersion`.
+    """
+    if version is None or release_of(version) > release_of(node.inter_broker_protocol_version):
+        version = node.log_message_format_version
+    return 2 if at_least(version, "0.11.0") else int(at_least(version, "0.10.0"))
 
 
 def _codec(compression_type: str) -> int:

@@ -35,16 +35,9 @@ def _throttled(name: str) -> SettingType:
     return SettingType("LIST", "* or partition:broker pairs", parse)
 
 
-def _format_version(text: str) -> str:
-    if not re.fullmatch(r"(0\.(8|9|10|11)\.[0-9]+|[1-4]\.[0-9]+)(\.[0-9]+)*(-IV[0-9])?", text):
-        raise ValueError(f"Version {text} is not a valid version")
-    return text
-
-
 TIME = long(0)
 FOREVER = str(LONG_MAX)
 _GZIP_LEVEL = SettingType("INT", "-1 or a whole number from 1 to 9", _gzip_level)
-_FORMAT_VERSION = SettingType("STRING", "a version", _format_version)
 
 _OTHERS = (
     Setting("compression.gzip.level", _GZIP_LEVEL, "-1", topic="compression.gzip.level"),
@@ -53,7 +46,6 @@ _OTHERS = (
     Setting("log.flush.interval.ms", TIME, FOREVER, topic="flush.ms"),
     Setting("log.local.retention.bytes", long(-2), "-2", topic="local.retention.bytes"),
     Setting("log.local.retention.ms", long(-2), "-2", topic="local.retention.ms"),
-    Setting("log.message.format.version", _FORMAT_VERSION, "3.0-IV1", topic="message.format.version"),
     Setting("log.preallocate", BOOLEAN, "false", topic="preallocate"),
     Setting("log.retention.ms", long(-1), "604800000", topic="retention.ms"),
     Setting("log.roll.jitter.ms", TIME, "0", topic="segment.jitter.ms"),

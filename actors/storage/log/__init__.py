@@ -3,7 +3,6 @@
 from actors.storage.log.checkpoint import Checkpoint, DamagedCheckpoint
 from actors.storage.log.handles import LIMIT, NO_DESCRIPTORS, Handles, opening
 from actors.storage.log.log import Appended, FetchDataInfo, Log, LogConfig, OffsetOutOfRange
-from actors.storage.log.old_formats import UNSUPPORTED_FORMAT, UnsupportedFormat
 from actors.storage.log.producers import (
     InvalidProducerEpoch,
     InvalidTxnState,

@@ -11,7 +11,8 @@ Rule 3: a group is written to `.cleaned` files and flushed. The files become `.s
         leaves the old segments or the new ones, and at worst the work is repeated.
 Rule 4: a tombstone stays for `delete.retention.ms` after the first cleaning that met it, and so does the marker of a
         transaction whose records are gone. The batch has that time (KIP-534). Records of aborted transactions go at
-        once; control records are never compared by key.
+        once; control records are never compared by key. Messages of formats 0 and 1 have no such time: the
+        tombstones of a segment go if it is older, by `delete.retention.ms`, than the last clean segment.
 Rule 5: the last batch of each live producer stays, empty if need be: it has the producer's last sequence number
         (KAFKA-5490). The last batch before the end of a cleaning stays as well, so that a new follower's log does not
         end before it (KAFKA-17076).
@@ -50,9 +51,10 @@ from messages.records import (
 )
 from messages.wire import WireError
 from messages.wire.batch_records import KeptRecords, cleaned
-from messages.wire.compression import decompressed
+from messages.wire.compression import Data, decompressed
 from messages.wire.control_batch import read_marker
-from messages.wire.record_batch import CRC_FROM, HEADER, read_header
+from messages.wire.message_set import as_batch, as_messages
+from messages.wire.record_batch import CRC_FROM, HEADER, MAGIC, has_valid_crc, read_header
 
 EVERYTHING = 2**63 - 1
 NONE_KEPT = KeptRecords(0, [], 0, False)
@@ -85,9 +87,13 @@ class Dirt(NamedTuple):
     overdue_ms: int
 
 
-def unpack(header: BatchHeader, batch: bytes) -> bytes:
+def unpack(header: BatchHeader, batch: Data) -> bytes:
     """Return the decompressed records of a batch."""
     return decompressed(memoryview(batch)[HEADER.size :], header.codec)
+
+
+def _modified_ms(segment: Segment) -> int:
+    return Path(segment.path).stat().st_mtime_ns // 1_000_000
 
 
 def measure(log: Log, checkpoint: int, last_stable: int, now_ms: int) -> Dirt:
@@ -210,6 +216,8 @@ class Cleaning:
         self._headers: list[BatchHeader] = []
         self._pending = 0
         """Number of bytes in `_pieces`."""
+        self._message_horizon_ms = 0
+        """Tombstones of formats 0 and 1 go from segments that were modified up to this time (rule 4)."""
 
     @property
     def figures(self) -> tuple[int, ...]:
@@ -235,6 +243,9 @@ class Cleaning:
             if next_base > dirt.first_dirty and not (yield from self._map(part, next_base)):
                 break
         self._transactions = CleanedTransactions(aborted)
+        clean = [part for part in segments if part.base_offset < dirt.first_dirty]
+        if clean:
+            self._message_horizon_ms = _modified_ms(clean[-1]) - log.config.delete_retention_ms
         producers = log.producers.last_batches()
         for group in self._groups(segments, bases):
             yield from self._clean(group, producers)
@@ -253,6 +264,9 @@ class Cleaning:
             work, read = work + reading, read + len(batch)
             if header is None:
                 continue
+            if header.magic < MAGIC:
+                view, header = as_batch(batch, header)
+                batch = bytes(view)
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             if not (attributes & SPECIAL and self._is_skipped(header, batch)):
                 data, position = (unpack(header, batch), 0) if attributes & CODEC_MASK else (batch, HEADER.size)
@@ -321,7 +335,9 @@ class Cleaning:
             except WireError:
                 size = 0
             batch = data[at : at + size]
-            if len(batch) < size or not size or crc32c(batch[CRC_FROM:]) != header.crc:
+            if len(batch) < size or not size:
+                raise DamagedLog(f"{segment.path}: the batch at position {position} is cut")
+            if crc32c(batch[CRC_FROM:]) != header.crc and not has_valid_crc(batch, 0, header):
                 raise DamagedLog(f"{segment.path}: the batch at position {position} is damaged")
             yield header, batch, BATCH_WORK
             position += size
@@ -382,12 +398,16 @@ class Cleaning:
 
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
         keys, end, work, read = self.map, self.end, 0, 0
+        is_late = _modified_ms(segment) <= self._message_horizon_ms
         for header, batch, reading in self._batches(segment, 0, self._skim_kept):
             if work >= RECORDS or read >= BYTES:
                 yield read
                 work = read = 0
             work, read = work + reading, read + len(batch)
             if header is None:
+                continue
+            if header.magic < MAGIC:
+                work += self._copy_message(header, batch, is_late)
                 continue
             attributes, left, base = header.attributes, header.record_count, header.base_offset
             has_horizon = bool(attributes & DELETE_HORIZON_BIT)
@@ -421,6 +441,19 @@ class Cleaning:
             else:
                 self._add(cleaned(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
         yield read
+
+    def _copy_message(self, header: BatchHeader, message: bytes, is_late: bool) -> int:
+        """Copy what stays of a message of format 0 or 1; return the number of records in it (rule 4)."""
+        view, whole = as_batch(message, header)
+        data, count = unpack(whole, view), whole.record_count
+        kept, _ = self.map.kept(data, 0, count, whole.base_offset, self.end, is_late)
+        if kept.number == count:
+            self._add(message, header)
+        elif kept.number:
+            rest = cleaned(whole, data, kept)
+            self._add(as_messages(rest, header.magic, whole.base_offset, header.codec))
+        self.records += count
+        return count
 
     def _skim_kept(self, data: bytes, at: int) -> tuple[int, int]:
         """Pass over plain batches that stay or go as a whole; return what `_skim_keys` does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from messages.wire.batch_records import records
+from messages.wire.message_set import as_batch
 from messages.wire.record_batch import MAGIC, has_valid_crc, whole_batches
 
 Row = tuple[int, bool, str, str | None, int]
@@ -26,9 +27,9 @@ def key_values(data: bytes | memoryview, offset: int) -> tuple[int, tuple[Row, .
         producer = header.producer_id if header.is_transactional else -1
         found = []
         try:
-            if header.magic != MAGIC or not has_valid_crc(data, position, header):
-                raise ValueError("the format is wrong" if header.magic != MAGIC else "the checksum is wrong")
-            for record in records(data[position:], header, MAX_LOADED):
+            if header.magic > MAGIC or not has_valid_crc(data, position, header):
+                raise ValueError("the format is wrong" if header.magic > MAGIC else "the checksum is wrong")
+            for record in records(*as_batch(data[position:], header), MAX_LOADED):
                 if record.offset >= offset and record.key is not None:
                     value = None if record.value is None else record.value.decode("latin-1")
                     key = record.key.decode("latin-1")

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from actors.storage.log.old_formats import refuse_old_format
 from messages.wire import WireError
 from messages.wire.record_batch import HEADER, read_header
 
@@ -35,7 +34,7 @@ _FILE = re.compile(rf"{SEGMENT_FILE.pattern}({DELETED}|{CLEANED}|{SWAP})?")
 
 
 def clear_leftovers(folder: str) -> None:
-    """Reduce the folder to complete segments, and remove a topic id. Raises OSError, UnsupportedFormat."""
+    """Reduce the folder to complete segments, and remove a topic id. Raises OSError."""
     names = _names(folder)
     files = [name for name in names if _FILE.fullmatch(name)]
     swaps = [name for name in files if name.endswith(SWAP)]
@@ -82,7 +81,7 @@ def _base(name: str) -> int:
 
 
 def _end(path: str) -> int:
-    """Return the offset after a segment's last batch. Raises UnsupportedFormat."""
+    """Return the offset after a segment's last batch."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size, position = os.fstat(descriptor).st_size, 0
@@ -91,7 +90,6 @@ def _end(path: str) -> int:
             try:
                 header = read_header(os.pread(descriptor, HEADER.size, position))
             except WireError:
-                refuse_old_format(path, lambda at, count: os.pread(descriptor, count, at), position, size)
                 break
             if position + header.size > size:
                 break

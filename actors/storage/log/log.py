@@ -18,6 +18,7 @@ Rule 5: after a clean shutdown the log is loaded without checks, and no segment 
         and their files are kept (`segment`, rule 1).
 Rule 6: an append first moves the end, then updates the producers, then the index of aborted transactions. So no offset
         is used twice, even after a failure that follows the write. Readers never see a state between these three steps.
+Rule 7: a log whose topic has format 0 or 1 has no leader epochs, because its records do not have them.
 
 Kafka: `Log`; the log end offset (LEO) is `end`, the log start offset `start`.
 """
@@ -42,7 +43,7 @@ from actors.storage.log.leftovers import CLEANED, DELETED, SEGMENT_FILE, SWAP, c
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transactions import NO_OFFSET
-from messages.records import CONTROL_BIT, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from messages.records import CONTROL_BIT, LOG_OVERHEAD, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamped, whole_batches
 
@@ -93,6 +94,7 @@ class LogConfig:
     flush_ms: int = 2**63 - 1
     segment_jitter_ms: int = 0
     file_delete_delay_ms: int = 60_000
+    message_format: int = MAGIC
 
 
 class Appended(NamedTuple):
@@ -202,9 +204,6 @@ class Log:
             recovery_point: The checkpointed recovery point.
             start: The checkpointed log start offset.
             high_watermark: The checkpointed high watermark.
-
-        Raises:
-            UnsupportedFormat: Records have format 0 or 1.
         """
         clear_leftovers(self.folder)
         lacks_epochs = False
@@ -236,10 +235,28 @@ class Log:
         self.recovery_point = min(max(recovery_point, self.start), self.end) if not clean else self.end
         self.epochs.truncate_from_end(self.end)
         self.epochs.truncate_from_start(self.start)
+        self.configure(self.config)
         self.producers.remove_snapshots(0, self.end)
         if clean:
             self._load_producers(self.end, missing_is_none=not self.damaged)
         self.has_aborted = any(len(segment.aborted) for segment in self._segments)
+
+    def configure(self, config: LogConfig) -> None:
+        """Change the settings (rule 7)."""
+        self.config = config
+        if config.message_format < MAGIC:
+            self.epochs.truncate_from_end(0)
+            self.epochs.save()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Start a leader epoch at the log end offset, unless it is already the latest one (rule 7).
+
+        An empty log has no file yet: the first append writes the epoch.
+        """
+        if self.config.message_format >= MAGIC:
+            self.epochs.assign(epoch, self.end)
+            if self.end:
+                self.epochs.save()
 
     def close(self) -> None:
         """Flush everything and close the files. The caller writes the checkpoints and the clean shutdown marker."""
@@ -510,6 +527,13 @@ class Log:
         self._write(pieces, stored)
         return done
 
+    def append_messages(self, data: bytes, headers: Sequence[BatchHeader], now_ms: int) -> None:
+        """Append the messages of format 0 or 1 that a leader has made of one batch, in one call."""
+        newest = max(header.max_timestamp for header in headers)
+        if self._must_roll(headers[-1]._replace(length=len(data) - LOG_OVERHEAD, max_timestamp=newest), now_ms):
+            self.roll(self.end, now_ms)
+        self._write((data,), headers)
+
     def append_as_follower(self, data: memoryview, now_ms: int) -> None:
         """Append complete batches of the leader (rule 2).
 
@@ -528,7 +552,9 @@ class Log:
                         f" the log end offset {self.end}"
                     )
             latest = self.epochs.latest
-            if 0 <= header.leader_epoch != latest:
+            if header.leader_epoch < 0:
+                self.epochs.truncate_from_end(0)
+            elif header.leader_epoch != latest:
                 self.epochs.assign(header.leader_epoch, header.base_offset)
                 if header.leader_epoch < latest:
                     # The file still has later epochs, and recovery after a crash would not remove them.

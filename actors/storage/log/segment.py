@@ -12,7 +12,7 @@ Rule 4: loads and reads go from batch to batch by the lengths in the headers, as
         segment. A load does not change the file.
 Rule 5: recovery, after an unclean shutdown, also checks each format and checksum. The first incomplete or damaged batch
         ends the segment, and the indexes are rebuilt.
-Rule 6: a segment with messages of format 0 or 1 is not opened, and is never truncated.
+Rule 6: messages of format 0 or 1, which Kafka before 0.11 wrote, are batches as well (`record_batch`, rule 3).
 
 Kafka: `LogSegment`.
 """
@@ -30,7 +30,6 @@ from typing import NamedTuple
 from actors.storage.log.flushing import make_durable
 from actors.storage.log.handles import Handles, opening
 from actors.storage.log.index import OffsetIndex, TimeIndex, TransactionIndex
-from actors.storage.log.old_formats import refuse_old_format
 from actors.storage.log.region import FileRegion, TruncationFlag
 from messages.records import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from messages.wire import WireError
@@ -292,9 +291,6 @@ class Segment:
 
         Returns:
             The next offset.
-
-        Raises:
-            UnsupportedFormat: See rule 6.
         """
         self.size = size = Path(self.path).stat().st_size
         self.offsets.load()
@@ -329,16 +325,8 @@ class Segment:
             self._since_entry = position + header.size - start
 
     def _readable(self, start: int) -> list[BatchPosition]:
-        """Return the batches from the position `start` on, without a last one whose offsets are damaged.
-
-        Raises:
-            UnsupportedFormat: See rule 6.
-        """
+        """Return the batches from the position `start` on, without a last one whose offsets are damaged."""
         found = list(self.batches(start))
-        for position, header in found:
-            if header.magic < MAGIC:
-                self._refuse_old_format(position, self.size)
-        self._refuse_old_format(found[-1].end if found else start, self.size)
         while found and not self._has_end(found[-1]):
             found.pop()
         return found
@@ -347,12 +335,13 @@ class Segment:
         """Return whether the last offset of a batch is plausible: the log ends after it.
 
         The checksum is only needed if unreadable bytes follow, because the batch's length may be wrong, or if the
-        records are fewer than the offsets, as they are in a compacted topic.
+        records are fewer than the offsets, as they are in a compacted topic, or for a format below 2, because the byte
+        with the format may be damaged.
         """
         position, header = place
         if not self.base_offset <= header.base_offset <= header.last_offset <= self.base_offset + MAX_RELATIVE:
             return False
-        if header.record_count == header.last_offset_delta + 1 and place.end == self.size:
+        if header.record_count == header.last_offset_delta + 1 and place.end == self.size and header.magic >= MAGIC:
             return True
         return has_valid_crc(self._pread(position, header.size), 0, header)
 
@@ -361,12 +350,8 @@ class Segment:
 
         Yield the header of each valid batch. At the end, truncate the file after the last valid batch. Keep a copy of
         the file if the segment then ends before the offset `committed`.
-
-        Raises:
-            UnsupportedFormat: See rule 6.
         """
         size = Path(self.path).stat().st_size
-        self._refuse_old_format(0, size)
         self._remove_indexes()
         self.aborted.reset()
         self.lacks_aborted = True
@@ -378,13 +363,9 @@ class Segment:
             end = header.next_offset
             yield header
         if self.size < size:
-            self._refuse_old_format(self.size, size)
             if end < committed:
                 self._keep_copy()
             os.truncate(self.path, self.size)
-
-    def _refuse_old_format(self, position: int, size: int) -> None:
-        refuse_old_format(self.path, self._pread, position, size)
 
     def truncate(self, offset: int) -> None:
         """Remove the batch that contains `offset` and all later ones."""
