@@ -45,6 +45,7 @@ SECTIONS = (
     SummaryQuestion("clients", "traffic", "Requests of clients"),
     SummaryQuestion("records", "traffic", "Records by partition"),
     SummaryQuestion("transactions", "transactions", "Transactions"),
+    SummaryQuestion("authentications", "clients", "Failed authentications"),
     SummaryQuestion("failures", "handling", "Failures", of_logs=True),
     SummaryQuestion("faults", "handling", "Injected faults"),
     SummaryQuestion("handled", "", "Controller events in order"),

@@ -236,8 +236,23 @@ CONSUMER_GROUP = (
     Situation(quiet, "no node in this trace coordinates group {subject}"),
 )
 
+
+def _unauthenticated(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last failed authentications; a broker does not know which clients these are of."""
+    failures = facts.of(declarations.AuthenticationFailures)
+    if not failures:
+        return None
+    same = [each for each in failures if each[1:-1] == failures[-1][1:-1]]
+    return Seen(same[-1], {"times": counted(sum(each.times for each in same))}, same[0].place.at, same[-1].place.at)
+
+
 CLIENT = (
     Situation(_denied, "client {subject} has been refused since {since} ({times}, from host {host}): {first}", True),
+    Situation(
+        _unauthenticated,
+        "no operation of client {subject} was refused, but {first} ({times} since {since}, the last at {until})",
+        True,
+    ),
     Situation(quiet, "the trace has no operation of client {subject} that the authorizer refused"),
 )
 

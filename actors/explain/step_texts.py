@@ -253,6 +253,14 @@ TEXTS: dict[tuple[type, str], StepText] = {
         " ({denied_by})",
         (Remedy("If it should, remove this ACL: a denial goes before each permission."),),
     ),
+    (declarations.AuthenticationFailures, ""): StepText(
+        "clients failed to authenticate with {mechanism} on listener {listener} of broker {node}",
+        (Remedy("Compare the client's user, password and mechanism, or its certificate, with those of the listener."),),
+    ),
+    (declarations.AuthenticationFailures, "none"): StepText(
+        "clients of listener {listener} of broker {node} sent something other than an authentication",
+        (Remedy("Set the client's security.protocol to that of the listener."),),
+    ),
     (declarations.ErrorAnswered, "batch"): StepText(
         "broker {node} refused {api} of {sender} for {subject}: {error_name}{sequences}"
     ),
@@ -314,6 +322,7 @@ _VARIANTS: dict[type, Callable[[Any], str]] = {
     declarations.StateChangeRefused: lambda refused: "not elected" if refused.why.startswith(NOT_ELECTED) else "",
     declarations.RequestRefused: lambda refused: "elsewhere" if refused.code == errors.NOT_CONTROLLER else "",
     declarations.OperationDenied: lambda denied: "denied" if denied.denied_by else "",
+    declarations.AuthenticationFailures: lambda failed: "" if failed.mechanism else "none",
     declarations.TransactionDecision: lambda decision: (
         "" if decision.commit or decision.api == "EndTxn" else "fenced" if decision.api else "timeout"
     ),

@@ -10,7 +10,7 @@ from actors.explain.causes import cause_of
 from actors.explain.client_situations import denials_of, produce_errors
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.step_texts import text_of
+from actors.explain.step_texts import counted, text_of
 from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
@@ -81,6 +81,17 @@ def denied_operations(facts: TraceFacts, client: str) -> list[declarations.Opera
     return [*last.values()]
 
 
+def failed_authentications(facts: TraceFacts, client: str) -> Answer:
+    """Return a sentence for each listener and mechanism by which clients failed to authenticate."""
+    found: dict[tuple[object, ...], list[declarations.AuthenticationFailures]] = {}
+    for each in facts.of(declarations.AuthenticationFailures):
+        found.setdefault((each.place.node, each.listener, each.mechanism), []).append(each)
+    return [
+        Sentence(f"{text_of(same[-1])}: {counted(sum(each.times for each in same))}, the last:", same[-1].place)
+        for same in found.values()
+    ]
+
+
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     **OF_ONE,
     "transaction": transaction_history.QUESTIONS,
@@ -96,7 +107,10 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
         ("Which of its requests were refused, and why?", listed(produce_errors)),
         ("Which producer ids was it given?", listed(sessions)),
     ),
-    "client": (("Which operations were refused, and why?", listed(denied_operations)),),
+    "client": (
+        ("Which operations were refused, and why?", listed(denied_operations)),
+        ("Which authentications failed?", failed_authentications),
+    ),
     "cluster": cluster_history.QUESTIONS,
 }
 """Kind of subject -> its questions, and the functions that answer them."""

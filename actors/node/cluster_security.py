@@ -13,11 +13,18 @@ import datetime
 import ipaddress
 import secrets
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from actors.core.security.scram import HASHES, MIN_ITERATIONS, credential_of, format_credential, salted
+from actors.core.security.scram import (
+    HASHES,
+    MIN_ITERATIONS,
+    ScramCredential,
+    credential_of,
+    format_credential,
+    salted,
+)
 from actors.public.operations import ClusterError, check
 from messages.acls import (
     KAFKA_CLUSTER,
@@ -107,6 +114,8 @@ class ClusterSecurity:
         self.users = {BROKER: secrets.token_urlsafe(16), **(users or {})}
         self._acls = None if acls is None else [acl_of(each) for each in acls]
         self._directory = directory / "certificates"
+        self._certify: Callable[[str], None]
+        """Writes a new certificate of a user."""
         if protocol.endswith("SSL"):
             self._make_certificates(("localhost", "127.0.0.1", *names))
 
@@ -156,17 +165,53 @@ class ClusterSecurity:
 
     def questions(self) -> Iterator[AnyMessage]:
         """Yield the requests to ZooKeeper that must be made before the first node starts (rule 3)."""
-        if self.protocol != "SSL" and self.mechanism in HASHES:
+        if self._has_credentials:
             for user, password in self.users.items():
-                credential = QuotaSetting(self.mechanism, self._credential(password))
-                yield SetClientQuotas(QuotaEntity(sanitized(user)), (credential,))
-        for resource, acl in self._acls or ():
-            yield ChangeAcls(resource, (acl,))
+                yield _user_question(user, self.mechanism, self._credential(password))
+        yield from self.changes(self._acls or ())
 
-    def _credential(self, password: str) -> str:
+    @property
+    def _has_credentials(self) -> bool:
+        """Whether ZooKeeper has the credentials of users."""
+        return self.protocol != "SSL" and self.mechanism in HASHES
+
+    def _credential(self, password: str) -> ScramCredential:
         salt = secrets.token_bytes(20)
         key = salted(self.mechanism, Secret(password.encode()), salt, MIN_ITERATIONS)
-        return format_credential(credential_of(self.mechanism, key, salt, MIN_ITERATIONS))
+        return credential_of(self.mechanism, key, salt, MIN_ITERATIONS)
+
+    def add_user(self, user: str, password: str) -> tuple[ScramCredential, AnyMessage] | None:
+        """Add a user, or change the password of one.
+
+        Returns:
+            The credential, and the request to ZooKeeper that makes it current; None if nodes need none.
+
+        Raises:
+            ClusterError: The nodes cannot learn of the user while they run.
+        """
+        if user == BROKER:
+            raise ClusterError(f"{BROKER} is the user of the nodes: its password cannot be changed")
+        if self.protocol != "SSL" and self.mechanism == "PLAIN":
+            raise ClusterError("the users of PLAIN are settings of the nodes: choose a SCRAM mechanism to add users")
+        self.users[user] = password
+        if self.protocol == "SSL":
+            self._certify(user)
+        if not self._has_credentials:
+            return None
+        credential = self._credential(password)
+        return credential, _user_question(user, self.mechanism, credential)
+
+    def acls_of(self, entries: Sequence[Mapping[str, Any]]) -> list[tuple[AclResource, Acl]]:
+        """Return ACLs of entries as `acl_of` does. Raises ClusterError if there is no authorizer."""
+        if self._acls is None:
+            raise ClusterError("the cluster has no authorizer: start it with acls=[...], which may be empty")
+        return [acl_of(each) for each in entries]
+
+    @staticmethod
+    def changes(acls: Iterable[tuple[AclResource, Acl]], removed: bool = False) -> Iterator[AnyMessage]:
+        """Yield the requests to ZooKeeper that add ACLs, or remove them."""
+        for resource, acl in acls:
+            yield ChangeAcls(resource, remove=(acl,)) if removed else ChangeAcls(resource, (acl,))
 
     # ------------------------------------------------------------------------------------------------ clients
 
@@ -252,7 +297,8 @@ class ClusterSecurity:
         self._directory.mkdir(parents=True, exist_ok=True)
         authority = issue("kafka-actors", authority_key, is_authority=True)
         self.authority.write_bytes(authority)
-        for user in self.users if self.protocol == "SSL" else (BROKER,):
+
+        def certify(user: str) -> None:
             key = ec.generate_private_key(ec.SECP256R1())
             private = key.private_bytes(
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -261,6 +307,15 @@ class ClusterSecurity:
             path = self._directory / f"{sanitized(user)}.pem"
             path.touch(0o600)
             path.write_bytes(private + issue(user, key, hosts=hosts) + authority)
+
+        self._certify = certify
+        for user in self.users if self.protocol == "SSL" else (BROKER,):
+            certify(user)
+
+
+def _user_question(user: str, mechanism: str, credential: ScramCredential) -> AnyMessage:
+    setting = QuotaSetting(mechanism, format_credential(credential))
+    return SetClientQuotas(QuotaEntity(sanitized(user)), (setting,))
 
 
 def _general_name(x509: Any, name: str) -> Any:

@@ -72,7 +72,7 @@ from messages.partition import ApplyRetention
 from messages.placement import slot
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
-from messages.vocabulary import Message, changed
+from messages.vocabulary import AnyMessage, Message, changed
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
 from zk_bridge import paths
@@ -338,9 +338,7 @@ class MemoryCluster(ZooKeeperView):
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._zookeeper = MemoryZooKeeper(self._scheduler.call_later)
         if self.security is not None:
-            with Client(MemoryStore(self._zookeeper)) as client:
-                for question in self.security.questions():
-                    client.ask(question)
+            self._write_to_zookeeper(self.security.questions())
         for id in range(len(self._places)):
             await self._start(id)
         everyone = range(len(self._places))
@@ -357,10 +355,50 @@ class MemoryCluster(ZooKeeperView):
 
     def client_config(self, user: str, client: str = "librdkafka") -> dict[str, Any]:
         """Return the settings with which a client connects as a user."""
+        host = in_url(self._advertised_host)
+        return self._secured.client_config(user, client, ",".join(f"{host}:{port}" for port in self.ports))
+
+    @property
+    def _secured(self) -> ClusterSecurity:
         if self.security is None:
             raise ClusterError("the cluster is not secured: start it with security='SASL_SSL', for example")
-        host = in_url(self._advertised_host)
-        return self.security.client_config(user, client, ",".join(f"{host}:{port}" for port in self.ports))
+        return self.security
+
+    async def add_user(self, user: str, password: str) -> None:
+        """Add a user, or change its password. Return when all nodes accept it."""
+        security = self._secured
+        added = security.add_user(user, password)
+        if added is None:
+            return
+        credential, question = added
+        self._write_to_zookeeper((question,))
+        vaults = [self._settings[id].vault.credentials[security.mechanism] for id in self._responsive]
+        await self._until(
+            lambda: all(vault.get(user) == credential for vault in vaults), f"not all brokers accept {user}"
+        )
+
+    async def add_acls(self, acls: Sequence[Mapping[str, Any]]) -> None:
+        """Add ACLs. Return when all nodes apply them."""
+        await self._change_acls(acls, removed=False)
+
+    async def remove_acls(self, acls: Sequence[Mapping[str, Any]]) -> None:
+        """Remove ACLs. Return when no node applies them."""
+        await self._change_acls(acls, removed=True)
+
+    async def _change_acls(self, entries: Sequence[Mapping[str, Any]], removed: bool) -> None:
+        acls = self._secured.acls_of(entries)
+        self._write_to_zookeeper(self._secured.changes(acls, removed))
+
+        def applied() -> bool:
+            authorizers = [_gateways(self._members[id].node)[1].authorizer for id in self._responsive]
+            return all(each is not None and each.has(*acl) != removed for each in authorizers for acl in acls)
+
+        await self._until(applied, "not all brokers know the ACLs")
+
+    def _write_to_zookeeper(self, questions: Iterable[AnyMessage]) -> None:
+        with Client(MemoryStore(self._zookeeper)) as client:
+            for question in questions:
+                client.ask(question)
 
     async def add_broker(self) -> dict[str, object]:
         """Start one more node with the next id. When all nodes have found it, return its id and all addresses."""

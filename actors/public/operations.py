@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import operator
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache, wraps
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
@@ -145,7 +145,7 @@ CHECKS: dict[str, Check] = {
     "users": _optional(_USERS),
     "acls": _optional(_ACLS),
     "ui": Check("True or False", lambda value: isinstance(value, bool)),
-    "user": _text(),
+    **dict.fromkeys(("user", "password"), _text()),
     "client": _one_of(CLIENTS),
     "host": _text(0),
     "advertised_host": _optional(_text()),
@@ -460,6 +460,35 @@ class ClusterOperations(SharedOperations):
             if "ssl_certfile" in settings:
                 context.load_cert_chain(settings.pop("ssl_certfile"))
         return settings
+
+    @operation
+    def add_user(self: Blocking, user: str, password: str) -> None:
+        """Add a user to this secured cluster, or change its password, and wait until all brokers accept it.
+
+        Connections that have authenticated before stay open. With SSL the user gets a new client certificate.
+
+        Raises:
+            ClusterError: The cluster is not secured, or its mechanism is PLAIN, whose users are settings.
+        """
+        self._ask("add_user", user=user, password=password)
+
+    @operation
+    def add_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
+        """Add ACLs in the form of the argument `acls` of the cluster, and wait until all brokers apply them.
+
+        Raises:
+            ClusterError: An ACL is invalid, or the cluster has no authorizer.
+        """
+        self._ask("add_acls", acls=acls)
+
+    @operation
+    def remove_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
+        """Remove ACLs, and wait until no broker applies them. ACLs that do not exist are ignored.
+
+        Raises:
+            ClusterError: An ACL is invalid, or the cluster has no authorizer.
+        """
+        self._ask("remove_acls", acls=acls)
 
     @operation
     def delete_topic(self: Blocking, topic: str) -> None:

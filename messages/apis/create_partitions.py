@@ -74,4 +74,5 @@ API = Api(
     refuse=each_topic(CreatePartitionsResponse, GrownTopic),
     bindings={CreatePartitionsResponse: Binding(renamed={"topics": ("results",)})},
     elsewhere=errors.NOT_CONTROLLER,
+    controller_first=True,
 )

@@ -118,5 +118,6 @@ API = Api(
     # A sensitive value is masked, because the trace stores the request; no such config can be changed.
     bindings={CreatableConfig: Binding(read={"value": masked_value})},
     elsewhere=errors.NOT_CONTROLLER,
+    controller_first=True,
     awaits_metadata=True,
 )

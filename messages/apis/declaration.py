@@ -297,6 +297,7 @@ class Api:
         bindings: Message class -> how it maps to Kafka's fields, if some of its fields differ from them.
         elsewhere: The error code of the response if the handler is not on this node. NONE means that the connection is
             closed without a response.
+        controller_first: Whether a broker that is not the controller says so in place of a refusal.
         control: Whether only controllers and brokers may send the request. ApiVersions does not list such an API: the
             configured inter.broker.protocol.version fixes its version (broker.md 4.1).
         feature: The unsupported feature that the API belongs to: no actor handles its requests. The log names it once.
@@ -321,6 +322,7 @@ class Api:
     refuse: Refusal | None = None
     bindings: Mapping[type, Binding] = MappingProxyType({})
     elsewhere: int = errors.NONE
+    controller_first: bool = False
     control: bool = False
     feature: str | None = None
     carries_records: bool = False

@@ -86,4 +86,5 @@ API = Api(
         DeleteTopicsResponse: Binding(renamed={"topics": ("responses",)}),
     },
     elsewhere=errors.NOT_CONTROLLER,
+    controller_first=True,
 )

@@ -305,6 +305,18 @@ class OperationDenied(NamedTuple):
     times: int = 1
 
 
+class AuthenticationFailures(NamedTuple):
+    """Clients failed to authenticate on a listener, about a second before: how often, with this mechanism.
+
+    The mechanism is TLS for a failed handshake, and "" if the client has chosen none.
+    """
+
+    place: TracePosition
+    listener: str
+    mechanism: str
+    times: int
+
+
 class StateChangeRefused(NamedTuple):
     """The controller could not do `what` for a partition, such as move it to a state; `why` is what it logged."""
 

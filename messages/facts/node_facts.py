@@ -13,7 +13,14 @@ from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition, partition_of_
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
-from messages.network import AccessDenied, ClientResponse, ClientResponses, FaultInjected, TransmitFailed
+from messages.network import (
+    AccessDenied,
+    AuthenticationsFailed,
+    ClientResponse,
+    ClientResponses,
+    FaultInjected,
+    TransmitFailed,
+)
 from messages.node import NodeFailed, NodeFaultInjected, StopNode
 from messages.partition import ChangeIsr, Configure, ThrottleReplicas, ThrottleReplication
 from messages.response_codes import codes_with_subjects
@@ -92,6 +99,9 @@ class NodeFacts:
             case AccessDenied(denials):
                 for denial in denials:
                     self._emit(declarations.OperationDenied(place, *denial))
+            case AuthenticationsFailed(failures):
+                for failed in failures:
+                    self._emit(declarations.AuthenticationFailures(place, *failed))
             case FaultInjected():
                 self._emit(
                     declarations.InjectedFaultReturned(

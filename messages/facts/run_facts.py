@@ -100,6 +100,7 @@ _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
 DECODED: dict[str, re.Pattern[bytes]] = {
     "AccessDenied": _ALL,
+    "AuthenticationsFailed": _ALL,
     "Answer": re.compile(rb'"result":\["(?!RoleTaken")'),
     "Ask": _ALL,
     "BatchesAppended": re.compile(b"__transaction_state"),

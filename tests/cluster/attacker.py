@@ -26,7 +26,6 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from actors.core.security.scram import HASHES, credential_of, format_credential, salted
 from actors.node.cluster_security import acl_of
-from actors.simulation.response_codes import codes_of
 from messages.acls import Acl, AclResource
 from messages.apis.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
 from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
@@ -34,6 +33,7 @@ from messages.apis.delegation_tokens import CreateDelegationTokenRequest
 from messages.apis.metadata import MetadataRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from messages.apis.sasl_handshake import SaslHandshakeRequest
+from messages.response_codes import codes_of
 from messages.security import Secret
 from tests.cluster.processes import Running, free_ports
 from tests.waiting import until

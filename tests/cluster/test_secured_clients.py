@@ -12,7 +12,7 @@ import kafka
 import pytest
 
 from actors.node.properties import write_properties
-from actors.public import KafkaCluster
+from actors.public import ClusterError, KafkaCluster
 from tests.cluster.java_tools import run_tool
 
 pytestmark = [pytest.mark.soak, pytest.mark.long]
@@ -46,6 +46,17 @@ def test_librdkafka(cluster: KafkaCluster) -> None:
     for user, topics in (("alice", {"orders"}), ("bob", set())):
         client = confluent_kafka.admin.AdminClient(cluster.client_config(user))
         assert set(client.list_topics(timeout=30).topics) == topics
+
+
+def test_users_of_a_running_cluster(cluster: KafkaCluster) -> None:
+    if cluster.client_config("alice").get("sasl.mechanisms") == "PLAIN":
+        with pytest.raises(ClusterError, match="users of PLAIN are settings"):
+            cluster.add_user("dora", "d")
+        return
+    cluster.add_user("dora", "d")
+    cluster.add_acls([{**ACLS[0], "allow": "dora"}])
+    client = confluent_kafka.admin.AdminClient(cluster.client_config("dora"))
+    assert set(client.list_topics(timeout=30).topics) == {"orders"}
 
 
 def test_kafka_python(cluster: KafkaCluster) -> None:

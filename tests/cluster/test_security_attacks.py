@@ -176,7 +176,7 @@ steps("X6", "v0", "SASL", [shake(version=0), b"\0alice\0alice-pw", who], [0, b""
 steps("X6", "v0, wrong", "SASL", [shake(version=0), b"\0alice\0wrong"], [0, CLOSED])
 for other in (metadata("t"), shake(), VERSIONS):
     steps("X7", f"{type(other).__name__} between", "SASL", [shake(), other, end], [0, 34, CLOSED])
-for user, password in (("alice", "wrong"), ("nobody", "alice-pw"), ("Alice", "alice-pw"), ("alice", "alice-pw ")):
+for user, password in (("alice", "wrong"), ("unknown", "alice-pw"), ("Alice", "alice-pw"), ("alice", "alice-pw ")):
     steps("X8", f"{user} {password!r}", "SASL", [*plain(user, password), end], [0, WRONG, CLOSED])
 steps("X9", "another id", "SASL", [*plain("alice", authorization_id="bob"), end], [0, (58, OTHER), CLOSED])
 steps("X9", "own id", "SASL", [*plain("alice", authorization_id="alice"), who], [0, 0, "User:alice"])
@@ -351,7 +351,7 @@ steps("X27", "on PLAINTEXT", "PLAINTEXT", [*STILL, who], [34, LATE, "User:ANONYM
 steps("X27", "on SSL", "SSL", [*STILL, who], [34, LATE, "User:ANONYMOUS"])
 CHANGED = (58, "Cannot change principals during re-authentication from User.alice: User.bob")
 steps("X28", "the same", "RE", [*ALICE, *ALICE, who], [0, 0, 0, 0, "User:alice"])
-steps("X28", "somebody else", "RE", [*ALICE, *plain("bob"), end], [0, 0, 0, CHANGED, CLOSED])
+steps("X28", "another user", "RE", [*ALICE, *plain("bob"), end], [0, 0, 0, CHANGED, CLOSED])
 steps("X28", "mechanism", "RE", [*ALICE, shake("SCRAM-SHA-256"), token(b"n,,n=alice,r=a")], [0, 0, 0, CLOSED])
 steps("X28", "wrong", "RE", [*ALICE, *plain("alice", "wrong"), end], [0, 0, 0, WRONG, CLOSED])
 steps("X28", "request between", "RE", [*ALICE, shake(), metadata("t"), end], [0, 0, 0, 34, CLOSED])

@@ -52,7 +52,7 @@ NONSENSE: dict[str, list[Any]] = {
     **{name: [*ANY, 5, "x"] for name in ("security", "mechanism")},
     "users": [True, [1], 5, "x", {1: 2}, {"a": None}, {"": "x"}],
     "acls": [True, 5, "x", {"a": 1}, [1], ["x"]],
-    "user": [*NOT_TEXTS, ""],
+    **{name: [*NOT_TEXTS, ""] for name in ("user", "password")},
     "client": [*NOT_TEXTS, "x"],
     "request": [*ANY, None, "x"],
     "client_id": [*ANY, 5, "\0"],
@@ -60,7 +60,7 @@ NONSENSE: dict[str, list[Any]] = {
 """Argument -> values that are errors, whatever the operation."""
 VALID = {"a": 0, "api": "Produce", "b": 0, "broker": 0, "broker_id": 0, "code": 6, "condition": bool, "n": 1}
 VALID |= {"topic": "t", "group": "g", "to": 0, "seconds": 0.1, "milliseconds": 1, "probability": 0.5, "request": None}
-VALID |= {"partition": 0, "directory": "/d", "user": "u", "fields": {}}
+VALID |= {"partition": 0, "directory": "/d", "user": "u", "fields": {}, "password": "p", "acls": []}
 
 Call = tuple[str, dict[str, Any]]
 

@@ -102,6 +102,26 @@ def test_a_user_logs_in_once_created_and_no_more_once_deleted(cluster: KafkaClus
         assert alter(users.ScramCredentialDeletion("d v", number)) == [91]
 
 
+def test_users_and_acls_are_added_while_the_cluster_runs(cluster: KafkaCluster) -> None:
+    def code(node: int) -> int:
+        with connection(cluster, "fay", cluster.client_config("fay")["sasl.password"], node=node) as client:
+            found: Any = client.call(MetadataRequest(8, ("orders",), False))
+        return int(found.topics[0].error_code)
+
+    rights = [{"allow": "fay", "operation": "Read", "topic": "orders"}]
+    for password in ("fay-pw", "another"):
+        cluster.add_user("fay", password)
+        assert [code(node) for node in (0, 1)] == [29, 29]
+    assert connection(cluster, "fay", "fay-pw") == 58
+    cluster.add_acls(rights)
+    assert [code(node) for node in (0, 1)] == [0, 0]
+    cluster.remove_acls(rights)
+    assert [code(node) for node in (0, 1)] == [29, 29]
+    for call in (lambda: cluster.add_acls([{"allow": "fay"}]), lambda: cluster.add_user("broker", "x")):
+        with pytest.raises(ClusterError):
+            call()
+
+
 @pytest.fixture
 def tool(cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Tool:
     """Return a function that runs a command as a user, and returns its lines."""
@@ -186,6 +206,8 @@ def test_why_names_what_a_client_lacks_and_no_output_of_the_run_has_a_secret(
     for name, reason in reasons.items():
         assert run(["why", "client", name, str(cluster.trace_dir)]) == 0
         assert reason in capsys.readouterr().out
+    assert run(["why", "client", "unknown", str(cluster.trace_dir)]) == 0
+    assert "was refused, but clients failed to authenticate with SCRAM-SHA-256 on listener" in capsys.readouterr().out
     assert run(["why", "cluster", str(cluster.trace_dir)]) == 0
     written = [cluster.log_file.read_bytes(), capsys.readouterr().out.encode()]
     assert b"User:bob" in written[1]
@@ -194,7 +216,14 @@ def test_why_names_what_a_client_lacks_and_no_output_of_the_run_has_a_secret(
             with path.open("rb") as stream:
                 written += [decompress(frame.content) for frame in read_frames(stream, path)]
     assert any(b"ClientAuthenticated" in each for each in written) and any(b"SetToken" in each for each in written)
-    secrets = {*USERS.values(), "token-key", cluster.client_config("broker")["sasl.password"], "stored_key=", *HMACS}
+    secrets = {
+        *USERS.values(),
+        "fay-pw",
+        "token-key",
+        cluster.client_config("broker")["sasl.password"],
+        "stored_key=",
+        *HMACS,
+    }
     for secret in secrets:
         assert not [each for each in written if secret.encode() in each], secret
     assert run(["replay", str(cluster.trace_dir)]) == 0, "a replay needs no secret"

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from messages.facts.trace_facts import gather
+from messages.network import AuthenticationsFailed, FailedAuthentications
+from messages.trace.files.runs import find_runs
 from spark.questions import traffic
+from spark.questions.clients import authentications
 from spark.results import Summary
 from spark.section_names import TITLES
 from spark.source import SCHEMA
@@ -62,6 +66,18 @@ def test_transactions(session: SparkSession, tmp_path: Path) -> None:
     assert rows(found, "transactions", *states) == [("orders", 2, 1, 0, 1, 1), ("refunds", 0, 0, 1, 0, 0)]
     times = ("p50_ms", "longest_ms", "markers_p50_ms", "markers_p99_ms", "markers_longest_ms")
     assert rows(found, "transactions", *times) == [(2000, 4000, 3000, 4000, 4000), (None,) * 5]
+
+
+def test_failed_authentications(tmp_path: Path) -> None:
+    node = failover.Node(tmp_path, 3)
+    for plain, others in ((2, 1), (5, 0)):
+        failures = ("SASL", "PLAIN", plain), ("SSL", "TLS", others)
+        counts = tuple(FailedAuthentications(*each) for each in failures if each[2])
+        node.deliver(working_day.HANDLER, AuthenticationsFailed(counts), working_day.LISTENER)
+    node.recorder.close()
+    rows = authentications(gather(find_runs(tmp_path).runs)).rows
+    assert [row[:4] for row in rows] == [(3, "SASL", "PLAIN", 7), (3, "SSL", "TLS", 1)]
+    assert [row[5] - row[4] for row in rows] == [1.0, 0.0]
 
 
 def test_changes_of_isrs(day: Summary) -> None:

@@ -4,7 +4,9 @@ The needs of an API are declared with it (`messages.apis.declaration.Access`, `S
 
 Rule 1: a request is judged once, when it arrives. If nothing is left of it, it is refused with the error codes of its
         entries; otherwise the rest is handled, and the refused entries are added to the response.
-Rule 2: requests of controllers and brokers profit from allow.everyone.if.no.acl.found only on a listener for them.
+Rule 2: a broker that is not the controller says so in place of a refusal (`Api.controller_first`). The controller is
+        that of the newest UpdateMetadata, as in responses to Metadata.
+Rule 3: requests of controllers and brokers profit from allow.everyone.if.no.acl.found only on a listener for them.
         Elsewhere they need an ACL or a super user.
 
 Kafka: `AuthHelper`, `KafkaApis`.
@@ -29,6 +31,7 @@ from messages.acls import (
 )
 from messages.apis import API_BY_REQUEST
 from messages.apis.declaration import REFUSED, Access, Allows, Api, Permitted, Shown
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.node_settings import NodeSettings
 from messages.parts import Part
@@ -71,13 +74,27 @@ class Authorizer:
     def __init__(self, settings: NodeSettings) -> None:
         self._settings = settings
         self._table = AclTable(settings.super_users, settings.allow_everyone_if_no_acl_found)
+        self._controller = (-1, settings.node_id)
+        """Epoch and id of the controller; the own id if it is unknown."""
 
     def change(self, changes: AclsChanged) -> None:
         """Use the ACLs in this message from now on."""
         self._table.change(changes)
 
+    def has(self, resource: AclResource, acl: Acl) -> bool:
+        """Return whether a resource has this ACL."""
+        return acl in self._table.acls_of(resource)
+
     def judge(self, request: AnyMessage, principal: str, host: str, is_for_brokers: bool) -> Judged:
         """Judge a request; `is_for_brokers` says whether it came on a listener of controllers or brokers."""
+        api, judged = API_BY_REQUEST[type(request)], self._judge(request, principal, host, is_for_brokers)
+        if judged.refused is not None and api.controller_first and self._controller[1] != self._settings.node_id:
+            return Judged(None, api.refusal(request, api.elsewhere))
+        if api.request is UpdateMetadataRequest and judged.request is not None:
+            self._controller = max(self._controller, (request.controller_epoch, request.controller_id))
+        return judged
+
+    def _judge(self, request: AnyMessage, principal: str, host: str, is_for_brokers: bool) -> Judged:
         api, table = API_BY_REQUEST[type(request)], self._table
         if table.is_super_user(principal):
             return Judged(request)

@@ -53,7 +53,7 @@ class AclTable:
 
     def change(self, changes: AclsChanged) -> None:
         """Use the ACLs in this message from now on."""
-        before = {each.resource: self._of(each.resource) for each in changes.resources if each.acls is None}
+        before = {each.resource: self.acls_of(each.resource) for each in changes.resources if each.acls is None}
         if changes.all:
             self._literal.clear()
             self._prefixed.clear()
@@ -68,7 +68,8 @@ class AclTable:
                 by_name.pop(resource.name, None)
         self._decisions.clear()
 
-    def _of(self, resource: AclResource) -> tuple[Acl, ...]:
+    def acls_of(self, resource: AclResource) -> tuple[Acl, ...]:
+        """Return the ACLs of a resource."""
         patterns = self._prefixed if resource.pattern == PatternType.PREFIXED else self._literal
         return patterns.get(resource.type, {}).get(resource.name, ())
 

@@ -41,6 +41,7 @@ from messages.apis.offset_fetch import (
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
+from messages.response_codes import codes_of
 from tests.broker.harness import settings
 
 SECURED = settings(
@@ -216,3 +217,16 @@ def test_a_topic_id_does_not_get_past_a_denial() -> None:
     by_name = judging.judge(FetchRequest(12, CONSUMER, 0, 0, (partition,)), "User:alice", HOST, True)
     by_id = judging.judge(FetchRequest(13, CONSUMER, 0, 0, (partition,)), "User:alice", HOST, True)
     assert (by_name.refused, by_id.request) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["CreateTopics", "DeleteTopics", "CreatePartitions"])
+def test_a_broker_that_is_not_the_controller_says_so_in_place_of_a_refusal(name: str) -> None:
+    """Kafka asks whether it is the controller before it asks the authorizer."""
+    api, judging = next(each for each in APIS if each.name == name), authorizer()
+    request = api.sample(Target())
+    for epoch, controller, wanted in ((1, SECURED.node_id, 29), (3, 90, 41), (2, SECURED.node_id, 41)):
+        judging.judge(UpdateMetadataRequest(6, controller, epoch, 1, (), ()), "User:admin", HOST, True)
+        judging.judge(UpdateMetadataRequest(6, SECURED.node_id, 99, 1, (), ()), "User:alice", HOST, True)
+        code = next(each for each in codes_of(judging.judge(request, "User:alice", HOST, True).refusal) if each)
+        assert code == wanted
+    assert judging.judge(request, "User:admin", HOST, True).request == request
