@@ -166,7 +166,6 @@ _FEED: dict[type, _Line] = {
     declarations.ControllerResigned: _Line(
         "controller", level=_odd, text=lambda ended: text_of(ended) + (f": {ended.why}" if ended.why else "")
     ),
-    declarations.ControllerZnodeDeleted: _Line("controller", level=_odd),
     declarations.FollowerLagged: _Line("partition", lambda lagged: lagged.partition, _odd),
     declarations.StateChangeRefused: _Line("partition", lambda refused: refused.partition, _bad),
     declarations.ReplicasAssigned: _Line("partition", lambda assigned: assigned.partition),
@@ -244,9 +243,11 @@ class Picture:
         if elected.epoch >= (self._cluster["controller_epoch"] or 0):
             self._set_controller(elected.broker, elected.epoch, elected.place.at)
 
-    def _resigned(self, resigned: declarations.ControllerResigned) -> None:
-        if self._cluster["controller"] == resigned.broker:
-            self._set_controller(None, self._cluster["controller_epoch"], resigned.place.at)
+    def _resigned(self, resigned: declarations.ControllerResigned) -> bool:
+        if self._cluster["controller"] != resigned.broker:  # a candidate, which records the end of its session, too
+            return False
+        self._set_controller(None, self._cluster["controller_epoch"], resigned.place.at)
+        return True
 
     def _set_controller(self, id: int | None, epoch: int | None, since: float) -> None:
         self._cluster = {"controller": id, "controller_epoch": epoch, "controller_since": since}
@@ -276,7 +277,7 @@ class Picture:
             return
         level = BAD if state.leader == NO_LEADER else ODD if set(before[1]) - set(state.isr) else GOOD
         joined = state.place.run, state.place.event_id, before[0], level
-        self._line(state.place, text_of(state), "partition", str(state.partition), level, joined)
+        self._line(state, "partition", str(state.partition), level, joined=joined)
 
     def _assigned(self, assigned: declarations.ReplicasAssigned) -> bool:
         partition = self._partition(assigned.partition, assigned.place)
@@ -371,7 +372,7 @@ class Picture:
         times += self._refused.pop(key, {"times": 0})["times"]
         subject = {"what": what, "about": about, "name": name, "at": fact.place.at, "node": fact.place.node}
         self._refused[key] = {"api": api, "error": error, "client": client, "times": times, **subject}
-        self._line(fact.place, text_of(fact), about, name, ODD, key)
+        self._line(fact, about, name, ODD, joined=key)
         if len(self._refused) > REFUSED:
             del self._refused[next(iter(self._refused))]
         self._changed.add("refused")
@@ -418,15 +419,15 @@ class Picture:
     def _tell(self, fact: Any) -> None:
         line = _FEED[type(fact)]
         name = line.name(fact)
-        self._line(fact.place, line.text(fact), line.about, None if name is None else str(name), line.level(fact))
+        self._line(fact, line.about, None if name is None else str(name), line.level(fact), line.text)
 
     def _line(
         self,
-        place: TracePosition,
-        text: str,
+        fact: Any,
         about: str,
         name: object,
         level: int,
+        text: Callable[[Any], str] = text_of,
         joined: tuple[object, ...] = (),
     ) -> None:
         """Add a line to the feed; one that is `joined` with the last line is only counted there."""
@@ -434,8 +435,10 @@ class Picture:
             self._feed[self._number]["more"] += 1
         else:
             self._number += 1
+            place: TracePosition = fact.place
             where = {"n": self._number, "at": place.at, "node": place.node, "run": place.run, "delivery": place.n}
-            self._feed[self._number] = {**where, "text": text, "about": about, "name": name, "level": level, "more": 0}
+            what = {"text": text(fact), "about": about, "name": name, "level": level, "more": 0}
+            self._feed[self._number] = {**where, **what}
             if len(self._feed) > FEED:
                 del self._feed[next(iter(self._feed))]
         self._joined = joined

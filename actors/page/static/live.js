@@ -2,7 +2,7 @@
 
 import { get, post, say } from "./api.js";
 import { h, time } from "./dom.js";
-import { load, patch, store } from "./store.js";
+import { isPaused, load, patch, store } from "./store.js";
 
 let source;
 let state = "connecting";
@@ -69,7 +69,7 @@ async function act(name, options) {
 function buttons(broker, few) {
   const running = broker.process === "running" || (broker.process === "unknown" && broker.live);
   return source.actions
-    .filter((action) => action.running === running && !(few && action.more) && !(broker.paused && action.label === "Pause"))
+    .filter((action) => action.running === running && !(few && action.more) && !(isPaused(broker) && action.label === "Pause"))
     .map((action) => {
       const others = store.brokers.map(({ id }) => id).filter((id) => id !== broker.id);
       const pick = `${action.label} ${broker.id}`;

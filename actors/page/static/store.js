@@ -101,6 +101,9 @@ export function summary() {
 
 const inner = ({ topic }) => Number(topic.name.startsWith("__"));
 
+// Whether a broker is suspended: by a fault that it recorded, or by the process that runs it.
+export const isPaused = ({ id, paused }) => paused || store.effects.some(({ text }) => text === `broker ${id} is paused`);
+
 // What is wrong, worst first; empty if nothing is.
 export function problems() {
   const { counts } = summary();

@@ -3,7 +3,7 @@
 import { count, h, ids, plural, time } from "./dom.js";
 import { get } from "./api.js";
 import { address, change, here } from "./router.js";
-import { OFFLINE, OK, STATES, problems, store, summary } from "./store.js";
+import { OFFLINE, OK, STATES, isPaused, problems, store, summary } from "./store.js";
 import { subject, why } from "./why.js";
 
 const CELLS = 1000;
@@ -71,7 +71,7 @@ function tiles() {
 }
 
 function brokerState(broker) {
-  if (broker.paused) return state(2, "paused");
+  if (isPaused(broker)) return state(2, "paused");
   if (broker.process === "running") {
     return broker.live ? state(OK, "running") : state(1, broker.session === "expired" ? "session expired" : "not registered");
   }
