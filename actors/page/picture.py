@@ -311,12 +311,15 @@ class Picture:
             del self._groups[changed.group]
 
     def _member(self, action: declarations.GroupMemberAction) -> None:
-        group = self._group(action.group)
-        if action.action == declarations.JOINED:
-            if action.member:
-                group.members[action.member] = action.client_id
-        elif action.member:
-            group.members.pop(action.member, None)
+        if action.action in (declarations.LEFT, declarations.EXPIRED):
+            self._group(action.group).members.pop(action.member, None)
+
+    def _admitted(self, admitted: declarations.GroupMemberAdmitted) -> None:
+        group = self._group(admitted.group)
+        if admitted.generation != group.generation:
+            group.generation = admitted.generation
+            group.members.clear()
+        group.members[admitted.member] = admitted.client_id
 
     def _requested(self, request: declarations.TransactionRequest) -> None:
         if request.code != errors.NONE or request.api not in ("AddPartitionsToTxn", "AddOffsetsToTxn"):
@@ -391,6 +394,7 @@ class Picture:
         declarations.GroupHosted: _hosted,
         declarations.GroupStateChanged: _group_state,
         declarations.GroupMemberAction: _member,
+        declarations.GroupMemberAdmitted: _admitted,
         declarations.TransactionRequest: _requested,
         declarations.TransactionDecision: _decided,
         declarations.TransactionMarked: _marked,

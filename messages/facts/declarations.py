@@ -628,6 +628,16 @@ class GroupMemberAction(NamedTuple):
     reason: str = ""
 
 
+class GroupMemberAdmitted(NamedTuple):
+    """The coordinator answered a JoinGroup request: the member belongs to this generation of the group."""
+
+    place: TracePosition
+    group: str
+    generation: int
+    member: str
+    client_id: str = ""
+
+
 JOINED, LEFT, EXPIRED, NOT_JOINED, NOT_SYNCED = "joined", "left", "expired", "not joined", "not synced"
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from thespian.actors import WakeupMessage
 
-from messages.apis.join_group import JoinGroupRequest
+from messages import errors
+from messages.apis.join_group import JoinGroupRequest, JoinGroupResponse
 from messages.apis.leave_group import LeaveGroupRequest
 from messages.events import EVENTS
 from messages.facts import declarations
@@ -25,7 +26,7 @@ from messages.facts.node_facts import PARTITION, NodeFacts
 from messages.facts.open_requests import BATCHES, REQUESTS, RESPONSES
 from messages.groups import GroupChanged, MemberExpired, RebalanceDue, StartGroup, SyncDue
 from messages.metrics import EVENT_TIME
-from messages.network import Forwarded
+from messages.network import ClientResponse, Forwarded
 from messages.trace.codec import decode
 from messages.trace.endings import DAMAGED, RUNNING
 from messages.trace.errors import BadPayload, TraceError, UnknownType
@@ -47,6 +48,8 @@ class GroupFacts:
         """Groups by the address of their actor."""
         self._clients: dict[tuple[str, str], tuple[str, int]] = {}
         """Client id and session timeout of members, by group and member id."""
+        self._joining: dict[tuple[int, int], str] = {}
+        """Client ids of JoinGroup requests without a response, by connection and correlation id."""
 
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
@@ -60,6 +63,11 @@ class GroupFacts:
                 self._emit(declarations.GroupStateChanged(place, message.group, message.state))
             case Forwarded() if record.actor == GROUP:
                 self._requested(place, message)
+            case ClientResponse(connection, id, JoinGroupResponse() as response) if record.sender in self._groups:
+                client = self._joining.pop((connection, id), "")
+                if response.error_code == errors.NONE:
+                    joined = self._groups[record.sender], response.generation_id, response.member_id, client
+                    self._emit(declarations.GroupMemberAdmitted(place, *joined))
             case WakeupMessage() if record.actor == GROUP:
                 self._due(place, self._groups.get(record.receiver, ""), message.payload)
 
@@ -68,6 +76,7 @@ class GroupFacts:
         match forwarded.request.request:
             case JoinGroupRequest() as join:
                 self._clients[join.group_id, join.member_id] = client, join.session_timeout_ms
+                self._joining[forwarded.request.connection, forwarded.request.correlation_id] = client
                 self._emit(
                     declarations.GroupMemberAction(
                         *(place, join.group_id, declarations.JOINED, join.member_id, client, join.session_timeout_ms),
@@ -96,6 +105,7 @@ class GroupFacts:
 _ALL = re.compile(b"")
 _GROUP = rb'"(JoinGroup|LeaveGroup)Request"'
 _TRANSACTIONAL = rb'"(InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn)(Request|Response)"'
+_JOINED = rb'"JoinGroupResponse"'
 _HAS_ERROR = rb'"error_code":(?!0[,}])'
 
 DECODED: dict[str, re.Pattern[bytes]] = {
@@ -106,7 +116,7 @@ DECODED: dict[str, re.Pattern[bytes]] = {
     "BatchesAppended": re.compile(b"__transaction_state"),
     "ChangeIsr": re.compile(b'"grows":false'),
     "ChannelPart": re.compile(b'"PartitionErrorsPart"'),
-    "ClientResponse": re.compile(_TRANSACTIONAL + b"|" + _HAS_ERROR),
+    "ClientResponse": re.compile(b"|".join((_TRANSACTIONAL, _JOINED, _HAS_ERROR))),
     "ClientResponses": re.compile(_HAS_ERROR),
     "Configure": _ALL,
     "FaultInjected": _ALL,

@@ -51,6 +51,7 @@ NONSENSE: dict[str, list[Any]] = {
     "directory": [*ANY, 5, "", "\0"],
     **{name: [*ANY, 5, "x"] for name in ("security", "mechanism")},
     "users": [True, [1], 5, "x", {1: 2}, {"a": None}, {"": "x"}],
+    "ui": [0, 1, "x", []],
     "acls": [True, 5, "x", {"a": 1}, [1], ["x"]],
     **{name: [*NOT_TEXTS, ""] for name in ("user", "password")},
     "client": [*NOT_TEXTS, "x"],
