@@ -153,12 +153,13 @@ class BecomeLeader(Question["RoleTaken"]):
     """A request to a partition's actor to become leader; the reply is RoleTaken.
 
     `log` is None if no log directory can take the partition (broker.md 9.1 row 20); the reply then has error 56. `host`
-    is set only in the first request to an actor.
+    is set only in the first request to an actor. `topic_id` is the topic's id, which the log keeps, or "".
     """
 
     state: LeaderAndIsrPartitionState
     log: LogPlace | None
     host: PartitionContext | None = None
+    topic_id: str = ""
 
 
 become_leader = maker(BecomeLeader)
@@ -176,6 +177,7 @@ class BecomeFollower(Question["RoleTaken"]):
     log: LogPlace | None
     host: PartitionContext | None
     leader_alive: bool
+    topic_id: str = ""
 
 
 @message

@@ -125,10 +125,15 @@ class StartAutoTopicCreation(Message):
 
 @message
 class StartIsrKeeper(Message):
-    """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expansions."""
+    """The first message to IsrKeeperActor; `metrics` receives the numbers of ISR shrinks and expansions.
+
+    From protocol version 2.7 on, the controller writes the ISR changes; it is reached through `network`.
+    """
 
     bridge: ActorAddress
     metrics: ActorAddress | None = None
+    network: ActorAddress | None = None
+    settings: NodeSettings | None = None
 
 
 @message

@@ -4,7 +4,7 @@ Rule 1: A setting is declared once: its field in NodeSettings has the type, rang
         default it is, and the meaning if Kafka does not have it. server.properties, dynamic configs, DescribeConfigs
         and the reference page follow from the field.
 Rule 2: Types (`ConfigDef`), defaults and ranges are those of `KafkaConfig` and `LogConfig` of Kafka 3.9 in ZooKeeper
-        mode. Exceptions: the newest inter-broker protocol, which is also the default, is 2.6; host.name, port and their
+        mode. Exceptions: the newest inter-broker protocol is 2.8, and the default 2.6; host.name, port and their
         advertised forms, which Kafka 3.0 removed, mean the same as in Kafka 2.6; settings with a `doc` exist only here.
 """
 
@@ -17,14 +17,16 @@ from typing import NamedTuple, TypeVar
 import attrs
 
 from messages.cluster import Endpoint
-from messages.protocol_version import release_of
+from messages.protocol_version import at_least, release_of
 from messages.records import COMPRESSION_TYPES, PRODUCER
 from messages.releases import NEWEST, RELEASES
 from messages.sensitive_configs import MASK
 from messages.vocabulary import Message, message
 
 SHORT_MAX, INT_MAX, LONG_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
-OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 6)
+OLDEST_PROTOCOL, NEWEST_PROTOCOL = (0, 8, 0), (2, 8)
+TOPIC_IDS_SINCE = "2.8-IV0"
+"""The first protocol version at which topics have ids (KIP-516)."""
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -234,7 +236,7 @@ BOOLEAN = SettingType("BOOLEAN", "true or false", _boolean)
 PORT = integer(0, 65535)
 ROLES = SettingType("LIST", "broker or controller, or both", _roles)
 FORMAT_VERSION = SettingType("STRING", "a version", _format_version)
-PROTOCOL_VERSION = SettingType("STRING", "a version from 0.8.0 to 2.6, such as 2.4 or 2.4-IV1", _protocol_version)
+PROTOCOL_VERSION = SettingType("STRING", "a version from 0.8.0 to 2.8, such as 2.4 or 2.4-IV1", _protocol_version)
 CONNECTIONS_OF = SettingType("LIST", "HOST:NUMBER pairs, separated by commas", _connections_of)
 SELECTOR = SettingType("STRING", f"nothing, {LEADER_SELECTOR} or {RACK_AWARE_SELECTOR}", _selector)
 CLEANUP = list_of("compact", "delete")
@@ -431,6 +433,11 @@ class NodeSettings(Message):
     )
     metrics_host: str = setting(TEXT, "127.0.0.1", doc="Address of the metrics over HTTP.")
     metrics_port: int = setting(PORT, 0, doc="Port of the metrics over HTTP; 0 is a free one.")
+
+
+def keeps_topic_ids(settings: NodeSettings) -> bool:
+    """Return whether logs keep the ids of their topics, in `partition.metadata`."""
+    return at_least(settings.inter_broker_protocol_version, TOPIC_IDS_SINCE)
 
 
 def authenticates_users(settings: NodeSettings) -> bool:

@@ -235,6 +235,7 @@ class ReadLog(Message):
         near: The live brokers in a consumer's rack, if the consumer may read from a replica there.
         throttled: Whether the replication throttle applies now. If it does, a follower that is out of sync gets no
             records.
+        topic_id: The id by which the reader names the topic; "" if it uses the name.
     """
 
     request: int
@@ -248,6 +249,7 @@ class ReadLog(Message):
     idle_until: float = -1.0
     near: tuple[int, ...] = ()
     throttled: bool = False
+    topic_id: str = ""
 
 
 @message
@@ -483,9 +485,16 @@ class WriteIsrChanges(Message):
     """A message that IsrKeeperActor sends to itself, to write the collected changes."""
 
 
+UNRESOLVED = -2
+"""The version in IsrChanged if a write may have been applied, but no one repeats it."""
+
+
 @message
 class IsrChanged(Message):
-    """The reply to ChangeIsr: the znode's new version, or -1 if the write was rejected."""
+    """The reply to ChangeIsr: the znode's new version, or -1 if the write was rejected.
+
+    It is -2 if the outcome stays unknown until the controller's next LeaderAndIsr request.
+    """
 
     leader_epoch: int
     number: int
@@ -537,7 +546,8 @@ class BackOff(Message):
 class Replicate(Message):
     """A request to a follower's actor to append records that a fetcher read from the leader; the reply is Replicated.
 
-    The records begin at `fetch_offset`, and come from the leader with the epoch `leader_epoch`.
+    The records begin at `fetch_offset`, and come from the leader with the epoch `leader_epoch`. `with_epoch` asks for
+    the newest epoch in the log, here and in the other requests.
     """
 
     leader_epoch: int
@@ -545,6 +555,7 @@ class Replicate(Message):
     body: Body
     high_watermark: int
     log_start_offset: int
+    with_epoch: bool = False
 
 
 @message
@@ -560,6 +571,7 @@ class TruncateToEpochEnd(Message):
     epoch: int
     end: int
     otherwise: int
+    with_epoch: bool = False
 
 
 @message
@@ -571,14 +583,16 @@ class TruncateFullyAndStartAt(Message):
 
     leader_epoch: int
     offset: int
+    with_epoch: bool = False
 
 
 @message
 class Replicated(Message):
     """The reply of a follower's actor: the log end offset (the next fetch offset) and an error code.
 
-    `ask_epoch` is the epoch for which the fetcher must send OffsetForLeaderEpoch next (-1: none). `error_code` is 74 if
-    the follower has another leader epoch now, 2 if the records are damaged, 56 if the disk failed.
+    `ask_epoch` is the epoch for which the fetcher must send OffsetForLeaderEpoch next (-1: none). `last_epoch` is the
+    newest epoch in the log (-1: none), if the fetcher asked for it. `error_code` is 74 if the follower has another
+    leader epoch now, 2 if the records are damaged, 56 if the disk failed.
     """
 
     partition: TopicPartition
@@ -586,6 +600,7 @@ class Replicated(Message):
     error_code: int
     log_end_offset: int
     ask_epoch: int = -1
+    last_epoch: int | None = None
 
 
 @message
@@ -605,6 +620,7 @@ class StartFetcher(Message):
     partition_max_bytes: int
     backoff: float
     metrics: ActorAddress | None = None
+    protocol: str = "2.6"
 
 
 class FollowedPartition(NamedTuple):

@@ -29,6 +29,7 @@ REASSIGNMENTS = events.ZkPartitionReassignment.watch.path
 PREFERRED_ELECTION = events.PreferredReplicaLeaderElection.watch.path
 ISR_CHANGES = events.IsrChangeNotification.watch.path
 LOG_DIR_EVENTS = events.LogDirEventNotification.watch.path
+FEATURE = "/feature"
 BROKER_SEQUENCE = "/brokers/seqid"
 DELEGATION_TOKENS = "/delegation_token/tokens"
 OUR_NODES = "/kafka-actors/nodes"

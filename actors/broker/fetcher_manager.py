@@ -121,6 +121,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
                 settings.replica_fetch_max_bytes,
                 settings.replica_fetch_backoff_ms / 1000,
                 self._metrics,
+                settings.inter_broker_protocol_version,
             ),
         )
         if self._quota.replicas:

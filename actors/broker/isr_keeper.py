@@ -14,6 +14,9 @@ Rule 4: leaders whose followers are behind receive CheckFollowers at multiples o
 Rule 5: pending changes of a deleted partition are dropped when the replica manager requests it. The reply is sent after
         the write in flight has ended. Otherwise this write could succeed on the znode of a recreated topic, because
         that znode has the version that the write expects.
+Rule 6: from protocol version 2.7-IV2 on, the controller writes the changes (AlterPartition, KIP-497) and informs the
+        other brokers; rule 3 does not apply then. After an error that only a new LeaderAndIsr request ends, the outcome
+        stays open: the leader treats the added replicas as in-sync until then.
 
 Kafka: `ZkIsrManager`, `ReplicaManager.maybePropagateIsrChanges`.
 """
@@ -28,16 +31,24 @@ from datetime import timedelta
 from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.runtime import FlowActor
-from messages import partition
+from messages import errors, partition
+from messages.apis.alter_partition import (
+    AlteredPartition,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    IsrOfPartition,
+)
 from messages.ask import Answer, Ask, AskFailed, Done
-from messages.cluster import LeaderIsrAndControllerEpoch, Leadership, TopicPartition
+from messages.cluster import Endpoint, LeaderIsrAndControllerEpoch, Leadership, TopicPartition
 from messages.flow.conversation import SLICE, Flow, ask, for_each
 from messages.metrics import Count, Counts
-from messages.node import StartIsrKeeper
+from messages.network import Received, Transmit
+from messages.node import NodeSettings, StartIsrKeeper
 from messages.probes import probe
+from messages.protocol_version import at_least
 from messages.store import OK
 from messages.vocabulary import Message
-from messages.zookeeper import NotifyIsrChange, UpdatePartitionStates
+from messages.zookeeper import GetBrokers, GetController, NotifyIsrChange, UpdatePartitionStates
 
 log = logging.getLogger("kafka.cluster.Partition")
 
@@ -55,6 +66,29 @@ COUNTERS = EXPANDS, SHRINKS, FAILED = tuple(
 """Counters of ISR writes (conventions.md 7)."""
 
 REFUSED = -1
+
+BY_CONTROLLER = "2.7-IV2"
+"""The first protocol version at which the controller writes ISR changes."""
+ALTER_PARTITION_VERSION = 1
+CHANNEL = "alter-partition"
+FINAL = {
+    errors.NONE: 0,
+    errors.OPERATION_NOT_ATTEMPTED: REFUSED,
+    **dict.fromkeys(
+        (
+            errors.UNKNOWN_TOPIC_OR_PARTITION,
+            errors.FENCED_LEADER_EPOCH,
+            errors.INVALID_UPDATE_VERSION,
+            errors.INVALID_REQUEST,
+        ),
+        partition.UNRESOLVED,
+    ),
+}
+"""Error code of a change that is not repeated -> the version in its outcome; after other codes it is repeated."""
+
+
+def _version(altered: AlteredPartition) -> int:
+    return altered.partition_epoch if altered.error_code == errors.NONE else FINAL[altered.error_code]
 
 
 def _outcome(change: partition.ChangeIsr, written: bool) -> str:
@@ -76,11 +110,18 @@ class IsrKeeperActor(FlowActor):
         self._looking = False
         self._watching: dict[float, list[ActorAddress]] = {}
         """The leaders to remind, by time in seconds."""
+        self._settings: NodeSettings | None = None
+        """The settings if the controller writes the changes (rule 6)."""
+        self._controller: tuple[Endpoint, int] | None = None
+        """The controller's endpoint and the own broker epoch; None if they must be read."""
+        self._correlation_id = 0
 
     def receiveMsg_StartIsrKeeper(self, message: StartIsrKeeper, sender: ActorAddress) -> None:
         """Set the bridge and the metrics gateway; the 5 s and the 60 s of rule 3 start now."""
-        self.peers = {"bridge": message.bridge}
+        self.peers = {"bridge": message.bridge, "network": message.network}
         self._metrics = message.metrics
+        if message.settings is not None and at_least(message.settings.inter_broker_protocol_version, BY_CONTROLLER):
+            self._settings = message.settings
         self._last_change = self._last_notification = self.now
 
     def receiveMsg_ChangeIsr(self, message: partition.ChangeIsr, sender: ActorAddress) -> None:
@@ -139,6 +180,27 @@ class IsrKeeperActor(FlowActor):
 
     def _write_some(self, wanted: list[tuple[ActorAddress, partition.ChangeIsr]]) -> Flow[bool]:
         """Write these changes and send their outcomes; return False if the outcomes are unknown."""
+        if self._settings is not None:
+            versions = yield from self._ask_controller(self._settings, [change for _, change in wanted])
+        else:
+            versions = yield from self._write_to_zookeeper(wanted)
+        if versions is None:
+            probe("the outcome of an ISR change is unknown")
+            return False
+        outcomes = list(zip(wanted, versions, strict=True))
+        counted = Counter(_outcome(change, version >= 0) for (_, change), version in outcomes)
+        if self._metrics is not None:
+            self.send(self._metrics, Counts(tuple(Count(kind, times) for kind, times in counted.items())))
+        for (leader, change), version in outcomes:
+            self.send(leader, partition.IsrChanged(change.leader_epoch, change.number, version))
+            if version >= 0 and self._settings is None:
+                self._changed[change.partition] = None
+                self._last_change = self.now
+        self._schedule_check()
+        return True
+
+    def _write_to_zookeeper(self, wanted: list[tuple[ActorAddress, partition.ChangeIsr]]) -> Flow[list[int] | None]:
+        """Write changes to ZooKeeper; return the new versions of the znodes, None if the outcomes are unknown."""
         states = tuple(
             Leadership(
                 change.partition,
@@ -151,21 +213,53 @@ class IsrKeeperActor(FlowActor):
         try:
             written = yield from ask(UpdatePartitionStates(states, None))
         except AskFailed as error:
-            probe("the outcome of an ISR change is unknown")
             log.warning("Failed to write %d ISR changes, retrying: %s", len(wanted), error)
-            return False
-        outcomes = zip(wanted, written.results, strict=True)
-        counted = Counter(_outcome(change, result.code == OK) for (_, change), result in outcomes)
-        if self._metrics is not None:
-            self.send(self._metrics, Counts(tuple(Count(kind, times) for kind, times in counted.items())))
-        for (leader, change), result in zip(wanted, written.results, strict=True):
-            version = result.zk_version if result.code == OK else REFUSED
-            self.send(leader, partition.IsrChanged(change.leader_epoch, change.number, version))
-            if result.code == OK:
-                self._changed[change.partition] = None
-                self._last_change = self.now
-        self._schedule_check()
-        return True
+            return None
+        return [result.zk_version if result.code == OK else REFUSED for result in written.results]
+
+    def _ask_controller(self, settings: NodeSettings, wanted: list[partition.ChangeIsr]) -> Flow[list[int] | None]:
+        """Let the controller write changes (rule 6); return the new versions, None if the request must be repeated."""
+        newest = {change.partition: change for change in wanted}
+        try:
+            if self._controller is None:
+                self._controller = yield from self._find_controller(settings)
+            endpoint, broker_epoch = self._controller
+        except (AskFailed, LookupError) as error:
+            log.warning("Failed to find the controller for %d ISR changes, retrying: %s", len(wanted), error)
+            return None
+        states = tuple(
+            IsrOfPartition(each.partition, each.leader_epoch, each.isr, each.zk_version) for each in newest.values()
+        )
+        self._correlation_id += 1
+        outcome = yield from ask(
+            Transmit(
+                *(CHANNEL, endpoint, self._correlation_id, f"broker-{settings.node_id}-alter-partition"),
+                AlterPartitionRequest(ALTER_PARTITION_VERSION, settings.node_id, broker_epoch, states),
+                settings.controller_socket_timeout_ms / 1000,
+            )
+        )
+        response = outcome.response if isinstance(outcome, Received) else outcome
+        altered = {each.partition: each for each in getattr(response, "partitions", ())}
+        again = [each for each in altered.values() if each.error_code not in FINAL]
+        is_whole = isinstance(response, AlterPartitionResponse) and altered.keys() == newest.keys()
+        if not is_whole or again:
+            self._controller = None
+            log.warning("The controller did not change %d ISRs, retrying: %s", len(wanted), response)
+            return None
+        return [
+            _version(altered[change.partition]) if newest[change.partition] is change else REFUSED for change in wanted
+        ]
+
+    def _find_controller(self, settings: NodeSettings) -> Flow[tuple[Endpoint, int]]:
+        """Return the controller's endpoint and the own broker epoch. Raises LookupError if they are not registered."""
+        controller = yield from ask(GetController(watch=False))
+        brokers = {each.id: each for each in (yield from ask(GetBrokers(watch=False))).brokers}
+        if controller.broker_id not in brokers or settings.node_id not in brokers:
+            raise LookupError("the controller or this broker is not registered")
+        for endpoint in brokers[controller.broker_id].endpoints:
+            if endpoint.listener == settings.inter_broker_listener_name:
+                return endpoint, brokers[settings.node_id].epoch
+        raise LookupError(f"controller {controller.broker_id} has no listener {settings.inter_broker_listener_name}")
 
     def _notify_if_due(self) -> Flow[None]:
         """Notify the controller of changed ISRs if it is time (rule 3)."""

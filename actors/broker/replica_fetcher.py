@@ -68,6 +68,7 @@ class ReplicaFetcherActor(Dispatcher):
                 message.max_bytes,
                 message.partition_max_bytes,
                 message.backoff,
+                message.protocol,
             )
         )
 

@@ -36,6 +36,7 @@ from actors.storage.log_directories import unlock_directories
 from actors.storage.log_manager import LogManager
 from messages import node
 from messages.events import CONTROLLER_EVENTS
+from messages.node_settings import keeps_topic_ids
 from messages.partition import last_stable_offset
 from messages.vocabulary import Message
 from zk_bridge.store import Store
@@ -185,7 +186,8 @@ class Node:
         if "logs" not in own:
             flusher, open_files = ThreadPoolExecutor(1, "fsync"), FileLimit.of_process().logs
             own["logs"] = LogManager(
-                own["time"].wall_ms, self.listener.region_from, flusher, open_files, settings.producer_id_expiration_ms
+                *(own["time"].wall_ms, self.listener.region_from, flusher, open_files),
+                *(settings.producer_id_expiration_ms, keeps_topic_ids(settings)),
             )
         self.ports: dict[str, Any] = own
         """The I/O adapters of its actors by name. They may be wrapped until `start`."""

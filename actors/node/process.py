@@ -30,6 +30,7 @@ from actors.storage.log_manager import number_of_logs, recover
 from messages.ask import AskFailed
 from messages.cluster import in_url
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
+from messages.node_settings import keeps_topic_ids
 from messages.vocabulary import Message, changed
 from messages.zookeeper import TakeBrokerSequence
 from zk_bridge.client import Client
@@ -288,7 +289,7 @@ def run_node(loaded: LoadedSettings) -> int:
     if not check_limit(files, settings.log_dirs):
         return 1
     if "broker" in settings.roles:
-        recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs)
+        recover(settings.log_dirs, TimeAdapter().wall_ms, files.logs, keeps_topic_ids(settings))
     try:
         if settings.node_id < 0:
             timeout = settings.zookeeper_connection_timeout_ms / 1000

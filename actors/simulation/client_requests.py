@@ -104,15 +104,18 @@ def _requests(choice: Callable[[Api], bool], *scenarios: str) -> tuple[str, ...]
 
 
 _OF_GROUPS = (declaration.GROUPS, declaration.COORDINATOR_FINDER)
-STALE = _requests(lambda api: api.control)
+_OF_LEADERS = ("AlterPartition",)
+"""The requests that leaders send the controller themselves, from protocol version 2.7 on."""
+STALE = _requests(lambda api: api.control and api.name not in _OF_LEADERS)
 """Requests of a controller, and of a broker that leaves, that must be refused: by an old epoch, or for a partition that
 is not there.
 """
 DATA = _requests(lambda api: api.answerer == declaration.PARTITIONS)
 GROUPS = _requests(lambda api: api.answerer in _OF_GROUPS, "own-group", "stuck-group")
 TRANSACTIONS = _requests(lambda api: api.answerer == declaration.TRANSACTIONS)
+_NOT_ADMIN = {name.partition(":")[0] for name in (*STALE, *DATA, *GROUPS, *TRANSACTIONS, *_OF_LEADERS)}
 ADMIN = _requests(
-    lambda api: api.name not in {name.partition(":")[0] for name in (*STALE, *DATA, *GROUPS, *TRANSACTIONS)},
+    lambda api: api.name not in _NOT_ADMIN,
     *("late-topic", "own-topic", "moving-topic"),
 )
 """Requests of admin clients, of which most are only validated (rule 3)."""

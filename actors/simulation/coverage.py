@@ -33,7 +33,7 @@ from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import StateChanged
 from actors.simulation.schedule import REST, Action
 from messages import topic_deletion
-from messages.apis import API_BY_REQUEST, APIS
+from messages.apis import API_BY_REQUEST, APIS, alter_partition
 from messages.ask import Ask, Question
 from messages.cluster import TopicPartition
 from messages.error_names import NAMES
@@ -75,6 +75,8 @@ _SMALL = (
     " it."
 )
 
+_SINCE_2_7 = "Simulated clusters speak 2.6 by default; tests/simulation/test_protocol_versions.py holds it."
+
 _CODES_OF_MOVES = "NONE UNKNOWN_TOPIC_OR_PARTITION REPLICA_NOT_AVAILABLE INVALID_TOPIC KAFKA_STORAGE_ERROR"
 _NO_DIRECTORY = "The requests name no log directory of a simulated node; tests/broker/test_moves.py holds it."
 
@@ -112,6 +114,17 @@ UNREACHABLE: Mapping[str, str] = {
     "a broker moves while a request to it is in flight": "Simulated nodes keep their endpoint; tests/controller"
     "/test_channel.py holds it.",
     "T10 a state znode cannot be decoded": "The simulation decodes each state itself; tests/zk_bridge holds it.",
+    **dict.fromkeys(
+        (
+            *(f"AlterPartition {code}" for code in alter_partition.API.codes.split()),
+            "controller AlterPartitionRequest",
+            "LeaderAndIsr INCONSISTENT_TOPIC_ID",
+            "Fetch INCONSISTENT_TOPIC_ID",
+            "a follower truncates where a fetch response shows that its log diverges",
+            "a log of an earlier topic with the same name refuses a role",
+        ),
+        _SINCE_2_7,
+    ),
     "group Dead to Dead": "A dead group is unloaded at once.",
 }
 """The reason for which no seed reaches a point, by its name (rule 2)."""

@@ -55,9 +55,9 @@ class Disks(DiskFaults):
         self._wall_ms = wall_ms
         root.mkdir(parents=True, exist_ok=True)
 
-    def ports(self) -> dict[str, Any]:
+    def ports(self, keeps_topic_ids: bool = False) -> dict[str, Any]:
         """Return the I/O adapters "disk" and "logs" of a new process."""
-        self._logs = LogManager(self._wall_ms, dates_files=True)
+        self._logs = LogManager(self._wall_ms, dates_files=True, keeps_topic_ids=keeps_topic_ids)
         adapters = {"disk": self._disk, "logs": self._logs}
         return {name: FaultyAdapter(_PathAdapter(self, adapter), self) for name, adapter in adapters.items()}
 

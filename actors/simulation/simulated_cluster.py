@@ -38,6 +38,7 @@ from messages.ask import AskFailed, Question
 from messages.cluster import Endpoint, TopicPartition, partition_named
 from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
+from messages.node_settings import keeps_topic_ids
 from messages.parts import joined
 from messages.store import StoreWrite, WriteOp
 from messages.vocabulary import AnyMessage, Message
@@ -223,7 +224,8 @@ class Cluster:
             self.network.listener,
             machine.clock,
             self.scheduler,
-            ports=machine.disks.ports() | dict.fromkeys(("time", "random", "process"), _MachineAdapters(self, machine)),
+            ports=machine.disks.ports(keeps_topic_ids(machine.settings))
+            | dict.fromkeys(("time", "random", "process"), _MachineAdapters(self, machine)),
             notify=lambda message: self._node_received(machine, message),
             recorder=self._recorder(machine),
         )

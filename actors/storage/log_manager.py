@@ -68,6 +68,7 @@ from actors.storage.log.checkpoint import UNDEFINED
 from actors.storage.log.cleaner import WAITS, Cleaning, Dirt, Steps, measure
 from actors.storage.log.flushing import Flusher, SynchronousFlusher
 from actors.storage.log.key_values import Row, key_values
+from actors.storage.log.leftovers import remove_topic_id, store_topic_id, stored_topic_id
 from actors.storage.log.producers import EXPIRATION_MS, NEVER
 from actors.storage.log.transactions import NO_OFFSET
 from actors.storage.log_directories import (
@@ -137,6 +138,7 @@ class LogManager:
         open_files: Maximum number of open files.
         producer_expiration_ms: A producer expires if it has appended no batch for this time in ms.
         dates_files: Whether written files get the time of `wall_ms`, which is not the system's.
+        keeps_topic_ids: Whether logs keep the ids of their topics; if not, they are removed when a log is opened.
     """
 
     def __init__(
@@ -147,7 +149,9 @@ class LogManager:
         open_files: int = LIMIT,
         producer_expiration_ms: int = EXPIRATION_MS,
         dates_files: bool = False,
+        keeps_topic_ids: bool = False,
     ) -> None:
+        self._keeps_topic_ids = keeps_topic_ids
         self._wall_ms = wall_ms
         self._region_from = region_from
         self._flusher = flusher or SynchronousFlusher()
@@ -223,6 +227,8 @@ class LogManager:
     def _load(self, path: str, config: tuple[int, ...]) -> Log | tuple[int, ...]:
         """Load the log in the folder. Return only its configuration if the log is empty."""
         directory, partition = self._place(path)
+        if not self._keeps_topic_ids:
+            remove_topic_id(path)
         opened = Log(path, self._handles, self._settings(config))
         opened.load(directory.clean, *(each.get(partition) for each in directory.points))
         if opened.is_blank:
@@ -564,6 +570,13 @@ class LogManager:
         If `epoch` is already the latest epoch of the log, its start does not change.
         """
         self._log(path).begin_epoch(epoch)
+
+    def assign_topic_id(self, path: str, topic_id: str) -> str:
+        """Let a log keep a topic id unless it keeps one; return the id that it keeps."""
+        known = stored_topic_id(path)
+        if not known:
+            store_topic_id(path, topic_id)
+        return known or topic_id
 
     def latest_epoch(self, path: str) -> int:
         """Return the latest leader epoch in the log; -1 without one."""
@@ -1015,14 +1028,16 @@ def _result_of(became: Appended | Exception) -> tuple[int, int, int, int]:
     return _FAULTS[type(became)] if isinstance(became, Exception) else (NONE, *became[:3])
 
 
-def recover(directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT) -> None:
+def recover(
+    directories: Iterable[str], wall_ms: Callable[[], int], open_files: int = LIMIT, keeps_topic_ids: bool = False
+) -> None:
     """Recover the logs in each directory that has no clean shutdown marker, and close these logs cleanly.
 
     A process calls this function before it serves clients, because the recovery of a gigabyte takes seconds. Kafka's
     brokers also recover their logs before they register. A directory that does not exist, is in use, or cannot be read
     is skipped.
     """
-    disk, logs = DiskAdapter(), LogManager(wall_ms, open_files=open_files)
+    disk, logs = DiskAdapter(), LogManager(wall_ms, open_files=open_files, keeps_topic_ids=keeps_topic_ids)
     locks = []
     for directory in filter(os.path.isdir, directories):
         lock = f"{directory}/{LOCK_FILE}"

@@ -35,7 +35,7 @@ CARRIERS: frozenset[type] = frozenset(api.request for api in APIS if api.carries
 """The requests that listeners send directly to PartitionRequestsActor: Produce and Fetch."""
 
 ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
-    ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if not api.control
+    ApiVersionRange(api.key, api.min_version, api.max_version) for api in APIS if api.is_listed
 )
 """The APIs that ApiVersions lists."""
 

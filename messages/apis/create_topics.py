@@ -70,6 +70,7 @@ class CreatedTopic(Message):
     num_partitions: int = -1
     replication_factor: int = -1
     configs: tuple[CreatedConfig, ...] | None = ()
+    topic_id: str = ""
 
 
 @message

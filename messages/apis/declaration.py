@@ -300,6 +300,7 @@ class Api:
         controller_first: Whether a broker that is not the controller says so in place of a refusal.
         control: Whether only controllers and brokers may send the request. ApiVersions does not list such an API: the
             configured inter.broker.protocol.version fixes its version (broker.md 4.1).
+        is_listed: Whether ApiVersions lists it; brokers agree on its version so.
         feature: The unsupported feature that the API belongs to: no actor handles its requests. The log names it once.
         carries_records: Whether the request or response consists mostly of record batches. If so, the trace keeps only
             the headers of the batches.
@@ -324,6 +325,7 @@ class Api:
     elsewhere: int = errors.NONE
     controller_first: bool = False
     control: bool = False
+    is_listed: bool = attrs.field()
     feature: str | None = None
     carries_records: bool = False
     awaits_metadata: bool = False
@@ -334,6 +336,10 @@ class Api:
     name: str = attrs.field(init=False)
     min_version: int = attrs.field(init=False)
     max_version: int = attrs.field(init=False)
+
+    @is_listed.default
+    def _is_listed(self) -> bool:
+        return not self.control
 
     @name.default
     def _name(self) -> str:

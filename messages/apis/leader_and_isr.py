@@ -1,14 +1,14 @@
 """LeaderAndIsr: lead or follow partitions (controller.md 4).
 
 Responses of v5+ contain *only* topic ids. When such a response is read, the id's text becomes the topic name ("" for
-the zero id). When it is written, all partitions are in one group, which has the zero id.
+the zero id). When it is written, topics without an id are in one group, which has the zero id.
 """
 
 from __future__ import annotations
 
 from messages.acls import Operation
 from messages.apis.declaration import REPLICA_MANAGER, Api, Binding, PartitionError, on_cluster
-from messages.cluster import TopicPartition
+from messages.cluster import TopicId, TopicPartition
 from messages.encoded import Encoded
 from messages.vocabulary import Message, message
 
@@ -41,7 +41,10 @@ class LiveLeader(Message):
 
 @message
 class LeaderAndIsrRequest(Message):
-    """The controller's request to a broker to lead or follow partitions (API key 4)."""
+    """The controller's request to a broker to lead or follow partitions (API key 4).
+
+    From version 5 on, it has the ids of their topics, if they have any.
+    """
 
     version: int
     controller_id: int
@@ -49,6 +52,7 @@ class LeaderAndIsrRequest(Message):
     broker_epoch: int
     partition_states: tuple[LeaderAndIsrPartitionState, ...]
     live_leaders: tuple[LiveLeader, ...]
+    topic_ids: tuple[TopicId, ...] = ()
 
 
 @message
@@ -57,11 +61,12 @@ class LeaderAndIsrResponse(Message):
 
     error_code: int
     partition_errors: tuple[PartitionError, ...] = ()
+    topic_ids: tuple[TopicId, ...] = ()
 
 
 def _refuse(request: LeaderAndIsrRequest, code: int) -> LeaderAndIsrResponse:
     return LeaderAndIsrResponse(
-        code, tuple([PartitionError(each.partition, code) for each in request.partition_states])
+        code, tuple([PartitionError(each.partition, code) for each in request.partition_states]), request.topic_ids
     )
 
 
@@ -72,7 +77,8 @@ API = Api(
     response=LeaderAndIsrResponse,
     answerer=REPLICA_MANAGER,
     access=(on_cluster(Operation.CLUSTER_ACTION),),
-    codes="NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC KAFKA_STORAGE_ERROR",
+    codes="NONE STALE_BROKER_EPOCH STALE_CONTROLLER_EPOCH UNKNOWN_TOPIC_OR_PARTITION INVALID_TOPIC KAFKA_STORAGE_ERROR"
+    " INCONSISTENT_TOPIC_ID",
     sample=lambda about: LeaderAndIsrRequest(
         4,
         about.controller,

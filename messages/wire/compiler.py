@@ -179,6 +179,8 @@ class _Code:
         self.used = 0
         self.parted = ""
         """The attribute of the message whose elements are in parts."""
+        self.ids = ""
+        """The expression of the topic id in the group that is being written; "" if groups have none."""
 
     def emit(self, *lines: str) -> None:
         self.lines += ["    " * self.depth + line for line in lines]
@@ -197,6 +199,10 @@ class _Code:
 
     def class_of(self, kind: Any) -> _Class:
         return _Class(kind, self.bindings)
+
+    def has_ids(self, kind: _Class, field: Field) -> bool:
+        """Return whether the groups of an array have the topic ids of the message's attribute `topic_ids`."""
+        return "topic_ids" in kind.hints and any(part.name == "topic_id" for part in _present(field.fields))
 
     def rows_of(self, kind: type) -> tuple[_Class, Field, dict[str, object]]:
         """Return the class, the array and the missing attributes of the entries in a message's parts.
@@ -376,7 +382,7 @@ class _Reader(_Code):
             within = _Inner(grouped[1], element, self.fresh(grouped[0]), self.is_parted(kind, grouped[0]))
             scope.values[grouped[0]] = within.items
             self.emit(f"{within.items} = []")
-            has_ids = "topic_ids" in kind.hints and any(part.name == "topic_id" for part in _present(field.fields))
+            has_ids = self.has_ids(kind, field) and _is_named(field)
             if has_ids:
                 scope.values["topic_ids"] = "tuple(topic_ids)"
                 self.emit("topic_ids = []")
@@ -713,7 +719,10 @@ class _Writer(_Code):
         element = self.class_of(kind.element(attribute))
         array = next(part for part in _present(field.fields) if part.name == inner)
         others = [part for part in _present(field.fields) if part.name != inner]
-        named = _is_named(field)
+        has_ids = self.has_ids(kind, field)
+        named = _is_named(field) or has_ids
+        if has_ids:
+            self.emit(f"ids = dict({value}.topic_ids)")
         before = others[: _present(field.fields).index(array)]
         after = others[_present(field.fields).index(array) :]
         if kind.type in PARTED and attribute == self.parted:
@@ -722,12 +731,18 @@ class _Writer(_Code):
             self.emit("groups = {}")
             self.gather(element, array, named, f"{value}.{attribute}")
             gathered = "len(rows)", "b''.join(rows)"
+        if has_ids and not _is_named(field):  # topics without an id share the group of the zero id
+            self.emit("by_id = {}", "for topic, rows in groups.items():")
+            self.emit("    by_id.setdefault(ids.get(topic, ''), []).extend(rows)")
+            self.emit("groups, ids = by_id, {topic_id: topic_id for topic_id in by_id}")
         self.emit(f"add({self.count('groups')})", "for topic, rows in groups.items():")
         self.depth += 1
         keyed = self.class_of(TopicPartition)
+        self.ids = "ids.get(topic, '')" if has_ids else ""
         self.add(keyed, before, "")
         self.emit(f"add({self.count('rows', gathered[0])})", f"add({gathered[1]})")
         self.add(keyed, after, "", self.flexible)
+        self.ids = ""
         self.depth -= 1
 
     def gather(self, element: _Class, array: Field, named: bool, items: str, keep: bool = False) -> None:
@@ -853,6 +868,8 @@ class _Writer(_Code):
             if kind.hints[attribute] is Secret:
                 return f"{found}.value"
             return f"{self.refer(primitives.id_of_text)}({found})" if field.type == "uuid" else found
+        if kind.type is TopicPartition and field.type == "uuid" and self.ids:
+            return f"{self.refer(primitives.id_of_text)}({self.ids})"
         if kind.type is TopicPartition or kind.partition is not None:
             if field.type == "string" and field.name in _TOPIC_NAMES:
                 return "topic"

@@ -106,6 +106,37 @@ responses []struct 0+
   partition_index int32 0+
   error_code int16 0+
   error_message string 0+ null=0+""",
+    "AlterPartitionRequest": """\
+0+
+broker_id int32 0+
+broker_epoch int64 0+ default=-1
+topics []struct 0+
+ topic_name string 0-1
+ topic_id uuid 2+
+ partitions []struct 0+
+  partition_index int32 0+
+  leader_epoch int32 0+
+  new_isr []int32 0-2
+  new_isr_with_epochs []struct 3+
+   broker_id int32 3+
+   broker_epoch int64 3+ default=-1
+  leader_recovery_state int8 1+
+  partition_epoch int32 0+""",
+    "AlterPartitionResponse": """\
+0+
+throttle_time_ms int32 0+
+error_code int16 0+
+topics []struct 0+
+ topic_name string 0-1
+ topic_id uuid 2+
+ partitions []struct 0+
+  partition_index int32 0+
+  error_code int16 0+
+  leader_id int32 0+
+  leader_epoch int32 0+
+  isr []int32 0+
+  leader_recovery_state int8 1+
+  partition_epoch int32 0+""",
     "AlterReplicaLogDirsRequest": """\
 2+
 dirs []struct 0+

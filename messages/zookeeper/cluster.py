@@ -55,6 +55,13 @@ class ProducerIds(Message):
 
 
 @message
+class EnableFeatureVersioning(BridgeQuestion[Done]):
+    """A controller's request to enable the versioning of features in /feature (KIP-584); the reply is Done."""
+
+    epoch_zk_version: int | None
+
+
+@message
 class TakeBrokerSequence(BridgeQuestion["BrokerSequence"]):
     """A request for the next number of /brokers/seqid, for a broker without an id; the reply is BrokerSequence."""
 

@@ -98,7 +98,7 @@ def test_listeners_as_kafka_reads_them() -> None:
         ({"delete__topic__enable": "maybe"}, ["delete.topic.enable=maybe", "true or false"]),
         ({"process__roles": "boss"}, ["process.roles=boss", "broker or controller"]),
         ({"process__roles": ""}, ["process.roles=", "broker or controller"]),
-        ({"inter__broker__protocol__version": "3.9"}, ["inter.broker.protocol.version=3.9", "0.8.0 to 2.6"]),
+        ({"inter__broker__protocol__version": "3.9"}, ["inter.broker.protocol.version=3.9", "0.8.0 to 2.8"]),
         ({"metrics__port": "70000"}, ["metrics.port=70000", "65535"]),
         ({"listeners": ""}, ["listeners=", "at least one"]),
         ({"listeners": "PLAINTEXT:9092"}, ["'PLAINTEXT:9092'", "LISTENER://host:port"]),

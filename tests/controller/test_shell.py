@@ -8,6 +8,7 @@ import pytest
 from actors.core.controller.events import HANDLERS, REQUESTS
 from messages import events
 from messages.apis import API_BY_REQUEST
+from messages.apis.alter_partition import AlterPartitionRequest, IsrOfPartition
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -89,6 +90,7 @@ REFUSED = {
     DeleteTopicsRequest: DeleteTopicsRequest(4, ("t",), 1000),
     CreatePartitionsRequest: CreatePartitionsRequest(2, (GrowingTopic("t", 2),), 1000),
     UpdateFeaturesRequest: UpdateFeaturesRequest(1),
+    AlterPartitionRequest: AlterPartitionRequest(1, 0, 0, (IsrOfPartition(TopicPartition("t", 0), 0, (0,), 0),)),
 }
 """One request of each kind that clients send to the controller."""
 

@@ -16,7 +16,7 @@ FETCH, LEADER_AND_ISR, API_VERSIONS, DESCRIBE_CLUSTER = 1, 4, 18, 60
 @pytest.mark.parametrize("release", RELEASES)
 def test_a_release_lists_what_it_has_and_we_serve(release: str) -> None:
     listed = api_versions(ApiVersionsRequest(0), release)
-    served = {key: api for key, api in API_BY_KEY.items() if not api.control and key in MAXIMA[release]}
+    served = {key: api for key, api in API_BY_KEY.items() if api.is_listed and key in MAXIMA[release]}
     wanted = {key: (api.min_version, min(api.max_version, MAXIMA[release][key])) for key, api in served.items()}
     assert listed.error_code == errors.NONE
     assert {each.api_key: (each.min_version, each.max_version) for each in listed.api_keys} == wanted
@@ -26,7 +26,7 @@ def test_a_release_lists_what_it_has_and_we_serve(release: str) -> None:
 
 def test_the_newest_release_lists_all_that_is_served() -> None:
     listed = {each.api_key for each in api_versions(ApiVersionsRequest(0), NEWEST).api_keys}
-    assert listed == {key for key, api in API_BY_KEY.items() if not api.control}
+    assert listed == {key for key, api in API_BY_KEY.items() if api.is_listed}
 
 
 @pytest.mark.parametrize(("release", "own"), [("2.1", ()), ("2.4", (ApiVersionRange(18, 0, 3),))])

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from actors.storage.log import Handles, Log, LogConfig
-from actors.storage.log.leftovers import clear_leftovers
+from actors.storage.log.leftovers import PARTITION_METADATA, clear_leftovers, store_topic_id, stored_topic_id
+from actors.storage.log_manager import recover
 from messages.wire.record_batch import whole_batches
 from tests.storage.batches import batch
 from tests.storage.test_kill import Killed, Reaper
@@ -185,11 +186,14 @@ def test_a_kill_in_the_completion_costs_nothing(tmp_path: Path, state: State) ->
     assert steps > 1
 
 
-@pytest.mark.parametrize("clean", [True, False])
-def test_the_file_with_the_topic_id_is_removed(tmp_path: Path, clean: bool) -> None:
+@pytest.mark.parametrize("keeps", [True, False])
+def test_the_file_with_the_topic_id(tmp_path: Path, keeps: bool) -> None:
     """Kafka below protocol version 2.8 removes it, readable or not, so that a later upgrade meets no earlier id."""
     folder = tmp_path / "t-0"
     written(folder, OLD, ())
-    (folder / "partition.metadata").write_text("version: 0\ntopic_id: kTl4kQ6RR2m3wKZ1zV6dPg")
-    assert served(folder, clean) == OLD
-    assert "partition.metadata" not in names(folder)
+    store_topic_id(str(folder), "kTl4kQ6RR2m3wKZ1zV6dPg")
+    recover([str(tmp_path)], lambda: 0, keeps_topic_ids=keeps)
+    assert stored_topic_id(str(folder)) == ("kTl4kQ6RR2m3wKZ1zV6dPg" if keeps else "")
+    (folder / PARTITION_METADATA).write_text("damaged")
+    with pytest.raises(OSError, match="damaged"):
+        stored_topic_id(str(folder))

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.core.controller.batch import REQUEST_VERSIONS
+from actors.core.controller.batch import request_versions
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.apis.stop_replica import StopReplicaResponse
 from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE, all_at_once
+from messages.node_settings import NodeSettings
 from messages.parts import KEEP_ROWS, PARTED, LeaderAndIsrPart, StopReplicaPart, UpdateMetadataPart, cut
 from messages.wire import codec
 from messages.wire.parts import PartRows, entries_of, rows_of
@@ -106,10 +107,11 @@ def test_invalid_rows_are_refused_by_name(bad: dict[str, Any]) -> None:
         entries_of(PartRows(**{**GOOD._asdict(), **bad}))
 
 
-def test_the_version_of_rows_is_the_one_a_controller_of_ours_sends() -> None:
+def test_the_version_of_rows_is_the_one_a_controller_of_ours_sends_by_default() -> None:
     made = {part: kept.version for part, kept in KEEP_ROWS.items() if kept.version is not None}
     kinds = (LeaderAndIsrPart, UpdateMetadataPart, StopReplicaPart)
-    assert made == dict(zip(kinds, REQUEST_VERSIONS[-1][1:], strict=True))
+    default = attrs.fields_dict(NodeSettings)["inter_broker_protocol_version"].default
+    assert made == dict(zip(kinds, request_versions(default), strict=True))
     assert all(PARTED[kept.message].part is part for part, kept in KEEP_ROWS.items())
 
 

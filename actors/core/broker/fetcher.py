@@ -1,8 +1,10 @@
 """The follower's side of replication: the partitions fetched from one leader, and the next request (broker.md 4).
 
 Rule 1: a partition first *truncates*: leader epochs show where its log and the leader's diverge. Then it *fetches* from
-        its log end offset. If the leader does not have a partition's offset, the partition is *out of range* until the
-        leader has returned the offset at which the leader's log begins or ends.
+        its log end offset. From protocol version 2.7 on, it fetches at once, with the epoch of its last record, and
+        truncates if the response has the epoch where the logs diverge (KIP-595). If the leader does not have a
+        partition's offset, the partition is *out of range* until the leader has returned the offset at which the
+        leader's log begins or ends.
 Rule 2: one request is in flight at a time; the next follows when every partition has processed the response. Truncation
         comes before offset lookups, and offset lookups come before fetches.
 Rule 3: a response counts for a partition only if the partition is still followed, with the same epoch and offset as at
@@ -39,11 +41,15 @@ from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffse
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
+from messages.probes import probe
+from messages.protocol_version import at_least
+from messages.vocabulary import changed
 
-FETCH_VERSION = 11
-EPOCH_VERSION = 3
-LIST_OFFSETS_VERSION = 5
-"""The version that brokers of protocol version 2.6 use between them (broker.md 4.1)."""
+TRUNCATES_ON_FETCH = "2.7-IV1"
+"""The first protocol version whose leaders report diverging epochs in Fetch responses."""
+FETCHER_VERSIONS = (("2.8-IV0", 12, 4, 6), (TRUNCATES_ON_FETCH, 12, 3, 5), ("0.8.0", 11, 3, 5))
+"""First protocol version, and the versions of Fetch, OffsetForLeaderEpoch and ListOffsets between brokers from then on
+(broker.md 4.1)."""
 
 UNKNOWN_EPOCH = -1
 
@@ -66,6 +72,8 @@ class PartitionFetchState:
     high_watermark: int
     ask_epoch: int
     """The leader epoch whose end offset is requested from the leader; -1 if the log has no epoch."""
+    last_epoch: int = UNKNOWN_EPOCH
+    """The newest epoch in the log, which a fetch names; -1 if fetches name none."""
     phase: Phase = Phase.TRUNCATING
     not_before: float = 0.0
     last_sent: tuple[int, int] = (-1, -1)
@@ -96,6 +104,7 @@ class FetchSettings:
     max_bytes: int = 10 << 20
     partition_max_bytes: int = 1 << 20
     backoff: float = 1.0
+    protocol: str = "2.6"
 
 
 class Fetcher:
@@ -109,6 +118,8 @@ class Fetcher:
         self._throttled_bytes = 0
         self._held_until = 0.0
         self._settings = settings
+        self._truncates_on_fetch = at_least(settings.protocol, TRUNCATES_ON_FETCH)
+        self._versions = next(versions for since, *versions in FETCHER_VERSIONS if at_least(settings.protocol, since))
         self._due: dict[Phase, dict[TopicPartition, None]] = {phase: {} for phase in Phase}
         """Partitions that are due, by phase."""
         self._delayed: list[tuple[float, TopicPartition]] = []
@@ -148,9 +159,11 @@ class Fetcher:
         known = self.partitions.get(partition)
         if known is None or known.leader_epoch != leader_epoch:
             self.unfollow((partition,))
-            self.partitions[partition] = PartitionFetchState(
+            state = self.partitions[partition] = PartitionFetchState(
                 leader_epoch, log_end_offset, high_watermark, epoch, adding=adding
             )
+            if self._truncates_on_fetch and epoch != UNKNOWN_EPOCH:
+                state.phase, state.last_epoch = Phase.FETCHING, epoch
             self._is_due(partition)
 
     def unfollow(self, partitions: Iterable[TopicPartition]) -> None:
@@ -191,8 +204,7 @@ class Fetcher:
         for partition in list(self._due[Phase.TRUNCATING]):
             followed = self.partitions[partition]
             if followed.ask_epoch == UNKNOWN_EPOCH:
-                message = TruncateToEpochEnd(followed.leader_epoch, UNKNOWN_EPOCH, -1, followed.high_watermark)
-                orders.append(self._order(partition, message))
+                orders.append(self._order(partition, self._truncate(followed, UNKNOWN_EPOCH, -1)))
         return orders
 
     def next_request(self, now: float) -> Request | None:
@@ -203,13 +215,13 @@ class Fetcher:
         if truncating:
             self._asked = {tp: (f.leader_epoch, f.ask_epoch) for tp, f in truncating}
             queries = tuple(EpochQuery(tp, f.ask_epoch, f.leader_epoch) for tp, f in truncating)
-            return OffsetForLeaderEpochRequest(EPOCH_VERSION, broker_id, queries)
+            return OffsetForLeaderEpochRequest(self._versions[1], broker_id, queries)
         for phase, what in ((Phase.LATEST, LATEST), (Phase.EARLIEST, EARLIEST)):
             lost = [(partition, following[partition]) for partition in self._due[phase]]
             if lost:
                 self._asked = {tp: (f.leader_epoch, f.log_end_offset) for tp, f in lost}
                 wanted = tuple(OffsetQuery(tp, what, f.leader_epoch) for tp, f in lost)
-                return ListOffsetsRequest(LIST_OFFSETS_VERSION, broker_id, wanted)
+                return ListOffsetsRequest(self._versions[2], broker_id, wanted)
         if now < self._held_until:
             for partition in list(self._due[Phase.FETCHING]):
                 self._throttle(partition)
@@ -245,7 +257,7 @@ class Fetcher:
             self._named |= parts
         self._changed.clear()
         return FetchRequest(
-            FETCH_VERSION,
+            self._versions[0],
             settings.broker_id,
             round(settings.max_wait * 1000),
             settings.min_bytes,
@@ -260,7 +272,11 @@ class Fetcher:
         followed = self.partitions[partition]
         start = max(followed.last_sent[1], 0)
         most = self._settings.partition_max_bytes
-        return FetchPartition(partition, followed.log_end_offset, most, followed.leader_epoch, start)
+        at = followed.log_end_offset, most, followed.leader_epoch, start, followed.last_epoch
+        return FetchPartition(partition, *at)
+
+    def _truncate(self, followed: PartitionFetchState, epoch: int, end: int) -> TruncateToEpochEnd:
+        return TruncateToEpochEnd(followed.leader_epoch, epoch, end, followed.high_watermark, self._truncates_on_fetch)
 
     # ---------------------------------------------------------------------------------------------- responses
 
@@ -294,14 +310,18 @@ class Fetcher:
                 continue
             if (named.current_leader_epoch, named.fetch_offset) != (followed.leader_epoch, followed.log_end_offset):
                 continue
-            if result.error_code == errors.NONE:
+            if result.error_code == errors.NONE and result.diverging_epoch is not None and self._truncates_on_fetch:
+                probe("a follower truncates where a fetch response shows that its log diverges")
+                orders.append(self._order(partition, self._truncate(followed, *result.diverging_epoch)))
+            elif result.error_code == errors.NONE:
                 news = result.high_watermark, result.log_start_offset
                 if result.body.size:
                     self.partitions[partition] = self.partitions.pop(partition)
                     self._throttled_bytes += result.body.size if partition in self.throttled else 0
                 if result.body.size or news != followed.last_sent:
                     followed.last_sent = news
-                    message = Replicate(followed.leader_epoch, followed.log_end_offset, result.body, *news)
+                    tracks = self._truncates_on_fetch and bool(result.body.size)
+                    message = Replicate(followed.leader_epoch, followed.log_end_offset, result.body, *news, tracks)
                     orders.append(self._order(partition, message))
             elif result.error_code == errors.OFFSET_OUT_OF_RANGE:
                 self._enter(partition, Phase.LATEST)
@@ -318,9 +338,7 @@ class Fetcher:
             if followed is None:
                 continue
             if error_code == errors.NONE:
-                message = TruncateToEpochEnd(
-                    followed.leader_epoch, ended.leader_epoch, ended.end_offset, followed.high_watermark
-                )
+                message = self._truncate(followed, ended.leader_epoch, ended.end_offset)
                 orders.append(self._order(partition, message))
             else:
                 self._refused(partition, error_code, now)
@@ -338,13 +356,13 @@ class Fetcher:
             if error_code != errors.NONE:
                 self._refused(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
-                orders.append(
-                    self._order(partition, TruncateToEpochEnd(followed.leader_epoch, UNKNOWN_EPOCH, offset, offset))
-                )
+                message = self._truncate(followed, UNKNOWN_EPOCH, offset)
+                orders.append(self._order(partition, changed(message, otherwise=offset)))
             elif followed.phase is Phase.LATEST:
                 self._enter(partition, Phase.EARLIEST)
             elif offset > followed.log_end_offset:
-                orders.append(self._order(partition, TruncateFullyAndStartAt(followed.leader_epoch, offset)))
+                restart = TruncateFullyAndStartAt(followed.leader_epoch, offset, self._truncates_on_fetch)
+                orders.append(self._order(partition, restart))
             else:
                 self._enter(partition, Phase.FETCHING)
         self._asked = {}
@@ -363,6 +381,8 @@ class Fetcher:
         self._busy -= followed.busy
         followed.busy = False
         followed.log_end_offset = done.log_end_offset
+        if done.last_epoch is not None:
+            followed.last_epoch = done.last_epoch
         lag = followed.last_sent[0] - done.log_end_offset
         if lag > 0:
             self._behind[done.partition] = lag
@@ -373,7 +393,7 @@ class Fetcher:
         elif done.error_code != errors.NONE:
             followed.last_sent = (-1, -1)
             self._delay(done.partition, now)
-        elif done.ask_epoch != UNKNOWN_EPOCH:
+        elif done.ask_epoch != UNKNOWN_EPOCH and followed.phase is Phase.TRUNCATING:
             followed.ask_epoch = done.ask_epoch
             self._is_due(done.partition)
         else:

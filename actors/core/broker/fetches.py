@@ -361,7 +361,8 @@ class Fetches:
             fetch.found = found
             fetch.reading[partition] = None
             throttled = session.is_follower and partition in self.quota.replicas and self.quota.is_exceeded(now)
-            self._to_do.append(ReadPartition(partition, self._question(fetch, place, left, throttled)))
+            topic_id = session.ids.get(partition.topic, "") if session.ids else ""
+            self._to_do.append(ReadPartition(partition, self._question(fetch, place, left, throttled, topic_id)))
         if fetch.reading:
             return
         if fetch.deadline <= now or _is_satisfied(session, fetch):
@@ -371,7 +372,12 @@ class Fetches:
             heappush(self._deadlines, (fetch.deadline, fetch.number))
 
     def _question(
-        self, fetch: fetch_sessions.DelayedFetch, place: fetch_sessions.CachedPartition, left: int, throttled: bool
+        self,
+        fetch: fetch_sessions.DelayedFetch,
+        place: fetch_sessions.CachedPartition,
+        left: int,
+        throttled: bool,
+        topic_id: str,
     ) -> ReadLog:
         request = fetch.request
         idle_until, place.idle_until = place.idle_until, fetch_sessions.NEVER
@@ -387,6 +393,7 @@ class Fetches:
             idle_until,
             self._near(request),
             throttled,
+            topic_id,
         )
 
     def _near(self, request: FetchRequest) -> tuple[int, ...]:

@@ -128,13 +128,15 @@ class HostedReplica:
 
     __slots__ = (
         *("address", "alarm", "delayed_deletes", "health_flags", "isr_keeper", "isr_writes", "leader", "log"),
-        *("future", "look_at", "manager", "reader", "role", "settings", "verification", "verifier"),
+        *("future", "look_at", "manager", "reader", "role", "settings", "topic_id", "verification", "verifier"),
     )
 
     def __init__(self) -> None:
         self.address: partition_effects.Address = None
         """The address of the partition's actor, for replies."""
         self.role = _NO_ROLE
+        self.topic_id = ""
+        """The topic id that the log keeps; "" if none is known."""
         self.settings = _DEFAULTS
         self.log = ReplicaLog()
         self.leader: Leader | None = None
@@ -465,6 +467,8 @@ def read(
     if replica_id != role.broker_id:
         partition.reader = None  # the response to this fetch shows the changes, so the reader needs no notification
     error_code = partition.refusal(fetch_verdict(message, role, leader, partition.settings))
+    if message.topic_id and partition.topic_id and message.topic_id != partition.topic_id:
+        error_code = errors.INCONSISTENT_TOPIC_ID
     if error_code == errors.NONE:
         limit = read_limit(log, replica_id, message.isolation_level == fetch.READ_COMMITTED)
         try:

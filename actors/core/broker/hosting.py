@@ -62,6 +62,7 @@ from messages.flow.conversation import Flow, ask, chunks, for_each
 from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
+from messages.node_settings import keeps_topic_ids
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.transactions import FindLeaders
 from messages.vocabulary import AnyMessage
@@ -145,6 +146,8 @@ class ReplicaManager:
         """The sender of the request that is being applied, for logs."""
         self._errors: list[PartitionError] = []
         """The error codes of the request that is being applied."""
+        self._ids: dict[str, str] = {}
+        """Topic -> the id that the logs of its partitions keep, in the request that is being applied."""
         self._roles = PartitionsByRole(self.broker_id)
         """Reused by each request: the garbage collector would scan new tables as young objects."""
         self._broken: dict[TopicPartition, str] = {}
@@ -292,6 +295,7 @@ class ReplicaManager:
         """Send each partition its new state, leaders first (broker.md 1.2)."""
         roles = self._roles
         roles.clear()
+        self._ids = dict(request.topic_ids) if keeps_topic_ids(self._start.settings) else {}
         yield from for_each(all_entries(self._parts, request), roles.take)
         _log.info(
             "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "
@@ -310,7 +314,9 @@ class ReplicaManager:
         leading = 0
         left: list[TopicPartition] = []
         for window in chunks(self._roles.leading.values(), PARTITIONS_AT_ONCE):
-            taken = yield from self._take_roles(window, broker.become_leader)
+            taken = yield from self._take_roles(
+                window, lambda order, log, host: broker.become_leader(order, log, host, self._id_of(order))
+            )
             self._note_leaderships(taken)
             left += [order.partition for _, order, result in taken if result.leads]
             if len(left) >= conversation.SLICE:
@@ -325,12 +331,18 @@ class ReplicaManager:
         alive = frozenset(self._alive.ids)
         for window in chunks(self._roles.following.values(), PARTITIONS_AT_ONCE):
             taken = yield from self._take_roles(
-                window, lambda order, log, host: broker.BecomeFollower(order, log, host, order.leader in alive)
+                window,
+                lambda order, log, host: broker.BecomeFollower(
+                    order, log, host, order.leader in alive, self._id_of(order)
+                ),
             )
             following += yield from self._fetch(taken)
             self._note_leaderships(taken)
         if following:
             self._log_change(logging.INFO, stopped_fetchers(self._origin, following, leading=False))
+
+    def _id_of(self, order: LeaderAndIsrPartitionState) -> str:
+        return self._ids.get(order.partition.topic, "") if self._ids else ""
 
     def _fetch(self, taken: Sequence[Taken]) -> Flow[int]:
         """Start to fetch the partitions that have a new role, each from its leader.

@@ -138,6 +138,8 @@ class Partition(HostedReplica):
                 else:
                     config = log_config(self.settings) if host is None else host.log_config
                     yield from log.open(asked.log, config)
+            if error_code == errors.NONE and log.path and asked.topic_id not in ("", self.topic_id):
+                error_code = yield from self._assign_topic_id(asked.topic_id)
             if error_code == errors.NONE and transition is replica_role.make_leader and log.lacks_committed:
                 error_code = self._verdict_on_loss(before, order)
             if error_code == errors.NONE:
@@ -159,6 +161,19 @@ class Partition(HostedReplica):
             ),
             *(log.end, log.high_watermark, log.latest_epoch, role.leader_epoch, look_at),
         )
+
+    def _assign_topic_id(self, topic_id: str) -> partition_effects.Effects[int]:
+        """Let the log keep the topic's id; return code 103 if it keeps another one (KIP-516)."""
+        if not self.topic_id:
+            self.topic_id = yield self.log.call("assign_topic_id", topic_id)
+        if self.topic_id == topic_id:
+            return errors.NONE
+        probe("a log of an earlier topic with the same name refuses a role")
+        log.error(
+            "[Partition %s broker=%d] Topic ID in memory: %s does not match the topic ID for partition received: %s.",
+            *(self.role.partition, self.role.broker_id, self.topic_id, topic_id),
+        )
+        return errors.INCONSISTENT_TOPIC_ID
 
     def _verdict_on_loss(self, role: replica_role.ReplicaRole, order: LeaderAndIsrPartitionState) -> int:
         """Return NONE if this replica may lead without some committed records, otherwise code 56 (rule 5)."""
@@ -272,6 +287,8 @@ class Partition(HostedReplica):
             elif lag == 0:
                 yield from log.note_high_watermark()
                 old, log.path = log.path, (yield log.call("swap"))
+                if self.topic_id:
+                    yield log.call("assign_topic_id", self.topic_id)
                 deleted = yield partition_effects.RenameDeletedLog(old)
                 yield partition_effects.Send(self.manager, ReplicaMoved(self.role.partition, log.path, deleted))
         except partition_effects.StorageError as error:
@@ -323,7 +340,7 @@ class Partition(HostedReplica):
                 error_code = yield from self.log_failed(error)
             log.move_high_watermark(min(max(message.high_watermark, log.start), log.end))
             yield from log.note_high_watermark()
-        yield from self._replicated(sender, message.leader_epoch, error_code)
+        yield from self._replicated(sender, message, error_code)
 
     def _reconcile(
         self, message: partition.TruncateToEpochEnd, sender: partition_effects.Address, now: float
@@ -335,7 +352,7 @@ class Partition(HostedReplica):
                 ask = yield from self.log.truncate(message)
             except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
-        yield from self._replicated(sender, message.leader_epoch, error_code, ask)
+        yield from self._replicated(sender, message, error_code, ask)
 
     def _restart(
         self, message: partition.TruncateFullyAndStartAt, sender: partition_effects.Address, now: float
@@ -348,7 +365,7 @@ class Partition(HostedReplica):
                 yield from self.log.restart(message.offset)
             except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
-        yield from self._replicated(sender, message.leader_epoch, error_code)
+        yield from self._replicated(sender, message, error_code)
 
     def _fenced(self, leader_epoch: int) -> int:
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
@@ -362,10 +379,21 @@ class Partition(HostedReplica):
         return errors.NONE
 
     def _replicated(
-        self, sender: partition_effects.Address, leader_epoch: int, error_code: int, ask: int = -1
-    ) -> Iterable[partition_effects.Send]:
-        replicated = partition.Replicated(self.role.partition, leader_epoch, error_code, self.log.end, ask)
-        return (partition_effects.Send(sender, replicated), *self.log_moved())
+        self,
+        sender: partition_effects.Address,
+        message: partition.Replicate | partition.TruncateToEpochEnd | partition.TruncateFullyAndStartAt,
+        error_code: int,
+        ask: int = -1,
+    ) -> partition_effects.Effects[None]:
+        """Answer a fetcher's message, with the newest epoch in the log if the fetcher asks for it."""
+        last = None
+        if message.with_epoch and error_code == errors.NONE:
+            last = yield self.log.call("latest_epoch")
+        yield partition_effects.Send(
+            sender,
+            partition.Replicated(self.role.partition, message.leader_epoch, error_code, self.log.end, ask, last),
+        )
+        yield from self.log_moved()
 
     def _isr_changed(
         self, message: partition.IsrChanged, sender: partition_effects.Address, now: float
@@ -375,7 +403,8 @@ class Partition(HostedReplica):
         leader = self.leader
         if leader is not None and message.leader_epoch == leader.leader_epoch:
             written = message.zk_version >= 0
-            leader.isr_written(message.number, message.zk_version if written else None, now)
+            if message.zk_version != partition.UNRESOLVED:
+                leader.isr_written(message.number, message.zk_version if written else None, now)
             self.log_change(changed_isr(leader, written))
             yield from self.carry_out(leader, now)
             yield from self.changed_health()

@@ -137,6 +137,7 @@ class ReplicaLog:
         target, ask = truncation(reply, *own)
         if target < self.end:
             probe("a follower truncates its log")
+        if target < self.end or reply.with_epoch:  # an epoch without records is forgotten too
             self.start, self.end, self.first_unstable = yield self.call("truncate", target)
             self.move_high_watermark(min(self.high_watermark, self.end))
             yield from self.note_high_watermark()

@@ -78,7 +78,7 @@ def answer(request: ControllerRequest, error_code: int, errors: Iterable[Partiti
     """Return the response to a request."""
     match request:
         case LeaderAndIsrRequest():
-            return LeaderAndIsrResponse(error_code, tuple(errors))
+            return LeaderAndIsrResponse(error_code, tuple(errors), request.topic_ids)
         case StopReplicaRequest():
             return StopReplicaResponse(error_code, tuple(errors))
     return UpdateMetadataResponse(error_code)

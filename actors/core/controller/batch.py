@@ -33,7 +33,7 @@ from messages import cluster
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest, LiveLeader
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.apis.update_metadata import UpdateMetadataBroker, UpdateMetadataPartitionState, UpdateMetadataRequest
-from messages.flow.conversation import Flow, cut
+from messages.flow.conversation import Flow, cut, for_each
 from messages.parts import LeaderAndIsrPart, StopReplicaPart
 from messages.probes import probe
 from messages.protocol_version import at_least
@@ -50,9 +50,14 @@ REQUEST_VERSIONS: tuple[tuple[str, int, int, int], ...] = (
     ("2.4-IV0", 3, 5, 1),
     ("2.4-IV1", 4, 6, 2),
     ("2.6-IV0", 4, 6, 3),
+    ("2.8-IV1", 5, 7, 3),
 )
 """First inter.broker.protocol.version, and the versions of LeaderAndIsr, UpdateMetadata and StopReplica from then on.
 """
+
+
+IDS_SINCE = 5, 7
+"""The first versions of LeaderAndIsr and UpdateMetadata with topic ids."""
 
 
 def request_versions(ibp: str) -> tuple[int, int, int]:
@@ -303,11 +308,22 @@ class RequestBatch:
             )
             *parts, last = (each.part for each in shared_parts)
             rest = last.entries
+            ids = (yield from self._ids_of(states)) if version >= IDS_SINCE[0] else ()
             yield SendRequest(
                 broker_id,
-                LeaderAndIsrRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_leaders),
+                LeaderAndIsrRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_leaders, ids),
                 tuple(parts),
             )
+
+    def _ids_of(self, partitions: Iterable[cluster.TopicPartition]) -> Flow[tuple[cluster.TopicId, ...]]:
+        """Return the ids of the topics of these partitions."""
+        topics: dict[str, None] = {}
+
+        def note(part: Sequence[cluster.TopicPartition]) -> None:
+            topics.update(dict.fromkeys([partition.topic for partition in part]))
+
+        yield from for_each(partitions, note)
+        return self._context.topic_ids_of(topics)
 
     def _live_leaders(self, leaders: Iterable[int]) -> tuple[LiveLeader, ...]:
         """Return the endpoints of these leaders. A leader without an inter-broker listener is logged and left out."""
@@ -331,6 +347,9 @@ class RequestBatch:
         states = yield from cut(partitions, lambda part: self._metadata_states(part, all_online))
         *ahead, rest = list(filter(None, states)) or [()]
         parts = tuple([context.metadata_part(number, entries) for number, entries in enumerate(ahead)])
+        ids: tuple[cluster.TopicId, ...] = ()
+        if version >= IDS_SINCE[1]:
+            ids = yield from self._ids_of([each.partition for part in states for each in part])
         live_brokers = tuple(UpdateMetadataBroker(b.id, b.endpoints, b.rack) for b in context.brokers.values())
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
@@ -341,7 +360,7 @@ class RequestBatch:
         for broker in receivers:
             yield SendRequest(
                 broker.id,
-                UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers),
+                UpdateMetadataRequest(version, context.broker_id, context.epoch, broker.epoch, rest, live_brokers, ids),
                 parts,
             )
 

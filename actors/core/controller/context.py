@@ -21,6 +21,9 @@ Kafka: `ControllerContext`.
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias
 
@@ -30,8 +33,10 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
+from messages.node_settings import TOPIC_IDS_SINCE
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
+from messages.protocol_version import at_least
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import TopicAssignment
@@ -49,6 +54,10 @@ _DELETION_STATES = (
     ReplicaState.DELETION_SUCCESSFUL,
     ReplicaState.DELETION_INELIGIBLE,
 )
+
+
+TOPIC_ID = re.compile("[A-Za-z0-9_-]{22}")
+"""Matches the text of a topic id."""
 
 
 class BrokerEndpointNotAvailable(Exception):
@@ -135,6 +144,8 @@ class ControllerContext:
         self.offline_dirs: dict[int, dict[cluster.TopicPartition, None]] = {}
         self.topics: dict[str, dict[int, cluster.TopicPartition]] = {}
         self.topic_ids: dict[str, str] = {}
+        self.ids_made = 0
+        """Number of topic ids made in this term."""
         self.topics_by_id: dict[str, list[str]] = {}
         """The topics of each id; several if a znode was copied."""
         self.assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
@@ -319,6 +330,25 @@ class ControllerContext:
         others = tuple(topics)
         topics.append(topic)
         return others
+
+    def topic_ids_of(self, topics: Iterable[str]) -> tuple[cluster.TopicId, ...]:
+        """Return the ids of these topics, without topics whose znode has none that is valid."""
+        known = ((topic, self.topic_ids.get(topic, "")) for topic in topics)
+        return tuple(cluster.TopicId(topic, topic_id) for topic, topic_id in known if TOPIC_ID.fullmatch(topic_id))
+
+    def new_topic_id(self, topic: str) -> str | None:
+        """Return an id for a topic without one; None if the protocol version has no topic ids (KIP-516).
+
+        It is unique in the cluster, because no other term and no other call has these numbers.
+        """
+        if not at_least(self.settings.inter_broker_protocol_version, TOPIC_IDS_SINCE):
+            return None
+        while True:
+            self.ids_made += 1
+            digest = hashlib.sha256(f"{self.epoch} {self.ids_made} {topic}".encode()).digest()[:16]
+            topic_id = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+            if not topic_id.startswith("-") and topic_id not in self.topics_by_id:
+                return topic_id
 
     def _drop_topic_id(self, topic: str) -> None:
         topic_id = self.topic_ids.pop(topic, None)

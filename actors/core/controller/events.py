@@ -14,6 +14,7 @@ import attrs
 
 from actors.core.controller import (
     broker_changes,
+    isr_changes,
     leader_balance,
     notifications,
     reassignment,
@@ -34,6 +35,7 @@ from messages.apis import (
     elect_leaders,
     list_partition_reassignments,
 )
+from messages.apis.alter_partition import AlterPartitionRequest
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
 from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.events import ControllerState
@@ -86,6 +88,7 @@ REQUESTS: dict[type, ClientRequestHandler] = {
         ControllerState.IDLE, topic_requests.create_partitions
     ),
     UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, update_features),
+    AlterPartitionRequest: ClientRequestHandler(ControllerState.ISR_CHANGE, isr_changes.alter_partitions),
 }
 """Request -> its handler. Requests about topics and features have the state IDLE, because Kafka handles them outside
 the event queue.

@@ -14,6 +14,7 @@ from actors.core.controller import broker_changes, deletion_steps
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.states import ReplicaState
 from messages import errors
+from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.events import (
     LeaderAndIsrResponseReceived,
@@ -42,7 +43,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     if not before and all(error.error_code != errors.KAFKA_STORAGE_ERROR for error in response.partition_errors):
         return
     offline = dict(before)
-    for partition, code in ((error.partition, error.error_code) for error in response.partition_errors):
+    for partition, code in ((_named(context, each.partition), each.error_code) for each in response.partition_errors):
         if code == errors.KAFKA_STORAGE_ERROR and partition in context.assignments:
             offline[partition] = None
         elif code == errors.NONE:
@@ -51,6 +52,12 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     lost = [partition for partition in offline if partition not in before]
     if lost:
         yield from broker_changes.on_replicas_become_offline(context, {broker_id: lost})
+
+
+def _named(context: ControllerContext, partition: TopicPartition) -> TopicPartition:
+    """Return the partition of a response, which may have the topic's id in place of its name."""
+    topics = context.topics_by_id.get(partition.topic, ())
+    return partition if partition.topic in context.topics or len(topics) != 1 else partition._replace(topic=topics[0])
 
 
 def update_metadata_answered(context: ControllerContext, event: UpdateMetadataResponseReceived) -> Flow[None]:

@@ -16,6 +16,7 @@ from actors.core.controller.partition_state_machine import move_partitions
 from actors.core.controller.replica_state_machine import move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages import zookeeper
+from messages.ask import ZooKeeperRefused
 from messages.cluster import PartitionAssignment, TopicPartition
 from messages.events import PartitionModifications, TopicChange, TopicDeletion
 from messages.flow.conversation import SLICE, Flow, ask, for_each
@@ -64,11 +65,34 @@ def learn_assignments(context: ControllerContext, topics: tuple[str, ...]) -> Fl
     start, count = 0, TOPICS_AT_FIRST
     while start < len(topics):
         answer = yield from ask(zookeeper.GetAssignments(topics[start : start + count]))
-        added += yield from learn(context, answer.topics)
+        added += yield from learn(context, (yield from _give_ids(context, answer.topics)))
         start += count
         partitions = sum(len(partitions) for _, partitions, *_ in answer.topics)
         count = max(1, min(2 * count, count * PARTITIONS_READ // max(1, partitions)))
     return added
+
+
+def _give_ids(
+    context: ControllerContext, topics: tuple[zookeeper.TopicAssignment, ...]
+) -> Flow[tuple[zookeeper.TopicAssignment, ...]]:
+    """Give an id to each topic that has none, from protocol version 2.8 on (KIP-516); return the topics with ids.
+
+    A topic that another client writes meanwhile stays without an id until its next change.
+    """
+    given = [
+        each._replace(topic_id=topic_id)
+        for each in topics
+        if each.topic_id is None and (topic_id := context.new_topic_id(each.topic)) is not None
+    ]
+    if not given:
+        return topics
+    try:
+        yield from ask(zookeeper.SetAssignments(tuple(given), context.epoch_zk_version))
+    except ZooKeeperRefused as error:
+        log.warning("%s Failed to give ids to %d topics: %s", context.tag, len(given), error)
+        return topics
+    by_name = {each.topic: each for each in given}
+    return tuple([by_name.get(each.topic, each) for each in topics])
 
 
 def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
@@ -78,6 +102,8 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
     """
     topic = event.topic
     answer = yield from ask(zookeeper.GetAssignments((topic,)))
+    if topic in context.topics and topic not in context.topic_ids and topic not in context.queued:
+        yield from _give_ids(context, answer.topics)  # the write fires this event again
     for each in answer.topics:
         _learn_id(context, topic, each.topic_id)
     fresh = [

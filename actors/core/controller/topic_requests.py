@@ -60,15 +60,18 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
     made: dict[str, int] = {}
 
     def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
+        topic_id = None
         replicas, configs = yield from _planned(context, topic, made)
         if not request.validate_only:
-            assignment = zookeeper.TopicAssignment(topic.name, topic_admin.numbered(replicas))
+            topic_id = context.new_topic_id(topic.name)
+            assignment = zookeeper.TopicAssignment(topic.name, topic_admin.numbered(replicas), topic_id)
             answer = yield from ask(zookeeper.CreateTopic(assignment, configs, context.epoch_zk_version))
             if isinstance(answer, zookeeper.TopicExists):
                 raise _exists(topic.name)
             made[topic.name] = len(replicas)
         return CreatedTopic(
-            topic.name, errors.NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs)
+            *(topic.name, errors.NONE, None, len(replicas), len(replicas[0]), _created_configs(context, configs)),
+            topic_id or "",
         )
 
     twice = _named_twice([topic.name for topic in request.topics])

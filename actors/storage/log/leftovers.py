@@ -7,6 +7,7 @@ the `.swap` files lose their suffix. After a kill in any step, one complete set 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
@@ -24,24 +25,26 @@ SWAP = ".swap"
 DRAFT = ".tmp"
 
 PARTITION_METADATA = "partition.metadata"
-"""Holds the topic id of a log that a broker of protocol version 2.8 or later wrote. As Kafka below 2.8 does, a load
-removes it: a later upgrade would stop at an id that the topic no longer has."""
+"""Holds the topic id of a log, from protocol version 2.8 on. As Kafka below 2.8 does, a load removes it there: a later
+upgrade would stop at an id that the topic no longer has."""
 
 SEGMENT_FILE = re.compile(r"([0-9]{20})\.(log|index|timeindex|txnindex)")
 """Matches the base offset and the kind of a segment's file."""
+
+_METADATA = re.compile(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 
 _FILE = re.compile(rf"{SEGMENT_FILE.pattern}({DELETED}|{CLEANED}|{SWAP})?")
 
 
 def clear_leftovers(folder: str) -> None:
-    """Reduce the folder to complete segments, and remove a topic id. Raises OSError."""
+    """Reduce the folder to complete segments. Raises OSError."""
     names = _names(folder)
     files = [name for name in names if _FILE.fullmatch(name)]
     swaps = [name for name in files if name.endswith(SWAP)]
     cleaned = [name for name in files if name.endswith(CLEANED)]
     first_cleaned = min(map(_base, cleaned), default=None)
     unfinished = [name for name in swaps if first_cleaned is not None and _base(name) >= first_cleaned]
-    _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT)) or name == PARTITION_METADATA))
+    _remove(folder, (name for name in names if name.endswith((DELETED, DRAFT))))
     # Remove unfinished `.swap` files before the `.cleaned` files. Otherwise, after a crash between the two removals,
     # the `.swap` files would count as complete, because there would be no `.cleaned` files.
     _remove(folder, unfinished)
@@ -102,3 +105,30 @@ def _end(path: str) -> int:
 def _remove(folder: str, names: Iterable[str]) -> None:
     for name in names:
         Path(folder, name).unlink()
+
+
+def stored_topic_id(folder: str) -> str:
+    """Return the topic id that a log keeps; "" if it keeps none. Raises OSError if the file is damaged."""
+    try:
+        text = Path(folder, PARTITION_METADATA).read_text(encoding="ascii", errors="replace")
+    except FileNotFoundError:
+        return ""
+    match = _METADATA.fullmatch(text)
+    if match is None:
+        raise OSError(errno.EIO, f"{PARTITION_METADATA} is damaged", f"{folder}/{PARTITION_METADATA}")
+    return match[1]
+
+
+def store_topic_id(folder: str, topic_id: str) -> None:
+    """Write the topic id that a log keeps from now on, durably."""
+    draft = Path(folder, f"{PARTITION_METADATA}{DRAFT}")
+    with draft.open("w", encoding="ascii") as file:
+        file.write(f"version: 0\ntopic_id: {topic_id}")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(Path(folder, PARTITION_METADATA))
+
+
+def remove_topic_id(folder: str) -> None:
+    """Remove the topic id that a log keeps, readable or not."""
+    Path(folder, PARTITION_METADATA).unlink(missing_ok=True)

@@ -733,26 +733,27 @@ class Log:
     # ------------------------------------------------------------------------------------------------ cutting
 
     def truncate_to(self, offset: int) -> None:
-        """Remove all records from `offset` on. Do nothing if the log ends before it (rule 1)."""
-        if offset >= self.end:
-            return
-        if offset <= self.first_base:
+        """Remove all records from `offset` on (rule 1), and an epoch that begins at the end, without records."""
+        if self.end > offset <= self.first_base:
             self.restart(offset)
             return
-        # The snapshots are removed before the records; otherwise a crash could leave outdated snapshots.
-        self.producers.remove_snapshots(0, offset)
-        deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
-        if deleted_segments:
-            self._drop(deleted_segments)
-            del self._segments[-len(deleted_segments) :]
-        self.active.truncate(offset)
-        self.end = offset
-        self.start = min(self.start, self.end)
-        self.recovery_point = min(self.recovery_point, self.end)
-        self._flushing = None  # a flush that is under way does not make later data at these offsets durable
+        cuts = offset < self.end
+        if cuts:
+            # The snapshots are removed before the records; otherwise a crash could leave outdated snapshots.
+            self.producers.remove_snapshots(0, offset)
+            deleted_segments = [segment for segment in self._segments if segment.base_offset >= offset]
+            if deleted_segments:
+                self._drop(deleted_segments)
+                del self._segments[-len(deleted_segments) :]
+            self.active.truncate(offset)
+            self.end = offset
+            self.start = min(self.start, self.end)
+            self.recovery_point = min(self.recovery_point, self.end)
+            self._flushing = None  # a flush that is under way does not make later data at these offsets durable
         self.epochs.truncate_from_end(self.end)
         self.epochs.save()
-        self._load_producers(self.end, missing_is_none=False)
+        if cuts:
+            self._load_producers(self.end, missing_is_none=False)
 
     def restart(self, offset: int) -> None:
         """Remove all records and producers, and restart the log at `offset`.

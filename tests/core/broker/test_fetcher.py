@@ -6,7 +6,7 @@ import pytest
 
 from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
 from messages import errors
-from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from messages.apis.fetch import DivergingEpoch, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
@@ -238,3 +238,25 @@ def test_a_leader_without_session_slots_receives_full_fetches(fetcher: Fetcher) 
     for _ in range(2):
         assert within(fetcher) == (0, 0, [A], [])
         fetcher.fetched(answer(), 0.0)
+
+
+def test_from_protocol_2_7_on_a_fetch_names_the_last_epoch_and_its_response_may_truncate() -> None:
+    fetcher = Fetcher(FetchSettings(broker_id=1, backoff=BACKOFF, protocol="2.7"))
+    fetcher.follow(A, EPOCH, 10, 7, 4)
+    assert fetcher.without_epochs(0.0) == []
+    request = fetcher.next_request(0.0)
+    assert isinstance(request, FetchRequest)
+    assert (request.version, request.partitions[0].last_fetched_epoch) == (12, 4)
+    diverging = FetchedPartition(A, errors.NONE, 9, 9, 0, diverging_epoch=DivergingEpoch(3, 8))
+    [order] = fetcher.fetched(answer(diverging), 0.0)
+    assert order == PartitionCommand(A, TruncateToEpochEnd(EPOCH, 3, 8, 7, with_epoch=True))
+    fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 6, ask_epoch=2, last_epoch=2), 0.0)
+    request = fetcher.next_request(0.0)
+    assert isinstance(request, FetchRequest), "the next fetch compares the older epoch"
+    assert (request.partitions[0].fetch_offset, request.partitions[0].last_fetched_epoch) == (6, 2)
+    [order] = fetcher.fetched(answer(got(A, errors.NONE, b"x", high_watermark=6)), 0.0)
+    assert isinstance(order.message, Replicate) and order.message.with_epoch
+    fetcher.replicated(Replicated(A, EPOCH, errors.NONE, 7, last_epoch=EPOCH), 0.0)
+    request = fetcher.next_request(0.0)
+    assert isinstance(request, FetchRequest)
+    assert request.partitions[0].last_fetched_epoch == EPOCH

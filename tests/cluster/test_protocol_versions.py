@@ -1,0 +1,88 @@
+"""inter.broker.protocol.version 2.8 among two nodes of ours and one broker of Apache's: topic ids and ISR changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from messages.apis.metadata import MetadataRequest
+from tests.cluster.three import NODES, Three
+from tests.waiting import until
+from tests.wire_client import WireClient
+
+APACHE = 2
+PARTITIONS = 3
+
+pytestmark = [pytest.mark.apache, pytest.mark.soak, pytest.mark.long]
+
+
+def ids(three: Three, topic: str) -> set[str]:
+    """Return the topic's ids in ZooKeeper, in the metadata of each node, and in the folders of its partitions."""
+    found = {json.loads(three.zk.get(f"/brokers/topics/{topic}")[0])["topic_id"]}
+    for node in NODES:
+        with WireClient("127.0.0.1", three.ports[node]) as client:
+            found |= {each.topic_id for each in client.call(MetadataRequest(10, (topic,))).topics}  # type: ignore[attr-defined]
+        for folder in (three.place / f"{node}" / "data").glob(f"{topic}-*"):
+            found.add((folder / "partition.metadata").read_text().split()[-1])
+    return found
+
+
+def write(three: Three, topic: str) -> None:
+    """Write ten records to each partition, each acknowledged by all replicas."""
+    producer = Producer({"bootstrap.servers": three.bootstrap, "acks": "all"})
+    errors: list[object] = []
+    for number in range(10 * PARTITIONS):
+        producer.produce(topic, str(number), partition=number % PARTITIONS, on_delivery=lambda e, _: errors.append(e))
+    assert producer.flush(60) == 0
+    assert errors == [None] * 10 * PARTITIONS
+
+
+@pytest.mark.parametrize("controller", [0, APACHE])
+def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, controller: int) -> None:
+    settings = {"inter__broker__protocol__version": "2.8", "replica__lag__time__max__ms": 3000}
+    with Three.running(tmp_path, {APACHE: apache_jars}, **settings) as three:
+
+        def is_controller() -> bool:
+            if json.loads(three.zk.get("/controller")[0])["brokerid"] == controller:
+                return True
+            three.zk.delete("/controller")
+            return False
+
+        until(is_controller, what="the controller is moved", ignore=(Exception,))
+        three.create("by-znode", PARTITIONS)
+        admin = AdminClient({"bootstrap.servers": three.bootstrap})
+        for created in admin.create_topics([NewTopic("by-request", PARTITIONS, 3)]).values():
+            created.result(30)
+        until(lambda: three.in_sync("by-request", PARTITIONS), what="in sync", ignore=(Exception,))
+        assert {three.state("by-request", number)["leader"] for number in range(PARTITIONS)} == {*NODES}
+        before = until(  # Apache's broker writes partition.metadata in the background
+            lambda: [ids(three, topic) for topic in ("by-znode", "by-request")],
+            lambda seen: [len(each) for each in seen] == [1, 1],
+            "one id of each topic",
+            ignore=(FileNotFoundError,),
+        )
+        write(three, "by-request")
+
+        for node in sorted({*NODES} - {controller}):
+            others = sorted({*NODES} - {node})
+            three.kill(node)
+
+            def isrs() -> list[list[int]]:
+                return [sorted(three.state("by-request", number)["isr"]) for number in range(PARTITIONS)]
+
+            until(isrs, lambda seen, others=others: seen == [others] * PARTITIONS, "the killed node is out")
+            write(three, "by-request")
+            three.start(node)
+            until(isrs, lambda seen: seen == [[*NODES]] * PARTITIONS, "and in again", 60)
+        write(three, "by-request")
+        assert [ids(three, topic) for topic in ("by-znode", "by-request")] == before
+        until(
+            lambda: [len(three.logs("by-request", f"{number}")) for number in range(PARTITIONS)],
+            lambda seen: seen == [1] * PARTITIONS,
+            "equal logs",
+        )
+        assert json.loads(three.zk.get("/controller")[0])["brokerid"] == controller
