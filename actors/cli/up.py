@@ -80,6 +80,11 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--advertised-host", metavar="HOST", help="Name or address by which clients reach the nodes; by default --host."
 )
+@click.option(
+    "--protocol",
+    metavar="VERSION",
+    help="inter.broker.protocol.version of every node: 2.6 (the default), 2.7 or 2.8. The folder keeps it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")
 @click.option(
@@ -104,6 +109,7 @@ def command(
     zookeeper: str | None,
     host: str,
     advertised_host: str | None,
+    protocol: str | None,
     as_json: bool,
     restart: bool,
     security: str | None,
@@ -142,6 +148,8 @@ def command(
         )
     advertised_host = advertised_host or host
     overrides |= of_metrics(metrics_host)
+    if protocol is not None:
+        overrides["inter.broker.protocol.version"] = protocol
     _check(overrides)
     if zookeeper is None and not jar_sources():
         need("zookeeper", "An embedded ZooKeeper", WITHOUT_JARS)

@@ -78,6 +78,8 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         advertised_host: Name or address by which clients reach this machine; by default `host`.
         speaks: Kafka release up to whose API versions clients are served: "2.1", "2.4", "2.6", "2.8", "3.3", "3.6" or
             "3.9", the default. All else stays as it is. `restart` can change it for a broker.
+        protocol: The `inter.broker.protocol.version` of all brokers: "2.6" (the default), "2.7" or "2.8", at which
+            topics have ids.
         log_dirs: Number of log directories of each broker, between which `move_replica` moves replicas.
         security: "SASL_SSL", "SASL_PLAINTEXT" or "SSL" for all listeners, with throw-away certificates; None: PLAINTEXT
         mechanism: "SCRAM-SHA-512" (the default with SASL), "SCRAM-SHA-256", "PLAIN" or "OAUTHBEARER".
@@ -106,6 +108,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         host: str = HOST,
         advertised_host: str | None = None,
         speaks: str | None = None,
+        protocol: str | None = None,
         log_dirs: int = 1,
         security: str | None = None,
         mechanism: str | None = None,
@@ -113,9 +116,10 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         acls: Sequence[Mapping[str, object]] | None = None,
         ui: bool | None = None,
     ) -> None:
-        check("KafkaCluster", speaks=speaks)
-        if speaks is not None:
-            settings = {**(settings or {}), "api.versions.max": speaks}
+        check("KafkaCluster", speaks=speaks, protocol=protocol)
+        named = {"api.versions.max": speaks, "inter.broker.protocol.version": protocol}
+        if given := {name: value for name, value in named.items() if value is not None}:
+            settings = {**(settings or {}), **given}
         self._start = checked(
             "KafkaCluster",
             {

@@ -139,7 +139,7 @@ CHECKS: dict[str, Check] = {
     "log_dirs": _integer(1, 10),
     "settings": _optional(_SETTINGS),
     "session_timeout": _number(0.05, MAX_SECONDS, f"a number of seconds from 0.05 to {MAX_SECONDS}"),
-    "speaks": _optional(_text()),
+    **dict.fromkeys(("speaks", "protocol"), _optional(_text())),
     "security": _optional(_one_of(PROTOCOLS)),
     "mechanism": _optional(_one_of(MECHANISMS)),
     "users": _optional(_USERS),

@@ -23,8 +23,8 @@ import pytest
 from .kafka_cluster import ClusterError, KafkaCluster
 
 ARGUMENTS = (
-    *("brokers", "settings", "session_timeout", "host", "advertised_host", "speaks", "log_dirs"),
-    *("security", "mechanism", "users", "acls", "ui"),
+    *("brokers", "settings", "session_timeout", "host", "advertised_host", "speaks", "protocol"),
+    *("log_dirs", "security", "mechanism", "users", "acls", "ui"),
 )
 """The arguments of the marker, of those of `KafkaCluster`."""
 MARKER = f"kafka_cluster({', '.join(ARGUMENTS)}): the cluster of the fixtures kafka_cluster and kafka_cluster_module"

@@ -47,7 +47,7 @@ NONSENSE: dict[str, list[Any]] = {
     "seed": [*NOT_INTEGERS],
     "condition": [None, 5, "x"],
     "host": NOT_TEXTS,
-    **{name: [*ANY, 5, "\0"] for name in ("advertised_host", "speaks")},
+    **{name: [*ANY, 5, "\0"] for name in ("advertised_host", "speaks", "protocol")},
     "directory": [*ANY, 5, "", "\0"],
     **{name: [*ANY, 5, "x"] for name in ("security", "mechanism")},
     "users": [True, [1], 5, "x", {1: 2}, {"a": None}, {"": "x"}],
