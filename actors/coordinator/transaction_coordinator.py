@@ -10,9 +10,9 @@ Rule 2: the metadata cache must have the partitions of AddPartitionsToTxn. If it
 Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor.
 Rule 4: ListTransactions and DescribeTransactions are sent to the actors of the partitions. The response is sent when
         all of these actors have answered.
-Rule 5: AddPartitionsToTxn from version 4 on is sent by brokers, not by clients. This actor accepts such a request only
-        to verify transactions. The request is split by transactional id. Each part is sent to the id's partition of
-        __transaction_state, and the results are collected as in rule 4.
+Rule 5: AddPartitionsToTxn from version 4 on has several transactions. It is split by transactional id, and the results
+        are collected as in rule 4. A part that only verifies is sent to the id's partition of __transaction_state; any
+        other part is handled as a producer's request, whose response this actor receives.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -56,7 +56,7 @@ from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.groups import CountPartitions, PartitionCount
 from messages.metrics import Gauge, Gauges
-from messages.network import Forwarded
+from messages.network import ClientResponse, Forwarded
 from messages.node import NodeSettings, StartTransactionCoordinator
 from messages.partition import CheckPartitionsExist, PartitionsExist
 from messages.placement import slot
@@ -75,7 +75,7 @@ from messages.transactions import (
     UnloadTransactions,
     VerifyTransaction,
 )
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message, changed
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
@@ -168,11 +168,9 @@ class TransactionCoordinatorActor(Dispatcher):
             case InitProducerIdRequest() as request:
                 self._initialize(message, request)
             case AddPartitionsToTxnRequest() as request if request.version >= VERIFYING_VERSION:
-                self._verify(message, request)
+                self._split(message, request)
             case AddPartitionsToTxnRequest() as request:
-                self._numbers += 1
-                self._asked[self._numbers] = message
-                self.send(self._start.metadata_cache, CheckPartitionsExist(self._numbers, request.partitions))
+                self._add_partitions(message, request)
             case AddOffsetsToTxnRequest():
                 self._add_offsets(message)
             case EndTxnRequest() as request:
@@ -192,13 +190,18 @@ class TransactionCoordinatorActor(Dispatcher):
         else:
             self._route(forwarded, request.transactional_id, forwarded)
 
+    def _add_partitions(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
+        self._numbers += 1
+        self._asked[self._numbers] = forwarded
+        self.send(self._start.metadata_cache, CheckPartitionsExist(self._numbers, request.partitions))
+
     def receiveMsg_PartitionsExist(self, message: PartitionsExist, sender: ActorAddress) -> None:
         """Continue an AddPartitionsToTxn after the metadata cache has returned which partitions exist (rule 2)."""
         forwarded = self._asked.pop(message.request)
         request: AddPartitionsToTxnRequest = forwarded.request.request
         codes = [
             errors.TOPIC_AUTHORIZATION_FAILED
-            if each.topic in INTERNAL_TOPICS
+            if each.topic in INTERNAL_TOPICS and request.version < VERIFYING_VERSION
             else errors.NONE
             if known
             else errors.UNKNOWN_TOPIC_OR_PARTITION
@@ -257,16 +260,19 @@ class TransactionCoordinatorActor(Dispatcher):
                 self._ask(gathering, place, actor, DescribeTransaction(name))
         self._answer_gathered(gathering)
 
-    def _verify(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
-        """Split a broker's request by transactional id, and send each part to the id's partition (rules 4, 5)."""
+    def _split(self, forwarded: Forwarded, request: AddPartitionsToTxnRequest) -> None:
+        """Split a request by transactional id, and verify or add the partitions of each (rule 5)."""
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
-            code = self._verdict(each.transactional_id) if each.verify_only else errors.INVALID_REQUEST
-            if code != errors.NONE:
+            producer = each.transactional_id, each.producer_id, each.producer_epoch
+            if not each.verify_only:
+                one = AddPartitionsToTxnRequest(request.version, *producer, each.partitions)
+                own = changed(forwarded.request, correlation_id=self._expect(gathering, place), request=one)
+                self._add_partitions(Forwarded(self.myAddress, own), one)
+            elif (code := self._verdict(each.transactional_id)) != errors.NONE:
                 gathering.results[place] = PartitionsVerified((code,) * len(each.partitions))
             else:
                 actor = self._hosted[self._places.partition_of(each.transactional_id)].actor
-                producer = each.transactional_id, each.producer_id, each.producer_epoch
                 self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions))
         self._answer_gathered(gathering)
 
@@ -285,17 +291,28 @@ class TransactionCoordinatorActor(Dispatcher):
         self._answer_gathered(gathering)
 
     def _ask(self, gathering: _SplitRequest, place: int, actor: ActorAddress, question: Message) -> None:
+        self.send(actor, Ask(self._expect(gathering, place), question))
+
+    def _expect(self, gathering: _SplitRequest, place: int) -> int:
+        """Return the number that the answer with this result will have."""
         self._numbers += 1
         gathering.outstanding += 1
         self._gathered[self._numbers] = gathering, place
-        self.send(actor, Ask(self._numbers, question))
+        return self._numbers
 
     def receiveMsg_Answer(self, message: Answer, sender: ActorAddress) -> None:
         """Store a partition's answer, and respond when all partitions have answered."""
-        if message.id not in self._gathered:
+        self._gather(message.id, message.result)
+
+    def receiveMsg_ClientResponse(self, message: ClientResponse, sender: ActorAddress) -> None:
+        """Store the response to a part of AddPartitionsToTxn, and respond when all parts are handled (rule 5)."""
+        self._gather(message.correlation_id, message.response)
+
+    def _gather(self, number: int, result: AnyMessage) -> None:
+        if number not in self._gathered:
             return
-        gathering, place = self._gathered.pop(message.id)
-        gathering.results[place] = message.result
+        gathering, place = self._gathered.pop(number)
+        gathering.results[place] = result
         gathering.outstanding -= 1
         self._answer_gathered(gathering)
 
@@ -435,6 +452,8 @@ class TransactionCoordinatorActor(Dispatcher):
 def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
     """Return the result for one transactional id, taken from the answer of the id's partition."""
     failed = (errors.UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
+    if isinstance(result, AddPartitionsToTxnResponse):
+        return AddPartitionsToTxnResult(asked.transactional_id, result.partitions)
     codes = result.error_codes if isinstance(result, PartitionsVerified) else failed
     added = [AddedPartition(*each) for each in zip(asked.partitions, codes, strict=True)]
     return AddPartitionsToTxnResult(asked.transactional_id, tuple(added))

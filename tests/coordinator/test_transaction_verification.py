@@ -254,6 +254,17 @@ def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
         [errors.PRODUCER_FENCED],
     ]
     assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[errors.INVALID_PRODUCER_ID_MAPPING]]
-    assert codes(ours(producer_id, epoch, False, (A0,))) == [[errors.INVALID_REQUEST]]
+    absent = TopicPartition("a", 9)
+    assert codes(ours(producer_id, epoch, False, (A1, absent)), ours(producer_id, epoch, False, (A1, B0))) == [
+        [errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION],
+        [errors.NONE, errors.NONE],
+    ]
+    assert codes(ours(producer_id, epoch, True, (A1, B0)), ours(producer_id, epoch + 1, False, (A1,))) == [
+        [errors.NONE, errors.NONE],
+        [errors.PRODUCER_FENCED],
+    ]
     world.coordinate(0, 1, 2, leader=1)
-    assert codes(ours(producer_id, epoch, True, (A0,))) == [[errors.NOT_COORDINATOR]]
+    assert codes(*[ours(producer_id, epoch, verify_only, (A0,)) for verify_only in (True, False)]) == [
+        [errors.NOT_COORDINATOR],
+        [errors.NOT_COORDINATOR],
+    ]
