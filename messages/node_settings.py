@@ -10,8 +10,10 @@ Rule 2: Types (`ConfigDef`), defaults and ranges are those of `KafkaConfig` and 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 import attrs
@@ -96,12 +98,21 @@ def text_of(value: object) -> str | None:
         case bool():
             return str(value).lower()
         case float():
-            return str(value).replace("e+", "E")
+            return _double_text(value)
         case tuple():
             return ",".join(filter(None, map(text_of, value)))
         case Endpoint(listener, host, port):
             return f"{listener}://{host}:{port}"
     return str(value)
+
+
+def _double_text(value: float) -> str:
+    """Return a number as Java's `Double.toString` does."""
+    if not value or 1e-3 <= abs(value) < 1e7 or not math.isfinite(value):
+        return str(value)
+    sign, digits, _ = Decimal(str(value)).normalize().as_tuple()
+    exponent = Decimal(str(value)).adjusted()
+    return f"{'-' * sign}{digits[0]}.{''.join(map(str, digits[1:])) or '0'}E{exponent}"
 
 
 def items(text: str) -> list[str]:
@@ -156,10 +167,10 @@ def one_of(*choices: str) -> SettingType:
 
 
 def list_of(*choices: str) -> SettingType:
-    """Return the type of a list with at least one of `choices`."""
+    """Return the type of a list of `choices`, which may be empty."""
 
     def parse(text: str) -> str:
-        wrong = [item for item in text.split(",") if item.strip() not in choices]
+        wrong = [item for item in text.split(",") if item.strip() not in choices] if text else []
         if wrong:
             raise ValueError(f"String must be one of: {', '.join(choices)}")
         return text.replace(" ", "")

@@ -129,11 +129,12 @@ class ConfigsActor(FlowActor):
             self.send(*forwarded.reply(DescribeClientQuotasResponse(errors.NONE, "", found)))
 
     def _alter_quotas(self, forwarded: Forwarded, request: AlterClientQuotasRequest) -> Flow[None]:
-        results = []
+        results = {}
         for entry in request.entries:
             code, text = yield from self._alter_quotas_of(entry, request.validate_only)
-            results.append(AlteredQuota(code, text, entry.entity))
-        self.send(*forwarded.reply(AlterClientQuotasResponse(tuple(results))))
+            entity = tuple({part.entity_type: part for part in entry.entity}.values())
+            results[entity] = AlteredQuota(code, text, entity)
+        self.send(*forwarded.reply(AlterClientQuotasResponse(tuple(results.values()))))
 
     def _alter_quotas_of(self, entry: QuotaAlteration, validate_only: bool) -> Flow[tuple[int, str | None]]:
         """Change the quotas of one entity; return the error code and the error message."""
@@ -263,7 +264,7 @@ class ConfigsActor(FlowActor):
             if any(is_of_store(change.name) for change in resource.configs):
                 self._check_stores(new, changed=set(new) != set(old))
             return SetBrokerConfig(broker, new)
-        config_requests.check_topic(name, new)
+        config_requests.check_topic(name, new, self._settings)
         return SetTopicConfig(name, new)
 
     def _check_stores(self, entries: tuple[ConfigEntry, ...], changed: bool) -> None:

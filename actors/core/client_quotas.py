@@ -48,6 +48,7 @@ from messages.client_quotas import (
     sanitized,
 )
 from messages.cluster import ConfigEntry
+from messages.node_settings import LONG_MAX, text_of
 
 MAX_DELAY_MS = 2**31 - 1
 MANY = 1000
@@ -201,6 +202,8 @@ def quota_values(entries: Iterable[ConfigEntry]) -> dict[str, float]:
 def alteration(asked: QuotaAlteration) -> tuple[QuotaEntity, dict[str, str | None]]:
     """Return the entity of an alteration, and its new quotas as texts; None removes a quota.
 
+    Of two names of one type the last one counts.
+
     Raises:
         Refused: The entity or a quota is invalid.
     """
@@ -228,8 +231,8 @@ def _quota_text(quota: str, value: float) -> str:
     if math.isfinite(value):
         whole = int(value + 1e-6)
         if kind == "DOUBLE":
-            return str(value)
-        if abs(whole - value) <= 1e-6:
+            return str(text_of(value))
+        if abs(whole - value) <= 1e-6 and whole <= LONG_MAX:
             return str(whole)
     raise Refused(f"Configuration {quota} must be a {kind} value")
 

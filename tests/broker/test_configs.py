@@ -12,6 +12,7 @@ import pytest
 
 from actors.core.config.broker_config import DYNAMIC
 from actors.core.config.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.config.log_settings import log_settings
 from actors.core.config.topic_config import CONFIGS, check_config
 from actors.core.refusal import Refused
 from messages.apis.alter_configs import (
@@ -118,6 +119,11 @@ REFUSED = [
         "Invalid config value for resource ConfigResource(type=TOPIC, name='t'):"
         " Invalid value x for configuration retention.ms: Not a number of type LONG",
     ),
+    (
+        (ConfigChange("min.compaction.lag.ms", "100"), ConfigChange("max.compaction.lag.ms", "50")),
+        INVALID_CONFIG,
+        "conflict topic config setting min.compaction.lag.ms (100) > max.compaction.lag.ms (50)",
+    ),
 ]
 
 
@@ -125,8 +131,17 @@ REFUSED = [
 def test_what_is_refused_either_way_in_kafkas_words(changes: tuple[ConfigChange, ...], code: int, words: str) -> None:
     for change in (lambda: replaced(changes), lambda: altered(OLD, changes)):
         with pytest.raises(Refused) as refused:
-            check_topic("t", change())
+            check_topic("t", change(), settings(0))
         assert (refused.value.code, str(refused.value)) == (code, words)
+
+
+def test_a_topic_may_have_no_cleanup_policy() -> None:
+    [left] = altered(
+        (ConfigEntry("cleanup.policy", "compact"),), (ConfigChange("cleanup.policy", "compact", SUBTRACT),)
+    )
+    check_topic("t", (left,), settings(0))
+    found = log_settings(settings(0), "t", (left,))
+    assert (left.value, found.compacted, found.deleting) == ("", False, False)
 
 
 @pytest.mark.parametrize(("operation", "word"), [(APPEND, "append"), (SUBTRACT, "subtract")])

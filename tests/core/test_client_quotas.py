@@ -144,6 +144,15 @@ def test_an_alteration_names_an_entity_and_texts() -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "text"),
+    [(1.0, "1.0"), (0.001, "0.001"), (0.00025, "2.5E-4"), (12345678.9, "1.23456789E7"), (1e22, "1.0E22")],
+)
+def test_a_percentage_is_written_as_by_java(value: float, text: str) -> None:
+    asked = altered((CLIENT_ID, "first"), (CLIENT_ID, "last"), request_percentage=value)
+    assert alteration(asked) == (QuotaEntity(None, "last"), {"request_percentage": text})
+
+
+@pytest.mark.parametrize(
     ("asked", "text"),
     [
         (altered(producer_byte_rate=1), "Invalid empty client quota entity"),
@@ -156,6 +165,7 @@ def test_an_alteration_names_an_entity_and_texts() -> None:
             "Configuration producer_byte_rate must be a LONG value",
         ),
         (altered((USER, "a"), consumer_byte_rate=-1), "Configuration consumer_byte_rate must be a LONG value"),
+        (altered((USER, "a"), consumer_byte_rate=1e20), "Configuration consumer_byte_rate must be a LONG value"),
         (
             altered((USER, "a"), request_percentage=float("nan")),
             "Configuration request_percentage must be a DOUBLE value",

@@ -17,7 +17,7 @@ import attrs
 
 from actors.core.config.broker_config import check_broker_config, type_of
 from actors.core.config.log_settings import log_settings
-from actors.core.config.topic_config import CONFIGS, UNSAID, InvalidConfig, check_config
+from actors.core.config.topic_config import CONFIGS, UNSAID, InvalidConfig, check_config, check_lags
 from actors.core.refusal import Refused
 from messages.apis import alter_configs, describe_configs
 from messages.cluster import ConfigEntry
@@ -249,8 +249,8 @@ def _sorted(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
     return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))
 
 
-def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
-    """Check the overrides of a topic.
+def check_topic(topic: str, entries: Sequence[ConfigEntry], node: NodeSettings) -> None:
+    """Check the overrides of a topic; `node` has the defaults.
 
     Raises:
         InvalidConfig: An override is invalid.
@@ -263,6 +263,7 @@ def check_topic(topic: str, entries: Iterable[ConfigEntry]) -> None:
                 raise
             where = f"ConfigResource(type=TOPIC, name='{topic}')"
             raise InvalidConfig(f"Invalid config value for resource {where}: {wrong}") from None
+    check_lags(entries, node)
 
 
 def check_broker(broker: str, old: Iterable[ConfigEntry], new: Iterable[ConfigEntry], node: NodeSettings) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from actors.core.refusal import Refused
 from messages import errors
 from messages.cluster import ConfigEntry
-from messages.node_settings import BOOLEAN, LONG_MAX, SETTINGS, Setting, SettingType, integer, long
+from messages.node_settings import BOOLEAN, LONG_MAX, SETTINGS, NodeSettings, Setting, SettingType, integer, long
 
 
 class InvalidConfig(Refused):
@@ -35,6 +36,7 @@ def _throttled(name: str) -> SettingType:
     return SettingType("LIST", "* or partition:broker pairs", parse)
 
 
+MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 TIME = long(0)
 FOREVER = str(LONG_MAX)
 _GZIP_LEVEL = SettingType("INT", "-1 or a whole number from 1 to 9", _gzip_level)
@@ -69,6 +71,15 @@ CONFIGS: dict[str, Setting] = {
 
 UNSAID = ("flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms")
 """Topic configs whose broker setting has no default; other broker settings apply then."""
+
+
+def check_lags(entries: Iterable[ConfigEntry], node: NodeSettings) -> None:
+    """Check that a topic's records may be cleaned before they must be; raises InvalidConfig."""
+    configured = {entry.name: entry.value.strip() for entry in entries}
+    shortest = int(configured.get(MIN_LAG, node.log_cleaner_min_compaction_lag_ms))
+    longest = int(configured.get(MAX_LAG, node.log_cleaner_max_compaction_lag_ms))
+    if shortest > longest:
+        raise InvalidConfig(f"conflict topic config setting {MIN_LAG} ({shortest}) > {MAX_LAG} ({longest})")
 
 
 def check_config(entry: ConfigEntry) -> None:

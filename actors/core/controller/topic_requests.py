@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from actors.core.config.config_requests import describe_topic
-from actors.core.config.topic_config import InvalidConfig, check_config
+from actors.core.config.topic_config import InvalidConfig, check_config, check_lags
 from actors.core.controller.context import ControllerContext
 from actors.core.controller.failures import passing
 from actors.core.controller.instructions import DelayedResponse
@@ -118,6 +118,7 @@ def _planned(
     configs = {config.name: ConfigEntry(config.name, config.value or "") for config in topic.configs}
     for entry in configs.values():
         check_config(entry)
+    check_lags(configs.values(), context.settings)
     return replicas, tuple(configs.values())
 
 
