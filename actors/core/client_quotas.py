@@ -58,9 +58,12 @@ MANY = 1000
 def precedence(user: str, client_id: str) -> tuple[tuple[QuotaEntity, QuotaEntity], ...]:
     """Return the entities whose quotas may apply to a client, the first one first (rule 1).
 
-    Each is paired with the clients whose usage is measured together (rule 2). The names are sanitized.
+    Each is paired with the clients whose usage is measured together (rule 2). The names are sanitized. A client without
+    an id has the quotas of users only (`DefaultQuotaCallback.quotaLimit`).
     """
     both, of_user, of_client = QuotaEntity(user, client_id), QuotaEntity(user), QuotaEntity(None, client_id)
+    if not client_id:
+        return (of_user, of_user), (QuotaEntity(DEFAULT), of_user)
     return (
         (both, both),
         (QuotaEntity(user, DEFAULT), both),

@@ -54,6 +54,8 @@ def test_the_first_configured_quota_applies() -> None:
             made = quotas(*((path, FETCH, 10 * (PATHS.index(path) + 1)) for path in configured))
             bound = made.most_fetched("u", "c")
             assert bound == (100 * (PATHS.index(configured[0]) + 1) if configured else None)
+    for path in PATHS:
+        assert (quotas((path, FETCH, 1)).most_fetched("u", "") is None) == ("clients" in path)
     made = quotas(*((path, FETCH, 1) for path in PATHS))
     for path in PATHS:
         made.configure([quota(path, FETCH, None)])
