@@ -412,7 +412,7 @@ class NodeSettings(Message):
     replica_lag_time_max_ms: int = setting(long(1), 30000)
     replica_fetch_wait_max_ms: int = setting(integer(0), 500)
     replica_fetch_min_bytes: int = setting(integer(0), 1)
-    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(long(1), LONG_MAX, dynamic=True)
+    replica_alter_log_dirs_io_max_bytes_per_second: int = setting(long(0), LONG_MAX, dynamic=True)
     replica_fetch_max_bytes: int = setting(integer(0), 1048576)
     replica_fetch_response_max_bytes: int = setting(integer(0), 10485760)
     replica_fetch_backoff_ms: int = setting(integer(0), 1000)

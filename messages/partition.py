@@ -370,13 +370,14 @@ class ProducersFound(Message):
 class TrimLog(Message):
     """A request to a partition's leader to delete all records before `offset` on all live replicas.
 
-    If `offset` is -1, it means the high watermark. The reply is LogTrimmed.
+    If `offset` is -1, it means the high watermark. `alive` are the brokers that are alive. The reply is LogTrimmed.
     """
 
     request: int
     index: int
     offset: int
     timeout: float
+    alive: tuple[int, ...] = ()
 
 
 @message

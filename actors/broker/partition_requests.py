@@ -269,10 +269,10 @@ class PartitionRequestsActor(Dispatcher):
         )
 
     def _delete_records(self, forwarded: Forwarded, request: DeleteRecordsRequest) -> None:
-        timeout = request.timeout_ms / 1000
+        timeout, alive = request.timeout_ms / 1000, tuple(sorted(self._fetches.alive))
         self._ask(
             forwarded,
-            lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout),
+            lambda number, index: TrimLog(number, index, request.partitions[index].offset, timeout, alive),
         )
 
     def _ask(

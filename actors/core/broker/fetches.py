@@ -99,7 +99,7 @@ class Fetches:
         """Sessions that read a log, by partition and key."""
         self._deadlines: list[tuple[float, int]] = []
         self._to_do: list[ToDo] = []
-        self._alive: frozenset[int] = frozenset()
+        self.alive: frozenset[int] = frozenset()
         self._topics: dict[str, str] = {}
         """Topic id -> topic."""
         self._by_rack: dict[str, tuple[int, ...]] = {}
@@ -126,7 +126,7 @@ class Fetches:
             ids: Their broker ids.
             racks: Their racks, in the same order; empty unless consumers are sent to replicas in their rack.
         """
-        self._alive, self._by_rack = frozenset(ids), {}
+        self.alive, self._by_rack = frozenset(ids), {}
         for broker, rack in zip(ids, racks, strict=False):
             if rack:
                 self._by_rack[rack] = (*self._by_rack.get(rack, ()), broker)
@@ -389,7 +389,7 @@ class Fetches:
             request.isolation_level,
             left,
             not fetch.found,
-            request.replica_id in self._alive,
+            request.replica_id in self.alive,
             idle_until,
             self._near(request),
             throttled,

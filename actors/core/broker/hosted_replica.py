@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import groupby
 from typing import NamedTuple, cast
 
@@ -93,9 +93,9 @@ def delete_verdict(offset: int, is_leader: bool, deletes: bool, high_watermark: 
     return errors.NONE if 0 <= offset <= high_watermark else errors.OFFSET_OUT_OF_RANGE
 
 
-def low_watermark(log: ReplicaLog, leader: Leader) -> int:
-    """Return the least log start offset of all replicas."""
-    return min((log.start, *[follower.log_start_offset for follower in leader.followers.values()]))
+def low_watermark(log: ReplicaLog, leader: Leader, alive: Collection[int]) -> int:
+    """Return the least log start offset of the replicas on these brokers."""
+    return min((log.start, *[each.log_start_offset for replica, each in leader.followers.items() if replica in alive]))
 
 
 def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int, now: float) -> int | None:
@@ -279,10 +279,11 @@ class HostedReplica:
         """Respond to DeleteRecords requests that no longer wait."""
         if not self.delayed_deletes:
             return NOTHING
-        low, effects = low_watermark(self.log, leader), list[partition_effects.Send | partition_effects.WakeAt]()
+        effects = list[partition_effects.Send | partition_effects.WakeAt]()
         waiting, self.delayed_deletes = self.delayed_deletes, ()
         for delayed in waiting:
             sender, request, deadline = delayed
+            low = low_watermark(self.log, leader, request.alive)
             error_code = deletion_verdict(request, deadline, self.log.start, low, now)
             if error_code is not None:
                 reached = low if error_code == errors.NONE else -1

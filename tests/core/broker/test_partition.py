@@ -178,8 +178,10 @@ class Stage:
         [read] = [each for each in self.take(READER) if not isinstance(each, LogMoved)]
         return read.result
 
-    def delete(self, offset: int, timeout: float = 10.0, now: float = 0.0) -> list[tuple[int, int]]:
-        self.handle(TrimLog(1, 0, offset, timeout), ADMIN, now)
+    def delete(
+        self, offset: int, timeout: float = 10.0, now: float = 0.0, alive: tuple[int, ...] = (0, 1)
+    ) -> list[tuple[int, int]]:
+        self.handle(TrimLog(1, 0, offset, timeout, alive), ADMIN, now)
         return self.deleted()
 
     def deleted(self) -> list[tuple[int, int]]:
@@ -452,6 +454,7 @@ def test_row_95_a_deletion_is_answered_when_every_replica_has_followed() -> None
     assert stage.deleted() == []
     stage.fetch(1, 5, start=2)
     assert stage.deleted() == [(errors.NONE, 2)]
+    assert stage.delete(3, alive=(0,)) == [(errors.NONE, 3)], "it does not wait for brokers that are down"
 
 
 def test_a_deletion_times_out_or_ends_with_the_leadership() -> None:
