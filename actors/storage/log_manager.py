@@ -534,6 +534,10 @@ class LogManager:
         self._searches[self._last_search] = steps
         return self._last_search, -1, -1, -1
 
+    def offsets_before(self, path: str, timestamp: int, most: int) -> tuple[int, ...]:
+        """Return the offsets for a ListOffsets of version 0; see `Log.offsets_before`."""
+        return self._log(path).offsets_before(timestamp, most, self._wall_ms())
+
     def end_search(self, search: int) -> None:
         """Cancel a search of `find_time`."""
         self._searches.pop(search, None)

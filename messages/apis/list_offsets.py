@@ -18,11 +18,15 @@ SINCE = {LATEST: 0, EARLIEST: 0, LARGEST_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST
 
 @message
 class OffsetQuery(Message):
-    """A client's query for an offset of a partition: by time (ms), or by a special value."""
+    """A client's query for an offset of a partition: by time (ms), or by a special value.
+
+    In version 0 it is a query for up to `max_num_offsets` offsets, at which segments begin, or the log ends.
+    """
 
     partition: TopicPartition
     timestamp: int
     current_leader_epoch: int = NO_EPOCH
+    max_num_offsets: int = 1
 
 
 @message
@@ -39,7 +43,8 @@ class ListOffsetsRequest(Message):
 class ListedOffset(Message):
     """The result of ListOffsets for one partition.
 
-    It has the offset, and the time and leader epoch of the record at this offset (-1: none).
+    It has the offset, and the time and leader epoch of the record at this offset (-1: none). In version 0, it has
+    `old_style_offsets`, in descending order.
     """
 
     partition: TopicPartition
@@ -47,6 +52,7 @@ class ListedOffset(Message):
     timestamp: int = -1
     offset: int = NO_OFFSET
     leader_epoch: int = NO_EPOCH
+    old_style_offsets: tuple[int, ...] = ()
 
 
 @message
@@ -59,7 +65,7 @@ class ListOffsetsResponse(Message):
 
 API = Api(
     key=2,
-    versions=(1, 9),
+    versions=(0, 9),
     request=ListOffsetsRequest,
     response=ListOffsetsResponse,
     answerer=PARTITIONS,

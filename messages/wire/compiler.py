@@ -616,6 +616,7 @@ _READ: dict[tuple[str, bool], Callable[..., Any]] = {
     ("bytes", False): primitives.read_bytes,
     ("records", False): primitives.read_view,
     ("int32", True): primitives.read_ids,
+    ("int64", True): primitives.read_longs,
     ("string", True): _read_texts,
 }
 
@@ -848,6 +849,8 @@ class _Writer(_Code):
             made = f"{self.refer(primitives.FRAMED_TEXTS[compact], 'FRAMED_TEXTS')}[{source}]"
         elif (field.type, field.array) == ("int32", True):
             made = f"{self.refer(primitives.FRAMED_IDS[compact], 'FRAMED_IDS')}[{source}]"
+        elif (field.type, field.array) == ("int64", True):
+            made = f"{self.refer(primitives.framed_longs)}({source}, {compact})"
         elif field.array:
             made = f"{self.refer(_framed_texts)}({source}, {compact})"
         else:

@@ -87,6 +87,14 @@ def read_ids(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...]
     return IDS[data[position:end]], end
 
 
+def read_longs(data: bytes, position: int, compact: bool) -> tuple[tuple[int, ...] | None, int]:
+    """Return the array of int64 at `position`, and its end."""
+    count, position = read_length(data, position, compact)
+    if position + 8 * count > len(data):
+        raise ValueError("the frame ends inside a field")
+    return (None, position) if count < 0 else (struct.unpack_from(f">{count}q", data, position), position + 8 * count)
+
+
 def read_view(data: bytes, position: int, compact: bool) -> tuple[memoryview | None, int]:
     """Return the bytes at `position` without a copy, and their end; used for records."""
     length, position = read_length(data, position, compact)
@@ -177,6 +185,11 @@ def framed_bytes(value: bytes, compact: bool) -> bytes:
 def framed_ids(value: tuple[int, ...], compact: bool) -> bytes:
     """Return an encoded array of int32."""
     return length(len(value), compact) + struct.pack(f">{len(value)}i", *value)
+
+
+def framed_longs(value: tuple[int, ...], compact: bool) -> bytes:
+    """Return an encoded array of int64."""
+    return length(len(value), compact) + struct.pack(f">{len(value)}q", *value)
 
 
 def null(type: str, compact: bool) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -259,6 +260,26 @@ def test_special_times_of_list_offsets(broker: Broker) -> None:
     for version, time in ((6, LARGEST_TIMESTAMP), (7, EARLIEST_LOCAL), (8, LATEST_TIERED), (9, -6)):
         assert listed(version, time) == [(errors.UNSUPPORTED_VERSION, -1, -1)]
     assert listed(9, 0, 0) == [(errors.INVALID_REQUEST, -1, -1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("time", "most", "offsets"),
+    [
+        *((LATEST, 1, (4,)), (LATEST, 9, (4, 3, 2, 1, 0)), (EARLIEST, 9, (0,)), (999, 9, ()), (10**15, 2, (4, 3))),
+        *((2_200, 9, (2, 1, 0)), (2_200, 2, (2, 1))),
+    ],
+)
+def test_version_0_of_list_offsets_returns_the_starts_of_segments(
+    broker: Broker, tmp_path: Path, time: int, most: int, offsets: tuple[int, ...]
+) -> None:
+    """Kafka 3.9.1 returns the same. The time is that of the last modification of a segment."""
+    broker.configs["t"] = (ConfigEntry("segment.bytes", "100"),)
+    lead(broker)
+    for number in range(4):
+        produce(broker, batch(b"x" * 30))
+        os.utime(tmp_path / "t-0" / f"{number:020d}.log", (1 + number / 2, 1 + number / 2))
+    [listed] = broker.ask(ListOffsetsRequest(0, -1, (OffsetQuery(T0, time, max_num_offsets=most),))).partitions
+    assert (listed.error_code, listed.old_style_offsets) == (errors.NONE, offsets)
 
 
 def test_row_48_a_fetch_takes_no_more_than_it_may_but_always_something(broker: Broker) -> None:

@@ -533,7 +533,28 @@ def find_offset(
     partition: HostedReplica, message: FindOffset, sender: partition_effects.Address, now: float
 ) -> partition_effects.Effects[None]:
     """Find the log's first offset, its last offset, or the offset for a time (broker.md 3.8)."""
-    return _search(partition, message, sender, 0)
+    return _search(partition, message, sender, 0) if message.version else _find_offsets(partition, message, sender)
+
+
+def _find_offsets(
+    partition: HostedReplica, message: FindOffset, asker: partition_effects.Address
+) -> partition_effects.Effects[None]:
+    """Find the offsets for ListOffsets 0, for a consumer up to the high watermark.
+
+    Kafka: `Partition.legacyFetchOffsetsForTimestamp`.
+    """
+    query, log = message.query, partition.log
+    error_code = partition.refusal(errors.NONE if partition.leader is not None else errors.NOT_LEADER_OR_FOLLOWER)
+    offsets: tuple[int, ...] = ()
+    if error_code == errors.NONE:
+        try:
+            offsets = yield log.call("offsets_before", query.timestamp, query.max_num_offsets)
+        except partition_effects.StorageError as error:
+            error_code = yield from partition.log_failed(error)
+    if message.replica_id == fetch.CONSUMER and offsets and offsets[0] > log.high_watermark:
+        offsets = (log.high_watermark, *(each for each in offsets if each <= log.high_watermark))
+    result = ListedOffset(query.partition, error_code, old_style_offsets=offsets)
+    yield partition_effects.Send(asker, OffsetFound(message.request, message.index, result))
 
 
 def search_on(

@@ -43,6 +43,7 @@ from actors.storage.log.leftovers import CLEANED, DELETED, SEGMENT_FILE, SWAP, c
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transactions import NO_OFFSET
+from messages.apis.list_offsets import EARLIEST, LATEST
 from messages.records import CONTROL_BIT, LOG_OVERHEAD, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamped, whole_batches
@@ -699,6 +700,25 @@ class Log:
             if place is not None:
                 return place.header, segment.read(place.position, place.header.size)
         return None
+
+    def offsets_before(self, timestamp: int, most: int, now_ms: int) -> tuple[int, ...]:
+        """Return up to `most` offsets, descending: the end, and the starts of segments modified up to `timestamp` (ms).
+
+        `timestamp` may be LATEST or EARLIEST.
+
+        Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.
+        """
+        found = [
+            (max(part.base_offset, self.start), self._handles.modified_ms(part.path) if part.size else now_ms)
+            for part in self._segments
+        ] or [(self.end, now_ms)]
+        if self._segments and self.active.size:
+            found.append((self.end, now_ms))
+        if timestamp == EARLIEST:
+            del found[1:]
+        while timestamp not in (EARLIEST, LATEST) and found and found[-1][1] > timestamp:
+            found.pop()
+        return tuple(sorted([offset for offset, _ in found[::-1][: max(most, 0)]], reverse=True))
 
     def end_offset_for(self, epoch: int) -> EpochStart:
         """See `LeaderEpochs.end_offset_for`."""
