@@ -765,7 +765,10 @@ class LogManager:
         self._note_policy(target, copy)
         copy.config = log.config
         new, _ = self._place(target)
-        new.cleaned.set(partition, cleaned)
+        if cleaned:
+            new.cleaned.set(partition, cleaned)
+            new.cleaned.write()
+            old.cleaned.write()
         self.note_high_watermark(target, high_watermark)
         new.high_watermarks.write()
         return target

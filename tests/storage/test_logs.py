@@ -157,6 +157,20 @@ def test_files_of_old_segments_are_removed_at_the_next_look(port: LogManager, tm
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
+def test_what_is_cleaned_of_a_log_is_known_where_it_moves(port: LogManager, tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for place in (old, new):
+        place.mkdir()
+    path = f"{old}/t-0"
+    filled(port, path)
+    port._directory(str(old)).cleaned.set(("t", 0), 2)
+    port.begin_copy(path, f"{new}/t-0.{'0' * 32}-future")
+    while port.copy(path, 1 << 20)[0]:
+        pass
+    assert port.swap(path) == f"{new}/t-0"
+    assert [(place / "cleaner-offset-checkpoint").read_text() for place in (old, new)] == ["0\n0\n", "0\n1\nt 0 2\n"]
+
+
 def test_logs_with_expired_segments_are_found_in_slices(port: LogManager, tmp_path: Path) -> None:
     for number in range(5):
         filled(port, f"{tmp_path}/t-{number}", count=(3, 1, 3, 0, 1)[number])
