@@ -134,8 +134,8 @@ class Access(NamedTuple):
     Attributes:
         operation: The operation.
         resource: The type of the resources.
-        name: Function of the request, or of an entry in it, that returns the name of its resource; UNNAMED if the name
-            is unknown, which only a super user may use; None if nothing is needed.
+        name: Function of the request, or of an entry in it, that returns the name of its resource; a NamedById if it
+            has the topic's id; UNNAMED if it has neither, which only a super user may use; None if nothing is needed.
         entries: The field of the request with the entries that are judged one by one; "" if the request is judged.
         into: The field of the response with the results of the entries.
         when: Function of the request: whether anything is needed; None means always.
@@ -163,7 +163,12 @@ Allows: TypeAlias = Callable[[int, int, str], bool]
 """Function (operation, resource type, name) -> whether the client may do that."""
 
 UNNAMED = ""
-"""The name of a resource of which only the id is known."""
+"""The name of a resource that has none."""
+
+
+class NamedById(str):
+    """The id of a topic, in place of its name."""
+
 
 REFUSED = {
     ResourceType.TOPIC: errors.TOPIC_AUTHORIZATION_FAILED,
@@ -247,6 +252,8 @@ def _topic_of(entry: Any) -> str:
         return entry
     if isinstance(partition := getattr(entry, "partition", None), TopicPartition):
         return partition.topic
+    if topic_id := getattr(entry, "topic_id", ""):
+        return NamedById(topic_id)
     return str(entry.topic if hasattr(entry, "topic") else entry.name or UNNAMED)
 
 

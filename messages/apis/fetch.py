@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from messages import errors
 from messages.acls import KAFKA_CLUSTER, Operation, ResourceType
-from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, UNNAMED, Access, Api, each_partition, on_topics
+from messages.apis.declaration import EPOCHS, LEADERSHIP, PARTITIONS, Access, Api, NamedById, each_partition, on_topics
 from messages.apis.metadata import MetadataBroker
 from messages.cluster import NO_EPOCH, CurrentLeader, TopicPartition
 from messages.records import EMPTY, NO_OFFSET, Body
@@ -156,7 +156,7 @@ API = Api(
         Access(
             Operation.READ,
             ResourceType.TOPIC,
-            lambda partition: UNNAMED,
+            lambda part: NamedById(part.partition.topic),
             "partitions",
             "partitions",
             when=lambda request: request.replica_id == CONSUMER and request.version >= IDS_SINCE,

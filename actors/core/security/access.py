@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from actors.core.security.acls import AclTable
+from messages import errors
 from messages.acls import (
     KAFKA_CLUSTER,
     Acl,
@@ -30,9 +31,10 @@ from messages.acls import (
     znode_name,
 )
 from messages.apis import API_BY_REQUEST
-from messages.apis.declaration import REFUSED, Access, Allows, Api, Permitted, Shown
+from messages.apis.declaration import REFUSED, UNNAMED, Access, Allows, Api, NamedById, Permitted, Shown
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
+from messages.cluster import LEADER_DURING_DELETE
 from messages.node_settings import NodeSettings
 from messages.parts import Part
 from messages.vocabulary import AnyMessage, changed
@@ -76,6 +78,8 @@ class Authorizer:
         self._table = AclTable(settings.super_users, settings.allow_everyone_if_no_acl_found)
         self._controller = (-1, settings.node_id)
         """Epoch and id of the controller; the own id if it is unknown."""
+        self._names: dict[str, str] = {}
+        """Topic id -> the topic's name, as in UpdateMetadata."""
 
     def change(self, changes: AclsChanged) -> None:
         """Use the ACLs in this message from now on."""
@@ -92,7 +96,15 @@ class Authorizer:
             return Judged(None, api.refusal(request, api.elsewhere))
         if api.request is UpdateMetadataRequest and judged.request is not None:
             self._controller = max(self._controller, (request.controller_epoch, request.controller_id))
+            self._learn_ids(request)
         return judged
+
+    def _learn_ids(self, request: UpdateMetadataRequest) -> None:
+        """Use the topic ids of this request, but not those of deleted topics."""
+        self._names |= {topic_id: topic for topic, topic_id in request.topic_ids}
+        gone = {each.partition.topic for each in request.partition_states if each.leader == LEADER_DURING_DELETE}
+        if gone:
+            self._names = {topic_id: topic for topic_id, topic in self._names.items() if topic not in gone}
 
     def _judge(self, request: AnyMessage, principal: str, host: str, is_for_brokers: bool) -> Judged:
         api, table = API_BY_REQUEST[type(request)], self._table
@@ -102,7 +114,8 @@ class Authorizer:
         everyone = False if is_of_brokers and not is_for_brokers else None
 
         def allows(operation: int, resource: int, name: str) -> bool:
-            return table.allows(principal, host, operation, resource, name, everyone)
+            known = self._names.get(name, UNNAMED) if isinstance(name, NamedById) else name
+            return table.allows(principal, host, operation, resource, known, everyone)
 
         def suffices(access: Access) -> bool:
             return (bool(access.or_cluster) and allows(access.or_cluster, ResourceType.CLUSTER, KAFKA_CLUSTER)) or (
@@ -130,9 +143,14 @@ class Authorizer:
                 first = RefusedAccess(*what, _acl_text(table.denial(principal, host, *what)))
             if not access.entries:
                 return Judged(None, api.refusal(request, code), None, first)
-            bad = [subjects[index] for index in denied]
+            unknown = {
+                index for index, name in denied.items() if isinstance(name, NamedById) and name not in self._names
+            }
             left = [subject for index, subject in enumerate(subjects) if index not in denied]
-            refusals.append((access.into, api.refusal(_only(api, request, access, bad), code)))
+            for indices, refused_with in ((denied.keys() - unknown, code), (unknown, errors.UNKNOWN_TOPIC_ID)):
+                if indices:
+                    bad = [subjects[index] for index in sorted(indices)]
+                    refusals.append((access.into, api.refusal(_only(api, request, access, bad), refused_with)))
             if access.rest and left:
                 refusals.append((access.into, api.refusal(_only(api, request, access, left), access.rest)))
                 left = []

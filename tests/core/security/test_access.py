@@ -27,7 +27,7 @@ from messages.apis.delegation_tokens import (
 )
 from messages.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from messages.apis.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest
+from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse, FoundCoordinator
 from messages.apis.metadata import MetadataRequest, MetadataResponse, MetadataTopic
 from messages.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest, OffsetDeleteResponse
@@ -38,9 +38,9 @@ from messages.apis.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
 )
-from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.cluster import TopicPartition
+from messages.cluster import LEADER_DURING_DELETE, TopicId, TopicPartition
 from messages.response_codes import codes_of
 from tests.broker.harness import settings
 
@@ -211,12 +211,25 @@ def test_a_client_sees_tokens_that_it_owns_or_renews_and_those_it_may_describe()
     assert judging.judge(foreign, "User:alice", HOST, True).refusal.error_code == 65
 
 
-def test_a_topic_id_does_not_get_past_a_denial() -> None:
-    judging = authorizer((ResourceType.TOPIC, "*", Operation.READ))
-    partition = FetchPartition(TopicPartition("Hb0mVVjhSMeZ4Ah4Wc3JqA", 0), 0, 100)
-    by_name = judging.judge(FetchRequest(12, CONSUMER, 0, 0, (partition,)), "User:alice", HOST, True)
-    by_id = judging.judge(FetchRequest(13, CONSUMER, 0, 0, (partition,)), "User:alice", HOST, True)
-    assert (by_name.refused, by_id.request) == (None, None)
+def test_a_topic_id_counts_as_the_name_that_it_has() -> None:
+    judging, known, secret, unknown = authorizer((ResourceType.TOPIC, "t", Operation.READ)), *(c * 22 for c in "KSU")
+    ids = (TopicId("t", known), TopicId("secret", secret))
+    judging.judge(UpdateMetadataRequest(7, 0, 1, 1, (), (), ids), "User:admin", HOST, True)
+
+    def codes(*topics: str) -> list[int]:
+        parts = tuple([FetchPartition(TopicPartition(each, 0), 0, 100) for each in topics])
+        judged = judging.judge(FetchRequest(13, CONSUMER, 0, 0, parts), "User:alice", HOST, True)
+        handled = [each.partition.topic for each in judged.request.partitions] if judged.request else []
+        empty = FetchResponse(())
+        response = judged.refusal if judged.edit is None else judged.edit(empty, ())[0]
+        refused = {each.partition.topic: each.error_code for each in (response or empty).partitions}
+        return [0 if each in handled else refused[each] for each in topics]
+
+    assert codes(known, secret, unknown) == [0, 29, 100]
+    assert codes(secret, unknown) == [29, 100]
+    gone = UpdateMetadataPartitionState(TopicPartition("t", 0), 1, LEADER_DURING_DELETE, 0, (), 0, ())
+    judging.judge(UpdateMetadataRequest(7, 0, 1, 1, (gone,), (), ids[:1]), "User:admin", HOST, True)
+    assert codes(known) == [100]
 
 
 @pytest.mark.parametrize("name", ["CreateTopics", "DeleteTopics", "CreatePartitions"])
