@@ -576,7 +576,9 @@ class LogManager:
         self._log(path).begin_epoch(epoch)
 
     def assign_topic_id(self, path: str, topic_id: str) -> str:
-        """Let a log keep a topic id unless it keeps one; return the id that it keeps."""
+        """Let a log keep a topic id unless it keeps one; return the id that it keeps, "" if logs keep none."""
+        if not self._keeps_topic_ids:
+            return ""
         known = stored_topic_id(path)
         if not known:
             store_topic_id(path, topic_id)

@@ -62,7 +62,6 @@ from messages.flow.conversation import Flow, ask, chunks, for_each
 from messages.metrics import Gauge, Gauges, ReplicasCounts
 from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
-from messages.node_settings import keeps_topic_ids
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.transactions import FindLeaders
 from messages.vocabulary import AnyMessage
@@ -147,7 +146,7 @@ class ReplicaManager:
         self._errors: list[PartitionError] = []
         """The error codes of the request that is being applied."""
         self._ids: dict[str, str] = {}
-        """Topic -> the id that the logs of its partitions keep, in the request that is being applied."""
+        """Topic -> its id, in the request that is being applied."""
         self._roles = PartitionsByRole(self.broker_id)
         """Reused by each request: the garbage collector would scan new tables as young objects."""
         self._broken: dict[TopicPartition, str] = {}
@@ -295,7 +294,7 @@ class ReplicaManager:
         """Send each partition its new state, leaders first (broker.md 1.2)."""
         roles = self._roles
         roles.clear()
-        self._ids = dict(request.topic_ids) if keeps_topic_ids(self._start.settings) else {}
+        self._ids = dict(request.topic_ids)
         yield from for_each(all_entries(self._parts, request), roles.take)
         _log.info(
             "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d: %d become-leader and "

@@ -115,7 +115,7 @@ class Partition(HostedReplica):
     def _become_follower(
         self, order: BecomeFollower, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
-        return self._take_role(order, replica_role.make_follower if order.leader_alive else _await_leader, now)
+        return self._take_role(order, replica_role.make_follower if order.leader_alive else _keep_role, now)
 
     def _take_role(
         self, asked: BecomeLeader | BecomeFollower, transition: Transition, now: float
@@ -127,11 +127,13 @@ class Partition(HostedReplica):
             self.isr_keeper, self.verifier = host.isr_keeper, host.verifier
         before = self.role
         error_code, storage_error, changed = replica_role.role_verdict(before, order), "", False
+        if order.leader_epoch == before.leader_epoch and bool(asked.topic_id) != bool(self.topic_id):
+            error_code, transition = errors.NONE, _keep_role
         try:
             if (
                 error_code == errors.NONE
                 and not log.path
-                and (transition is _await_leader or not replica_role.is_superseded(before, order))
+                and (transition is _keep_role or not replica_role.is_superseded(before, order))
             ):
                 if asked.log is None:
                     error_code = errors.KAFKA_STORAGE_ERROR
@@ -163,10 +165,10 @@ class Partition(HostedReplica):
         )
 
     def _assign_topic_id(self, topic_id: str) -> partition_effects.Effects[int]:
-        """Let the log keep the topic's id; return code 103 if it keeps another one (KIP-516)."""
+        """Let the log keep the topic's id, if logs keep ids; return code 103 if it keeps another one (KIP-516)."""
         if not self.topic_id:
             self.topic_id = yield self.log.call("assign_topic_id", topic_id)
-        if self.topic_id == topic_id:
+        if self.topic_id in ("", topic_id):
             return errors.NONE
         probe("a log of an earlier topic with the same name refuses a role")
         log.error(
@@ -600,12 +602,13 @@ def _refused(refused: Refused | None) -> Iterable[partition_effects.Send]:
             yield partition_effects.Send(sender, partition.BatchesAppended((done,)))
 
 
-def _await_leader(
+def _keep_role(
     role: replica_role.ReplicaRole, order: LeaderAndIsrPartitionState
 ) -> tuple[replica_role.ReplicaRole, bool]:
-    """Return the unchanged role, and False for "not changed", because the leader is not alive.
+    """Return the unchanged role, and False for "not changed".
 
-    The order's leader epoch is not stored, so a later order with the same epoch still applies (broker.md 1.4).
+    The leader is not alive, or the order tells only a topic's id (KIP-516). A leader epoch of the first is not stored,
+    so a later order with the same epoch still applies (broker.md 1.4).
     """
     return role, False
 

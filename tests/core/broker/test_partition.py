@@ -61,6 +61,7 @@ class Disk:
     epochs: dict[int, int] = attrs.field(factory=dict)
     """The end offset of each leader epoch."""
     failing: dict[str, str] = attrs.field(factory=dict)
+    keeps_ids: bool = True
     calls: list[str] = attrs.field(factory=list)
 
     def answer(self, effect: CallAdapter) -> Any:
@@ -102,6 +103,8 @@ class Disk:
                 return -1
             case "latest_epoch", *_:
                 return max(self.epochs, default=-1)
+            case "assign_topic_id", topic_id:
+                return topic_id if self.keeps_ids else ""
         return None
 
 
@@ -219,6 +222,24 @@ def test_rows_3_and_4_an_order_by_its_epoch() -> None:
     assert stage.offsets == (0, 3, 5)
     assert stage.handle(broker.BecomeLeader(order("t", epoch=3), None)).error_code == errors.STALE_CONTROLLER_EPOCH
     assert stage.disk.calls == ["open", "begin_epoch"]
+
+
+@pytest.mark.parametrize(
+    ("keeps_ids", "told", "codes"),
+    [
+        (True, ["", "x", "x", "", "y"], [11, 0, 11, 0, 103]),
+        (False, ["", "x", "y", ""], [11, 0, 0, 11]),
+    ],
+)
+def test_an_id_is_told_without_a_new_leader_epoch(keeps_ids: bool, told: list[str], codes: list[int]) -> None:
+    stage = Stage(Disk(keeps_ids=keeps_ids))
+    stage.lead(0, 1, epoch=3)
+    taken = [
+        stage.handle(broker.BecomeLeader(order("t", epoch=4 if each == "y" and keeps_ids else 3), None, None, each))
+        for each in told
+    ]
+    assert [each.error_code for each in taken] == codes
+    assert not any(each.changed for each in taken)
 
 
 def test_a_follower_whose_leader_is_not_alive_opens_its_log_and_keeps_its_role() -> None:
