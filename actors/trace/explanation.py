@@ -152,13 +152,14 @@ def explain_all(
     clock: Callable[[float], str] | None = None,
 ) -> list[TraceExplanation]:
     """Explain several subjects, each given by its kind and name, as `explain` does; the runs are read once."""
-    named = [(about, _subject(about, name)) for about, name in subjects]
+    named = [(about, subject_named(about, name)) for about, name in subjects]
     with with_payloads(runs) as complete:
         facts = gather(complete, until)
-    return [_explanation(facts, about, subject, clock or utc) for about, subject in named]
+    return [explained(facts, about, subject, clock or utc) for about, subject in named]
 
 
-def _subject(about: str, name: str | int | None) -> Any:
+def subject_named(about: str, name: str | int | None) -> Any:
+    """Return the subject of a kind with this name. Raises ValueError if it is malformed."""
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")
     if (name is None) != (about in UNNAMED):
@@ -170,7 +171,8 @@ def _subject(about: str, name: str | int | None) -> Any:
     return None if name is None else subject_of(about, str(name))
 
 
-def _explanation(facts: TraceFacts, about: str, subject: Any, clock: Callable[[float], str]) -> TraceExplanation:
+def explained(facts: TraceFacts, about: str, subject: Any, clock: Callable[[float], str]) -> TraceExplanation:
+    """Explain a subject from the facts of a trace."""
     verdict = verdict_of(facts, about, subject, clock)
     answers = []
     for question, answer in QUESTIONS[about]:

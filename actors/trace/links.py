@@ -69,12 +69,7 @@ class CauseFinder:
 
     def __init__(self, runs: Iterable[TraceRun]) -> None:
         self.index = {id(run): place for place, run in enumerate(runs)}
-        self._node_at: dict[tuple[str, int], int] = {}
-        for run in runs:
-            for name in ("advertised_listeners", "listeners"):
-                for each in run.settings.get(name) or ():
-                    if isinstance(each, dict) and each.get("port"):
-                        self._node_at[each.get("host", ""), each["port"]] = run.node
+        self._node_at = nodes_by_endpoint(runs)
         self._stores: dict[tuple[int, int], tuple[DeliveryId, tuple[_ZnodeChange, ...]]] = {}
         self._channels: dict[tuple[int, str], tuple[DeliveryId, tuple[str, int, str]]] = {}
         self._under_way: dict[tuple[str, int, str], deque[_PendingTransmit]] = defaultdict(deque)
@@ -201,6 +196,17 @@ class CauseFinder:
             return None
         self._requests[run, asked.connection, asked.correlation_id] = found
         return Link(found.cause, found.cause.run != run, shared=found.correlation_id != asked.correlation_id)
+
+
+def nodes_by_endpoint(runs: Iterable[TraceRun]) -> dict[tuple[str, int], int]:
+    """Return the nodes of these runs by the host and port of their listeners."""
+    found: dict[tuple[str, int], int] = {}
+    for run in runs:
+        for name in ("advertised_listeners", "listeners"):
+            for each in run.settings.get(name) or ():
+                if isinstance(each, dict) and each.get("port"):
+                    found[each.get("host", ""), each["port"]] = run.node
+    return found
 
 
 def _changes(written: payloads.MessageRead) -> Iterator[_ZnodeChange]:

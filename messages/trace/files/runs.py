@@ -535,15 +535,28 @@ def slice_lines(slice: Slice) -> Iterator[bytes]:
         OSError: The file cannot be read.
         TraceError: The file has changed since the slice was found.
     """
+    for frame in _frames_of(slice):
+        try:
+            yield from record_lines(decompress(frame.content))
+        except ValueError:
+            return
+
+
+def slice_records(slice: Slice) -> Iterator[TraceRecord]:
+    """Yield the records of a slice, up to damage. Raises as `slice_lines`."""
+    for frame in _frames_of(slice):
+        for batch in _batches(slice.path, frame):
+            if isinstance(batch, bytes):
+                return
+            yield from batch
+
+
+def _frames_of(slice: Slice) -> Iterator[Frame]:
+    """Yield the frames of a slice that have records."""
     with slice.path.open("rb") as stream:
         stream.seek(slice.start)
         part = io.BytesIO(stream.read(slice.end - slice.start))
-    for frame in read_frames(part, slice.path):
-        if frame.kind == RECORDS:
-            try:
-                yield from record_lines(decompress(frame.content))
-            except ValueError:
-                return
+    return (frame for frame in read_frames(part, slice.path) if frame.kind == RECORDS)
 
 
 # ------------------------------------------------------------------------------------------------ judging
