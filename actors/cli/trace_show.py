@@ -1,19 +1,22 @@
-"""`kafka-actors trace show DIR`: print deliveries as lines, as a table or as JSON."""
+"""`kafka-actors trace show DIR`: print deliveries as lines, as a table or as JSON, or show the trace on a page."""
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
+from urllib.parse import urlencode
 
 import click
 
 from actors.cli.app import CommandFailed
 from actors.cli.display import console, printable, table
 from actors.cli.usage_errors import DAMAGED, Time, exit_codes, wrong_use
+from actors.node.free_ports import HOST
 from actors.trace.delivery_text import calls, json_line, line_of, route, summary
 from actors.trace.filters import DeliveryFilters, chosen, select
 from actors.trace.following import TraceFollower
@@ -48,6 +51,13 @@ POLL_S = 0.25
 @click.option("--follow", is_flag=True, help="Continue with new deliveries until all nodes stop recording, or Ctrl-C.")
 @click.option("--table", "as_table", is_flag=True, help="Print a table.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per delivery.")
+@click.option(
+    "--ui", is_flag=True, help="Serve a page on which any moment of the trace can be looked at, until Ctrl-C."
+)
+@click.option(
+    "--ui-host", metavar="HOST", default=HOST, show_default=True, help="The address on which the page is served."
+)
+@click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="The port of the page; 0 selects a free one.")
 def command(
     directory: Path,
     node: int | None,
@@ -67,6 +77,9 @@ def command(
     follow: bool,
     as_table: bool,
     as_json: bool,
+    ui: bool,
+    ui_host: str,
+    ui_port: int,
 ) -> int:
     """Print the deliveries recorded below DIR by all nodes, in order of time.
 
@@ -75,7 +88,16 @@ def command(
     delivery number. In each run of a node, the deliveries are numbered from 1 on, so these two options need --run or
     --node if DIR has several runs. The causes and effects on other nodes are printed too. Long values are shortened.
     For a message larger than 16 KiB, --json prints the message's size and omits its fields.
+
+    --ui serves the page of the trace instead. It begins at --from, with the messages that --partition, --topic,
+    --broker, --actor or --message selects, or at the delivery --cause-of of the run.
     """
+    if ui:
+        if follow or as_table or as_json:
+            raise wrong_use("--ui cannot be combined with --follow, --table or --json")
+        named = {"partition": partition, "topic": topic, "broker": broker, "actor": actor, "message": message}
+        about = next((f"{kind}:{value}" for kind, value in named.items() if value is not None), "")
+        return _show_page(directory, node, name, ui_host, ui_port, start, about, cause_of)
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")
     filters = DeliveryFilters(
@@ -120,6 +142,44 @@ def command(
         raise CommandFailed(str(error)) from error
     if trace.unreadable:
         raise CommandFailed("; ".join(trace.unreadable))
+    return 0
+
+
+def _show_page(
+    directory: Path,
+    node: int | None,
+    run: str | None,
+    host: str,
+    port: int,
+    start: float | None,
+    about: str,
+    delivery: int | None,
+) -> int:
+    """Serve the page of a trace until Ctrl-C."""
+    from actors.cli.broker import ui_warning  # these imports take as long as to print a small trace
+    from actors.page.recorded import RecordedPage
+
+    try:
+        trace = open_trace(directory)
+        query = {} if start is None else {"at": repr(start)}
+        if about:
+            query["about"] = about
+        if delivery is not None:
+            found = trace.only_run(node, run).delivery(delivery)
+            query.update(at=repr(found.at), d=f"{found.run.name}~{found.seq}")
+        page = RecordedPage(trace, host, port)
+    except TraceError as error:
+        raise CommandFailed(str(error)) from error
+    except OSError as error:
+        raise CommandFailed(f"the page cannot be served on {host}:{port}: {error.strerror}") from error
+    view = f"#/lanes?{urlencode(query)}" if about or delivery is not None else f"#/?{urlencode(query)}" if query else ""
+    if warning := ui_warning(host, "read this trace"):
+        click.echo(warning, err=True)
+    click.echo(f"The page is at {page.url}{view}. Press Ctrl-C to end.")
+    try:
+        threading.Event().wait()
+    finally:
+        page.stop()
     return 0
 
 

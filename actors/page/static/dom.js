@@ -3,9 +3,10 @@
 const SVG = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "polygon", "title", "defs", "marker"]);
 
 // h("a", { href: "#/", class: "x", onclick: f, disabled: true }, "text", [more], null) -> an element. An attribute that
-// is null, undefined or false is left out. `key` identifies an element among its siblings when the page is rendered again.
+// is null, undefined or false is left out. `key` identifies an element among its siblings when the page is rendered again;
+// `svg` says that an element, such as a link, is one of SVG.
 export function h(tag, attributes, ...children) {
-  const element = SVG.has(tag) && attributes?.svg !== false
+  const element = attributes?.svg ?? SVG.has(tag)
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
     : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {

@@ -1,0 +1,176 @@
+"""Choose what a stretch of a trace shows: a lane for each actor, messages as arrows, and how busy each node was.
+
+Rule 1: what is drawn is a number of deliveries around a moment, not a length of time: it is never too much. Deliveries
+        of a subject are searched among the nearest MOST_SEARCHED of each run on each side.
+Rule 2: an interest is a text: "" for everything, or a kind and a name, such as "partition:orders-0", "group:readers",
+        "broker:1", "actor:ControllerActor" or "message:BrokerChange". An actor belongs to a subject if its first
+        message says so (`TraceSurvey.owners`); a message does if its fields name the subject.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+from actors.page.recorded_trace import Position, Predicate, RecordedTrace, Stretch
+from actors.page.survey import Activity, TraceSurvey
+from actors.trace.delivery_text import calls, title
+from actors.trace.filters import names_broker, names_partition, names_topic
+from actors.trace.reader import TraceDelivery
+from messages.cluster import partition_named
+from messages.trace.errors import TraceError
+from messages.trace.schema import OUTSIDE, TIMER
+
+MOST_READ = 60_000
+MOST_SEARCHED = 15_000
+"""Number of deliveries of each run, before and after a moment, among which those of a subject are searched."""
+STRIP_BINS = 240
+"""Number of parts of a stretch for which it is shown how busy a node was."""
+UNINTERESTING = frozenset(("outside:metrics", "outside:log", "outside:clock"))
+"""Endpoints whose messages are drawn only if they are chosen."""
+
+
+def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Predicate:
+    """Return the condition that a delivery concerns an interest (rule 2).
+
+    Raises:
+        TraceError: The text is no interest.
+    """
+    kind, colon, name = text.partition(":")
+    if not text:
+        return lambda each: each.receiver not in UNINTERESTING
+    if text == "controller":
+        return lambda each: "ControllerActor." in each.receiver or "ControllerActor." in each.sender
+    if not colon or not name:
+        raise TraceError(f"{text} is no subject such as partition:orders-0, group:readers or actor:ControllerActor")
+    match kind:
+        case "partition":
+            partition = partition_named(name)
+            if partition is None:
+                raise TraceError(f"{name} is no partition such as orders-0")
+            return _of_subject(text, partition.topic, lambda value: names_partition(value, partition), recorded, survey)
+        case "topic":
+            return _of_subject(text, name, lambda value: names_topic(value, name), recorded, survey)
+        case "broker" if name.isdigit():
+            return _of_subject(text, name, lambda value: names_broker(value, int(name)), recorded, survey)
+        case "actor":
+            return lambda each: name in (each.receiver, each.sender, each.actor, each.sender.rpartition(".")[0])
+        case "message":
+            return lambda each: each.message == name
+        case "group" | "transaction" | "client" | "text":
+            words = json.dumps(name, ensure_ascii=False) if kind != "text" else name
+            return _of_subject(text, words, lambda value: True, recorded, survey)
+    raise TraceError(f"{kind} is not a subject that can be shown")
+
+
+def _of_subject(
+    interest: str, words: str, names: Callable[[Any], bool], recorded: RecordedTrace, survey: TraceSurvey
+) -> Predicate:
+    needle = words.encode()
+
+    def concerns(each: TraceDelivery) -> bool:
+        place = recorded.id_of(each).run
+        if interest in (survey.owners.get((place, each.receiver)), survey.owners.get((place, each.sender))):
+            return True
+        return needle in bytes(each.record.payload) and names(each.payload)
+
+    return concerns
+
+
+def lanes(recorded: RecordedTrace, survey: TraceSurvey, position: Position, interest: str, most: int) -> dict[str, Any]:
+    """Return what is to be drawn around a position: the nearest deliveries of an interest, half of them before it.
+
+    The delivery at the position is one of them.
+    """
+    concerns = interest_of(interest, recorded, survey)
+    at, place, seq = position
+    earlier = list(islice(recorded.before(position, concerns, MOST_SEARCHED), most // 2))
+    later = list(islice(recorded.after((at, place, seq - 1), concerns, MOST_SEARCHED), most - len(earlier)))
+    chosen = [*earlier[::-1], *later]
+    start, end = (chosen[0].at, chosen[-1].at) if chosen else (at, at)
+    stretch = recorded.stretch(start, math.nextafter(end, math.inf), MOST_READ)
+    activities = [Activity(start, end, STRIP_BINS) for _ in recorded.runs]
+    for each in stretch.read.values():
+        activities[recorded.id_of(each).run].take(each.record, each.run.clock_offset)
+    return {
+        "start": start,
+        "end": end,
+        "count": len(stretch.deliveries),
+        "first": len(earlier) < most // 2,
+        "last": len(later) < most - len(earlier),
+        "lanes": lanes_of(recorded, chosen),
+        "deliveries": [drawn(recorded, stretch, each) for each in chosen],
+        "strips": [_strip(activity) for activity in activities],
+    }
+
+
+def lanes_of(recorded: RecordedTrace, deliveries: Iterable[TraceDelivery]) -> list[dict[str, Any]]:
+    """Return the receivers of these deliveries by node, external endpoints first."""
+    found = {(recorded.id_of(each).run, each.receiver) for each in deliveries}
+    return [
+        {"run": place, "node": recorded.runs[place].run.node, "address": address}
+        for place, address in sorted(
+            found, key=lambda each: (recorded.runs[each[0]].run.node, not each[1].startswith("outside:"), each[1])
+        )
+    ]
+
+
+def drawn(recorded: RecordedTrace, stretch: Stretch, each: TraceDelivery) -> dict[str, Any]:
+    """Return a delivery as the lanes draw it, with the id of its cause and how it came."""
+    here = recorded.id_of(each)
+    link = stretch.links.get(here)
+    cause = None if link is None else stretch.read.get(link.cause)
+    found: dict[str, Any] = {
+        "run": here.run,
+        "seq": each.seq,
+        "at": each.at,
+        "queued": each.record.queued_at + each.run.clock_offset,
+        "took": each.took_ms,
+        "to": each.receiver,
+        "title": title(each.record),
+        "kind": each.kind,
+        "look": look_of(each),
+    }
+    if link is not None:
+        found["cause"] = list(link.cause)
+        found["crossed"] = link.crossed
+    if cause is not None:
+        found["sent"] = cause.at
+    if each.effects:
+        found["calls"] = calls(each)
+    if each.error:
+        found["error"] = each.error
+    return found
+
+
+def look_of(delivery: TraceDelivery) -> str:
+    """Return the class of a delivery for its look: "write" to ZooKeeper, "timer", "outside", "error" or ""."""
+    if delivery.error is not None:
+        return "error"
+    if delivery.message == "StoreWrite" and delivery.actor == "":
+        return "write"
+    return {TIMER: "timer", OUTSIDE: "outside"}.get(delivery.kind, "")
+
+
+def strip_of(survey: TraceSurvey, place: int, start: float, end: float) -> dict[str, Any]:
+    """Return how busy a run was in a part of the trace's time, from the survey."""
+    activity = survey.activities[place]
+    bins = len(activity.handled)
+    first = min(max(int((start - activity.start) / activity.width), 0), bins - 1)
+    last = min(max(int((end - activity.start) / activity.width) + 1, first + 1), bins)
+    return _strip(activity, first, last)
+
+
+def _strip(activity: Activity, first: int = 0, last: int | None = None) -> dict[str, Any]:
+    width = activity.width
+    part = slice(first, last)
+    return {
+        "start": activity.start + first * width,
+        "width": width,
+        "busy": [round(min(each / width, 1.0), 4) for each in activity.busy[part]],
+        "queue": [round(each / width, 3) for each in activity.queued[part]],
+        "handled": activity.handled[part],
+    }

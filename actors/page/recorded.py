@@ -1,0 +1,482 @@
+"""The page of a recorded trace: what it answers about any moment, delivery, request, partition and group.
+
+Rule 1: the facts and the survey are read in the background; until they are there, the page shows what it has, and says
+        so. Facts come from the index beside each run.
+Rule 2: one request is answered at a time, because all use the same decoded deliveries; replays have a lock of their
+        own, so that a long one holds up nothing else.
+Rule 3: a picture is folded from the nearest kept picture before it.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from actors.explain.step_texts import TEXTS, text_of
+from actors.page import critical_path, subject_histories
+from actors.page.lanes import drawn, interest_of, lanes, strip_of
+from actors.page.picture import Picture, timeline
+from actors.page.recorded_trace import Position, RecordedTrace
+from actors.page.server import HOST, PageServer, Route
+from actors.page.survey import TraceSurvey
+from actors.trace.changes import ABSENT, compare
+from actors.trace.debugger import Debugger
+from actors.trace.delivery_text import as_dict, title
+from actors.trace.explanation import explained, subject_named, utc, with_payloads
+from actors.trace.explanation_text import explanation_json
+from actors.trace.links import DeliveryId
+from actors.trace.moment import shown_state
+from actors.trace.reader import Trace, TraceDelivery
+from messages.cluster import partition_named
+from messages.facts import declarations
+from messages.facts.declarations import Fact, TracePosition, fields_of
+from messages.facts.indexed import decoded, readable_content_of
+from messages.facts.trace_facts import TraceFacts, before, merged
+from messages.trace.errors import TraceError
+from messages.trace.files.runs import slice_lines
+from messages.trace.schema import DELIVERIES
+from messages.trace.text import records_of
+
+EVERY = 4_000
+"""Number of facts between two kept pictures."""
+NEAR = 400
+"""Number of deliveries before and after a delivery among which its causes and effects are searched."""
+CHAIN = 40
+EFFECTS = 60
+FOUND = 100
+"""Maximum length of a chain of causes, and numbers of effects and of search results that are shown."""
+PAYLOAD_BYTES = 256 << 10
+STEPPED = 100_000
+"""Maximum number of deliveries of each run that a step passes over."""
+SNAPSHOTS = 5_000
+"""Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""
+MARKS = 1_000
+MOST_DRAWN = 500
+
+_QUIET = (
+    *(declarations.ControllerEvent, declarations.ControllerEventHandled, declarations.BrokersRead),
+    *(declarations.BrokerResponse, declarations.EventWithoutEffect, declarations.PendingEvent),
+)
+"""Facts that are no steps of their own."""
+
+
+class _Facts:
+    """The facts of the trace, in order, and pictures of the cluster between them."""
+
+    def __init__(self, recorded: RecordedTrace) -> None:
+        runs = [run.run.run for run in recorded.runs]
+        with with_payloads(runs) as complete:
+            self.all = merged(decoded(readable_content_of(run)) for run in complete)
+        self.ordered = timeline(map(recorded.corrected, self.all.all()))
+        self.steps = [each for each in self.ordered if each.place.n > 0 and not isinstance(each, _QUIET)]
+        self.at: dict[tuple[str, int], list[Fact]] = {}
+        for fact in self.steps:
+            self.at.setdefault((fact.place.run, fact.place.n), []).append(fact)
+        self._kept = [Picture()]
+        picture = Picture()
+        for count, each in enumerate(self.ordered, 1):
+            picture.apply(each)
+            if not count % EVERY:
+                self._kept.append(copy.deepcopy(picture))
+        self.marks = picture.whole()["feed"][-MARKS:]
+
+    def picture(self, at: float) -> Picture:
+        """Return the picture at a time."""
+        count = bisect_right(self.ordered, at, key=lambda fact: fact.place.at)
+        picture = copy.deepcopy(self._kept[count // EVERY])
+        for each in self.ordered[count // EVERY * EVERY : count]:
+            picture.apply(each)
+        return picture
+
+    def subjects(self) -> dict[str, list[str]]:
+        """Return the names of what the facts are about, by kind."""
+        of = self.all.of
+        found = {
+            "partition": {str(partition) for partition in self.all.states},
+            "topic": {partition.topic for partition in self.all.states},
+            "group": {each.group for each in of(declarations.GroupStateChanged)},
+            "transaction": {each.transactional_id for each in of(declarations.TransactionRequest)},
+            "client": {each.client_id for each in of(declarations.ErrorAnswered)} - {""},
+        }
+        return {kind: sorted(names) for kind, names in found.items()}
+
+
+class RecordedPage:
+    """Serves the page of a recorded trace until `stop`; `url` is its address.
+
+    Args:
+        trace: The trace.
+        host: The address to listen on.
+        port: The port; 0 selects a free one.
+        cache: The folder of the debugger's snapshots; None for the default.
+
+    Raises:
+        OSError: The port is in use.
+    """
+
+    def __init__(self, trace: Trace, host: str = HOST, port: int = 0, cache: Path | None = None) -> None:
+        self._recorded = RecordedTrace(trace)
+        self._survey = TraceSurvey(self._recorded)
+        self._problem = ""
+        self._facts: _Facts | None = None
+        self._debuggers: dict[str, Debugger] = {}
+        self._cache = cache
+        self._gate = threading.Lock()
+        self._replaying = threading.Lock()
+        self._server = PageServer({"mode": "recorded", "title": str(trace.folder)}, self.routes, host=host, port=port)
+        self.url = self._server.url
+        self._thread = threading.Thread(target=self._read, name="page-reader", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close the page."""
+        self._survey.stop()
+        self._server.stop()
+        self._thread.join()
+
+    @property
+    def end(self) -> float:
+        """The last time of the trace, in seconds since 1970."""
+        return self._recorded.end
+
+    def wait(self) -> None:
+        """Wait until the trace is read."""
+        self._thread.join()
+
+    def _read(self) -> None:
+        """Read the facts and the survey."""
+        try:
+            self._facts = _Facts(self._recorded)
+        except (TraceError, OSError) as error:
+            self._problem = f"the facts cannot be read: {error}"
+        self._survey.run()
+
+    @property
+    def routes(self) -> dict[str, Route]:
+        """The function of each address."""
+        table: dict[str, Callable[[Mapping[str, str]], Any]] = {
+            "overview": self._overview,
+            "picture": self._picture,
+            "lanes": self._lanes,
+            "step": self._step,
+            "delivery": self._delivery,
+            "slow": self._slow,
+            "path": self._path,
+            "partition": self._partition,
+            "offsets": self._offsets,
+            "members": self._members,
+            "search": self._search,
+            "why": self._why,
+        }
+        found = {f"/api/{name}": self._one_at_a_time(answer) for name, answer in table.items()}
+        return {**found, "/api/state": self._state}
+
+    def _one_at_a_time(self, answer: Route) -> Route:
+        def locked(query: Mapping[str, str]) -> Any:
+            with self._gate:
+                return answer(query)
+
+        return locked
+
+    def _known(self) -> _Facts:
+        """Return the facts. Raises TraceError if they are not read yet."""
+        if self._facts is None:
+            raise TraceError(self._problem or "the index of facts is being built; try again in a moment")
+        return self._facts
+
+    # ------------------------------------------------------------------------------------------------ the trace
+
+    def _overview(self, query: Mapping[str, str]) -> Any:
+        """Return the extent of the trace, its runs, what is known so far, and the marks on the slider."""
+        recorded, facts = self._recorded, self._facts
+        return {
+            "folder": str(recorded.trace.folder),
+            "begin": recorded.begin,
+            "end": recorded.end,
+            "deliveries": sum(max(run.last - run.first + 1, 0) for run in recorded.runs),
+            "problems": [*recorded.problems, *([self._problem] if self._problem else [])],
+            "ready": facts is not None or bool(self._problem),
+            "read": self._survey.read,
+            "runs": [
+                {
+                    "run": run.run.name,
+                    "node": run.run.node,
+                    "begin": run.begin,
+                    "end": run.end,
+                    "ending": run.run.ending,
+                    "first": run.first,
+                    "last": run.last,
+                    "strip": strip_of(self._survey, run.place, recorded.begin, recorded.end),
+                }
+                for run in recorded.runs
+            ],
+            "marks": [] if facts is None else facts.marks,
+            "gaps": []
+            if facts is None
+            else [
+                {"node": gap.place.node, "begin": gap.began, "end": gap.place.at}
+                for gap in facts.all.of(declarations.RecordingGap)
+            ],
+            "subjects": {} if facts is None else facts.subjects(),
+            "skews": [{**each._asdict(), "certain": each.is_certain} for each in recorded.skews],
+        }
+
+    def _picture(self, query: Mapping[str, str]) -> Any:
+        """Return the picture of the cluster at a time."""
+        return self._known().picture(float(query["at"])).whole()
+
+    def _lanes(self, query: Mapping[str, str]) -> Any:
+        """Return what the lanes show around a moment."""
+        most = min(int(query.get("most", MOST_DRAWN)), MOST_DRAWN)
+        found = lanes(self._recorded, self._survey, self._position(query), query.get("about", ""), most)
+        steps = [] if self._facts is None else self._facts.steps
+        part = steps[bisect_left(steps, found["start"], key=_time_of) : bisect_right(steps, found["end"], key=_time_of)]
+        return {**found, "facts": [_shown(each) for each in part[:FOUND]]}
+
+    def _position(self, query: Mapping[str, str], back: bool = False) -> Position:
+        """Return the position of a delivery, or that of a time."""
+        if query.get("run"):
+            return self._recorded.position(self._recorded.delivery(query["run"], int(query["seq"])))
+        return float(query["at"]), -1 if not back else len(self._recorded.runs), 0
+
+    # ------------------------------------------------------------------------------------------------ steps
+
+    def _step(self, query: Mapping[str, str]) -> Any:
+        """Return the next or previous delivery, beginning of an event, or fact, from a delivery or a time."""
+        back, by = query.get("back") == "1", query.get("by", "delivery")
+        position = self._position(query, back)
+        if by == "fact":
+            return self._step_to_fact(position, back, query.get("about", ""))
+        concerns = interest_of(query.get("about", ""), self._recorded, self._survey)
+
+        def is_wanted(each: TraceDelivery) -> bool:
+            return (by != "event" or each.record.event_id == each.seq) and concerns(each)
+
+        move = self._recorded.before if back else self._recorded.after
+        found = next(move(position, is_wanted, STEPPED), None)
+        return None if found is None else self._place(found)
+
+    def _step_to_fact(self, position: Position, back: bool, about: str) -> Any:
+        places = {run.run.name: run.place for run in self._recorded.runs}
+        name = about.partition(":")[2]
+
+        def key(fact: Fact) -> Position:
+            return fact.place.at, places.get(fact.place.run, 0), fact.place.n
+
+        steps = self._known().steps
+        index = bisect_left(steps, position[0], key=_time_of)
+        numbers = range(min(bisect_right(steps, position[0], key=_time_of), len(steps)) - 1, -1, -1)
+        for number in numbers if back else range(index, len(steps)):
+            fact = steps[number]
+            passed = key(fact) < position if back else key(fact) > position
+            if passed and (not name or name in _text(fact)):
+                return {**self._place_of(fact.place), "text": _text(fact)}
+        return None
+
+    def _place(self, delivery: TraceDelivery) -> dict[str, Any]:
+        return {
+            "run": delivery.run.name,
+            "node": delivery.node,
+            "seq": delivery.seq,
+            "at": delivery.at,
+            "title": title(delivery.record),
+            "to": delivery.receiver,
+        }
+
+    @staticmethod
+    def _place_of(place: TracePosition) -> dict[str, Any]:
+        return {"run": place.run, "node": place.node, "seq": place.n, "at": place.at}
+
+    # ------------------------------------------------------------------------------------------------ a delivery
+
+    def _delivery(self, query: Mapping[str, str]) -> Any:
+        """Return a delivery with its causes, its effects and the facts that it shows."""
+        here = self._recorded.delivery(query["run"], int(query["seq"]))
+        facts = [] if self._facts is None else self._facts.at.get((here.run.name, here.seq), [])
+        event = here.record.event_id
+        return {
+            **as_dict(here, PAYLOAD_BYTES),
+            "title": title(here.record),
+            "actor": here.actor,
+            "event": event,
+            "payload_bytes": here.payload_bytes,
+            "payload": here.payload if here.payload_bytes <= PAYLOAD_BYTES else None,
+            "effects": [effect_json(each) for each in here.effects],
+            "causes": self._causes(here),
+            "sent": self._sent(here),
+            "facts": [_shown(each) for each in facts],
+        }
+
+    def _causes(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
+        """Return the chain of causes, the nearest first, as far as the recording near each of them shows it."""
+        found: list[dict[str, Any]] = []
+        here: TraceDelivery | None = delivery
+        near = None
+        while here is not None and len(found) < CHAIN:
+            place = self._recorded.id_of(here)
+            cause: DeliveryId | None = None
+            if here.cause is not None:
+                cause = DeliveryId(place.run, here.cause)
+            else:
+                if near is None or place not in near.read:
+                    near = self._recorded.stretch(here.at, here.at + 1e-6, NEAR)
+                link = near.links.get(place)
+                cause = None if link is None else link.cause
+            here = None if cause is None else self._recorded.runs[cause.run].delivery(cause.seq)
+            if here is not None:
+                found.append(self._place(here))
+        return found
+
+    def _sent(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
+        """Return the deliveries near this one that it caused."""
+        here = self._recorded.id_of(delivery)
+        near = self._recorded.stretch(delivery.at, delivery.at + 60.0, 8 * NEAR, lead=0)
+        effects = [
+            each
+            for each in near.deliveries
+            if (link := near.links.get(self._recorded.id_of(each))) is not None and link.cause == here
+        ]
+        return [drawn(self._recorded, near, each) | self._place(each) for each in effects[:EFFECTS]]
+
+    def _state(self, query: Mapping[str, str]) -> Any:
+        """Return the state of the receiver before and after a delivery, with what differs, by replay."""
+        with self._gate:
+            here = self._recorded.delivery(query["run"], int(query["seq"]))
+        if here.actor == "":
+            return {"actor": here.receiver, "before": None, "after": None, "differences": [], "outside": True}
+        with self._replaying:
+            states = self._replayed(here)
+        one, other = states
+        return {
+            "actor": here.receiver,
+            "before": None if one is ABSENT else one,
+            "after": None if other is ABSENT else other,
+            "differences": [each._asdict() for each in compare("", one, other)],
+        }
+
+    def _replayed(self, delivery: TraceDelivery) -> list[Any]:
+        """Return the states of the receiver before and after a delivery."""
+        debugger = self._debuggers.get(delivery.run.name)
+        if debugger is None:
+            debugger = self._debuggers[delivery.run.name] = Debugger(delivery.run, self._cache, SNAPSHOTS)
+        states = []
+        for seq in (delivery.seq - 1, delivery.seq):
+            debugger.go(seq)
+            living = {str(ref) for ref in debugger.base.living()}
+            states.append(shown_state(debugger.base, delivery.receiver) if delivery.receiver in living else ABSENT)
+        return states
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def _slow(self, query: Mapping[str, str]) -> Any:
+        """Return the slowest requests of clients."""
+        found = self._survey.slowest(query.get("api", ""))
+        about = query.get("about", "")
+        if about:
+            found = [each for each in found if about in (each.subject, each.client_id)]
+        return {"read": self._survey.read, "requests": [each._asdict() for each in found[: 2 * FOUND]]}
+
+    def _path(self, query: Mapping[str, str]) -> Any:
+        """Return the critical path of a request, with the deliveries to draw."""
+        ids = int(query["connection"]), int(query["correlation"])
+        path = critical_path.critical_path(self._recorded, query["run"], int(query["seq"]), *ids)
+        return {
+            **critical_path.as_json(path, self._recorded),
+            "deliveries": [drawn(self._recorded, path.stretch, each) for each in path.deliveries],
+        }
+
+    # ------------------------------------------------------------------------------------------------ subjects
+
+    def _partition(self, query: Mapping[str, str]) -> Any:
+        """Return what the picture has about a partition at a time."""
+        return self._known().picture(float(query.get("at") or self._recorded.end)).partition(query["name"])
+
+    def _offsets(self, query: Mapping[str, str]) -> Any:
+        """Return the history of a partition's offsets."""
+        partition = partition_named(query["name"])
+        if partition is None:
+            raise TraceError(f"{query['name']} is no partition such as orders-0")
+        start, end = float(query.get("start", self._recorded.begin)), float(query.get("end", self._recorded.end))
+        found = subject_histories.partition_history(self._recorded, self._known().all, partition, start, end)
+        waited = [each for each in self._survey.slowest("Produce") if each.subject == str(partition)]
+        return {**found, "produces": [each._asdict() for each in waited]}
+
+    def _members(self, query: Mapping[str, str]) -> Any:
+        """Return the history of a consumer group's members."""
+        return subject_histories.group_history(self._known().all, query["name"])
+
+    def _why(self, query: Mapping[str, str]) -> Any:
+        """Explain a subject, at a time or at the end."""
+        about, name = query["about"], query.get("name") or None
+        facts: TraceFacts = self._known().all
+        if query.get("at"):
+            facts = before(facts, float(query["at"]) + 1e-6)
+        return explanation_json(explained(facts, about, subject_named(about, name), utc), utc)
+
+    def _search(self, query: Mapping[str, str]) -> Any:
+        """Return subjects and facts whose text contains some words, and deliveries that contain them from a time on."""
+        text = query["text"].strip()
+        if not text:
+            raise TraceError("enter what to search for")
+        words = text.lower()
+        subjects, facts = [], []
+        if self._facts is not None:
+            named = self._facts.subjects().items()
+            subjects = [[kind, name] for kind, names in named for name in names if words in name.lower()][:FOUND]
+            facts = list(
+                islice((each for each in map(_shown, self._facts.steps) if words in each["text"].lower()), FOUND)
+            )
+        found = islice(self._containing(text, float(query.get("from", self._recorded.begin))), FOUND)
+        return {"subjects": subjects, "facts": facts, "deliveries": [self._place(each) for each in found]}
+
+    def _containing(self, text: str, start: float) -> Iterator[TraceDelivery]:
+        """Yield the deliveries from a time on whose record contains the text, run by run."""
+        needle = text.encode()
+        for run in self._recorded.runs:
+            first = run.number_before(start)
+            found = 0
+            try:
+                for slice in run.slices(first):
+                    for line in slice_lines(slice):
+                        if needle in line and found < FOUND // len(self._recorded.runs) + 1:
+                            for record in records_of(line):
+                                if record.kind in DELIVERIES and record.n > first:
+                                    found += 1
+                                    yield TraceDelivery(run.run, record)
+                    if found > FOUND // len(self._recorded.runs):
+                        break
+            except (TraceError, OSError, ValueError):
+                continue  # RecordedRun.problem says so
+
+
+def effect_json(effect: Any) -> dict[str, Any]:
+    """Return a call of an I/O adapter as plain values."""
+    return {name: getattr(effect, name) for name in ("port", "method", "args", "result", "error")}
+
+
+def _time_of(fact: Fact) -> float:
+    return fact.place.at
+
+
+def _text(fact: Fact) -> str:
+    if (type(fact), "") in TEXTS:
+        return text_of(fact)
+    fields = ", ".join(f"{name} {value}" for name, value in fields_of(fact).items())
+    return f"{type(fact).__name__}: {fields}" if fields else type(fact).__name__
+
+
+def _shown(fact: Fact) -> dict[str, Any]:
+    place = fact.place
+    return {
+        "at": place.at,
+        "node": place.node,
+        "run": place.run,
+        "seq": place.n,
+        "kind": type(fact).__name__,
+        "text": _text(fact),
+    }

@@ -1,0 +1,302 @@
+"""Random access to the deliveries of a recorded trace, by number and by time, without reading the trace whole.
+
+Rule 1: a run is opened by its frames, whose prefixes have the numbers of the deliveries. A frame is decoded when a
+        delivery in it is needed; the last frames are kept decoded.
+Rule 2: the order of deliveries is (time, index of the run, number). Within a run it is that of the numbers.
+Rule 3: a damaged or torn run is read up to the damage, and `problems` says what is not shown.
+Rule 4: the skew between the clocks of nodes, as far as it is certain, is subtracted from all times.
+Rule 5: causes on other nodes are searched in a stretch of time and LEAD deliveries of each run before it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actors.page.clock_skew import corrections, skews_of
+from actors.trace.delivery_text import clock
+from actors.trace.links import CauseFinder, DeliveryId, Link
+from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
+from messages.trace.errors import TraceError
+from messages.trace.files.frames import RECORDS
+from messages.trace.files.runs import RunRecords, Slice, slice_records
+from messages.trace.schema import DELIVERIES, FULL
+
+LEAD = 600
+"""Number of deliveries of each run that are read before a stretch, to find what is still under way when it begins."""
+SAMPLE = 3_000
+"""Number of deliveries at the beginning and at the end of each run from which the skew between clocks is estimated."""
+KEPT = 200_000
+"""Number of decoded deliveries that are kept."""
+
+Position = tuple[float, int, int]
+"""(seconds since 1970, index of the run, number of the delivery): the order of all deliveries of a trace."""
+Predicate = Callable[[TraceDelivery], bool]
+
+
+class _FrameOfDeliveries(NamedTuple):
+    """A frame whose records follow delivery `after`."""
+
+    after: int
+    slice: Slice
+
+
+class RecordedRun:
+    """The deliveries of one run, by number and by time.
+
+    Attributes:
+        run: The run.
+        place: Its index in the trace.
+        problem: Why the rest of the run cannot be read; "" if it is read whole.
+        first: The number of the first delivery.
+        last: The number of the last delivery; less than `first` if there is none.
+    """
+
+    def __init__(self, run: TraceRun, place: int, kept: OrderedDict[tuple[int, int], list[TraceDelivery]]) -> None:
+        self.run = run
+        self.place = place
+        self.problem = "; ".join(run.faults)
+        self._kept = kept
+        self._frames: list[_FrameOfDeliveries] = []
+        try:
+            for path, frame in RunRecords(run.run).frames():
+                if frame.kind == RECORDS:
+                    part = Slice(run.run.header, path, frame.offset, frame.end)
+                    self._frames.append(_FrameOfDeliveries(frame.after, part))
+        except (TraceError, OSError) as error:
+            self.problem = self.problem or str(error)
+        self._afters = [frame.after for frame in self._frames]
+        self._begins: dict[int, float] = {}
+        while self._frames and not self._decoded(len(self._frames) - 1):  # only the end of the run, or damaged
+            self._frames.pop()
+            self._afters.pop()
+        self.first = self._decoded(0)[0].seq if self._frames and self._decoded(0) else 1
+        self.last = self._decoded(len(self._frames) - 1)[-1].seq if self._frames else 0
+
+    @property
+    def length(self) -> int:
+        """The number of deliveries."""
+        return max(self.last - self.first + 1, 0)
+
+    @property
+    def begin(self) -> float:
+        """The time of the first delivery, or of the start of the recording."""
+        return self._decoded(0)[0].at if self.last >= self.first else self.run.started.timestamp()
+
+    @property
+    def end(self) -> float:
+        """The time at which the last handler finished."""
+        if self.last < self.first:
+            return self.begin
+        return self._decoded(len(self._frames) - 1)[-1].record.finished_at + self.run.clock_offset
+
+    def _decoded(self, index: int) -> list[TraceDelivery]:
+        """Return the deliveries of a frame."""
+        key = self.place, index
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+            return found
+        found = []
+        try:
+            for record in slice_records(self._frames[index].slice):
+                if record.kind in DELIVERIES:
+                    found.append(TraceDelivery(self.run, record))
+        except (TraceError, OSError) as error:
+            self.problem = self.problem or str(error)
+        self._kept[key] = found
+        while len(self._kept) > 2 and sum(map(len, self._kept.values())) > KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    def deliveries(self, after: int) -> Iterator[TraceDelivery]:
+        """Yield the deliveries after a number."""
+        for index in range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames)):
+            for each in self._decoded(index):
+                if each.seq > after:
+                    yield each
+
+    def backwards(self, before: int) -> Iterator[TraceDelivery]:
+        """Yield the deliveries before a number, the last one first."""
+        for index in range(bisect_left(self._afters, before) - 1, -1, -1):
+            for each in reversed(self._decoded(index)):
+                if each.seq < before:
+                    yield each
+
+    def sample(self) -> Iterator[TraceDelivery]:
+        """Yield the first and the last SAMPLE deliveries, each once."""
+        yield from islice(self.deliveries(0), SAMPLE)
+        yield from islice(self.backwards(self.last + 1), min(max(self.length - SAMPLE, 0), SAMPLE))
+
+    def delivery(self, seq: int) -> TraceDelivery | None:
+        """Return a delivery by its number; None if the run has no such delivery."""
+        found = next(self.deliveries(seq - 1), None)
+        return found if found is not None and found.seq == seq else None
+
+    def number_before(self, at: float, inclusive: bool = False) -> int:
+        """Return the number of the last delivery before a time; with `inclusive`, also at this time."""
+        low, high = 0, len(self._frames)
+        while low < high:  # the first frame that begins at this time or later
+            middle = (low + high) // 2
+            begins = self._begins.get(middle)
+            if begins is None:
+                decoded = self._decoded(middle)
+                begins = self._begins[middle] = decoded[0].at if decoded else self._frames[middle].after
+            if begins < at or (inclusive and begins == at):
+                low = middle + 1
+            else:
+                high = middle
+        if not low:
+            return self.first - 1
+        decoded = self._decoded(low - 1)
+        find = bisect_right if inclusive else bisect_left
+        count = find(decoded, at, key=lambda each: each.at)
+        return decoded[count - 1].seq if count else self._frames[low - 1].after
+
+    def slices(self, after: int = 0, step: int = 1) -> Iterator[Slice]:
+        """Yield the frames that have the deliveries after a number, to search their text; of `step` frames one."""
+        for frame in self._frames[max(bisect_right(self._afters, after) - 1, 0) :: step]:
+            yield frame.slice
+
+
+class Stretch(NamedTuple):
+    """The deliveries in a stretch of time, in order, with their causes.
+
+    `read` has the deliveries by id, also those before the stretch that were read to find causes. `links` has the link
+    to the cause of each of them. `until` is the time up to which the stretch was read; it is less than its end if there
+    are too many deliveries.
+    """
+
+    deliveries: list[TraceDelivery]
+    read: dict[DeliveryId, TraceDelivery]
+    links: dict[DeliveryId, Link]
+    until: float
+
+
+class RecordedTrace:
+    """A folder of traces, open for looking at any moment.
+
+    Attributes:
+        trace: The trace.
+        runs: Its runs.
+        skews: The estimated differences between the clocks of the nodes.
+        shifts: The seconds that are subtracted from the recorded times of each run, by its name.
+        begin: The first time.
+        end: The last time.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        kept: OrderedDict[tuple[int, int], list[TraceDelivery]] = OrderedDict()
+        self.runs = [RecordedRun(run, place, kept) for place, run in enumerate(trace.runs)]
+        sample = chain.from_iterable(run.sample() for run in self.runs)
+        self.skews = skews_of([run.run for run in self.runs], sample)
+        corrected = corrections({run.run.node for run in self.runs}, self.skews)
+        self.shifts = {run.run.name: corrected[run.run.node] for run in self.runs}
+        for run in self.runs:
+            run.run.clock_offset -= self.shifts[run.run.name]
+        self.begin = min(run.begin for run in self.runs)
+        self.end = max(run.end for run in self.runs)
+        self._by_name = {run.run.name: run for run in self.runs}
+        self._places = {id(run): place for place, run in enumerate(trace.runs)}
+
+    @property
+    def problems(self) -> list[str]:
+        """Sentences about what cannot be shown: damage, runs that are being written, files of another schema."""
+        found = list(self.trace.unreadable)
+        for run in self.runs:
+            name = f"run {run.run.name} of node {run.run.node}"
+            if run.problem:
+                found.append(f"{name} is shown up to delivery {run.last:,}: {run.problem}")
+            if run.run.run.running:
+                found.append(f"{name} is still being recorded; it is shown as far as it was written ({clock(run.end)})")
+            if run.run.run.header.detail != FULL:
+                found.append(f"{name} was recorded without the contents of messages between its actors")
+            if run.first > 1 and run.last:
+                found.append(f"{name} begins with delivery {run.first:,}: what was recorded before it was removed")
+        return found
+
+    def run_named(self, name: str) -> RecordedRun:
+        """Return a run. Raises TraceError if there is none with this name."""
+        if name not in self._by_name:
+            raise TraceError(f"{self.trace.folder} contains no run {name}")
+        return self._by_name[name]
+
+    def delivery(self, run: str, seq: int) -> TraceDelivery:
+        """Return a delivery. Raises TraceError if it does not exist."""
+        found = self.run_named(run).delivery(seq)
+        if found is None:
+            raise TraceError(f"run {run} has no delivery {seq}")
+        return found
+
+    def corrected(self, fact: Any) -> Any:
+        """Return a fact with the time of its place corrected by the skew between clocks."""
+        shift = self.shifts.get(fact.place.run, 0.0)
+        return fact._replace(place=fact.place._replace(at=fact.place.at - shift)) if shift else fact
+
+    def id_of(self, delivery: TraceDelivery) -> DeliveryId:
+        """Return the id of a delivery."""
+        return DeliveryId(self._places[id(delivery.run)], delivery.seq)
+
+    def position(self, delivery: TraceDelivery) -> Position:
+        """Return the position of a delivery in the order of all deliveries."""
+        return delivery.at, *self.id_of(delivery)
+
+    def after(
+        self, position: Position, concerns: Predicate | None = None, searched: int | None = None
+    ) -> Iterator[TraceDelivery]:
+        """Yield the deliveries of all runs after a position, in order.
+
+        With `concerns`, only those for which it returns True, among the next `searched` deliveries of each run.
+        """
+        at, place, seq = position
+        streams = [
+            run.deliveries(seq if run.place == place else run.number_before(at, inclusive=run.place < place))
+            for run in self.runs
+        ]
+        return heapq.merge(*(filter(concerns, islice(each, searched)) for each in streams), key=self.position)
+
+    def before(
+        self, position: Position, concerns: Predicate | None = None, searched: int | None = None
+    ) -> Iterator[TraceDelivery]:
+        """Yield the deliveries of all runs before a position, the last one first; otherwise as `after`."""
+        at, place, seq = position
+        streams = [
+            run.backwards(seq if run.place == place else run.number_before(at, inclusive=run.place < place) + 1)
+            for run in self.runs
+        ]
+        chosen = (filter(concerns, islice(each, searched)) for each in streams)
+        return heapq.merge(*chosen, key=self.position, reverse=True)
+
+    def count(self, start: float, end: float) -> int:
+        """Return the number of deliveries from a time (inclusive) to another (exclusive)."""
+        return sum(run.number_before(end) - run.number_before(start) for run in self.runs)
+
+    def stretch(self, start: float, end: float, most: int, lead: int = LEAD) -> Stretch:
+        """Read a stretch of time with at most `most` deliveries."""
+        finder = CauseFinder(self.trace.runs)
+        found = Stretch([], {}, {}, end)
+        streams = [run.deliveries(max(run.number_before(start) - lead, 0)) for run in self.runs]
+        for delivery in heapq.merge(*streams, key=self.position):
+            if delivery.at >= end:
+                break
+            if len(found.deliveries) >= most:
+                return found._replace(until=delivery.at)
+            here = self.id_of(delivery)
+            found.read[here] = delivery
+            link = finder.link(delivery)
+            if link is not None:
+                found.links[here] = link
+            if delivery.at >= start:
+                found.deliveries.append(delivery)
+        return found
+
+
+def open_recorded(folder: str | Path) -> RecordedTrace:
+    """Open the traces below a folder. Raises NotATrace if it contains no run."""
+    return RecordedTrace(open_trace(folder))

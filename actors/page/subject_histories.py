@@ -1,0 +1,138 @@
+"""What a trace shows of one partition's offsets, and of one consumer group's members, over a stretch of time.
+
+Rule 1: offsets are those of the messages `LogMoved`, which a replica sends when one changes, and of its answers to
+        fetches; the leader's knowledge of a follower is the offset in the follower's fetch. Only lines that contain the
+        topic's name are decoded.
+Rule 2: a line has at most MOST_POINTS points: of more, every n-th one is shown, and the last.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from actors.explain.causes import cause_of
+from actors.explain.step_texts import text_of
+from actors.page.recorded_trace import RecordedTrace
+from actors.trace.reader import TraceDelivery
+from messages.cluster import TopicPartition
+from messages.errors import NONE
+from messages.facts import declarations
+from messages.facts.histories import state_history
+from messages.facts.trace_facts import TraceFacts
+from messages.trace.errors import TraceError
+from messages.trace.files.runs import slice_lines
+from messages.trace.text import records_of
+
+MOST_POINTS = 1_500
+MOST_READ = 60_000
+"""Number of deliveries of a run that are read: if there are more, of several frames one is read."""
+_TYPES = (b'"LogMoved"', b'"ReadLog"', b'"LogRead"')
+
+
+def partition_history(
+    recorded: RecordedTrace, facts: TraceFacts, partition: TopicPartition, start: float, end: float
+) -> dict[str, Any]:
+    """Return a partition's offsets by node, and its states."""
+    lines: dict[int, dict[str, list[list[float]]]] = {}
+    for each in _mentions(recorded, partition, start, end):
+        node, at, payload = each.node, each.at, each.payload
+        of_node = lines.setdefault(node, {"end": [], "high_watermark": [], "fetched": []})
+        match each.message:
+            case "LogMoved" if payload["partition"] == [*partition]:
+                state = payload["state"]
+                _extend(of_node["end"], at, state[5])
+                _extend(of_node["high_watermark"], at, state[3])
+            case "ReadLog" if payload["part"]["partition"] == [*partition] and payload["replica_id"] >= 0:
+                follower = lines.setdefault(payload["replica_id"], {"end": [], "high_watermark": [], "fetched": []})
+                if payload["replica_id"] != node:
+                    _extend(follower["fetched"], at, payload["part"]["fetch_offset"])
+            case "LogRead" if (
+                payload["result"]["partition"] == [*partition] and payload["result"]["error_code"] == NONE
+            ):
+                _extend(of_node["high_watermark"], at, payload["result"]["high_watermark"])
+    states = [
+        {"at": state.taken, "leader": state.leader, "isr": state.isr, "epoch": state.epoch, "by": state.by,
+         "run": state.place.run, "seq": state.place.n}
+        for state in state_history(facts, partition)
+    ]  # fmt: skip
+    return {
+        "partition": str(partition),
+        "start": start,
+        "end": end,
+        "nodes": [
+            {"node": node, **{name: _thinned(points) for name, points in of_node.items()}}
+            for node, of_node in sorted(lines.items())
+        ],
+        "states": states,
+    }
+
+
+def _mentions(recorded: RecordedTrace, partition: TopicPartition, start: float, end: float) -> Iterator[TraceDelivery]:
+    """Yield the deliveries of the types that this module reads and whose text contains the topic, run by run."""
+    name = json.dumps(partition.topic, ensure_ascii=False).encode()
+    for run in recorded.runs:
+        first, last = run.number_before(start), run.number_before(end)
+        try:
+            for slice in run.slices(first, (last - first) // MOST_READ + 1):
+                done = False
+                for line in slice_lines(slice):
+                    if name in line and any(each in line for each in _TYPES):
+                        for record in records_of(line):
+                            done = record.n > last
+                            if first < record.n <= last and not record.receiver.startswith("outside:"):
+                                yield TraceDelivery(run.run, record)
+                if done:
+                    break
+        except (TraceError, OSError, ValueError):
+            continue  # RecordedRun.problem says so
+
+
+def _extend(points: list[list[float]], at: float, value: float) -> None:
+    if not points or points[-1][1] != value:
+        points.append([at, value])
+
+
+def _thinned(points: list[list[float]]) -> list[list[float]]:
+    step = len(points) // MOST_POINTS + 1
+    return points if step == 1 else [*points[:-1:step], points[-1]]
+
+
+def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:
+    """Return a group's members over time, and its states with what caused them."""
+    members: dict[str, dict[str, Any]] = {}
+    closed: list[dict[str, Any]] = []
+    for action in facts.of(declarations.GroupMemberAction, group=group):
+        known = next((key for key in (action.member, action.client_id) if key in members), "")
+        if action.action == declarations.JOINED:  # a new member joins without an id first
+            bar = members.pop(known, {"client": action.client_id, "from": action.place.at, "joins": []})
+            bar["joins"].append([action.place.at, action.place.run, action.place.n])
+            members[action.member or action.client_id] = bar
+        elif known:
+            ended = {"to": action.place.at, "ended": action.action}
+            closed.append({"member": known, **members.pop(known), **ended})
+    states, generation = [], 0
+    for changed in facts.of(declarations.GroupStateChanged, group=group):
+        generation += changed.state == "CompletingRebalance"
+        cause = cause_of(facts, changed)
+        states.append(
+            {
+                "at": changed.place.at,
+                "run": changed.place.run,
+                "seq": changed.place.n,
+                "state": changed.state,
+                "generation": generation,
+                "why": "" if cause is None else text_of(cause),
+            }
+        )
+    hosted = [
+        {"at": each.place.at, "node": each.place.node, "run": each.place.run, "seq": each.place.n}
+        for each in facts.of(declarations.GroupHosted, group=group)
+    ]
+    return {
+        "group": group,
+        "members": [*closed, *({"member": member, **bar} for member, bar in members.items())],
+        "states": states,
+        "hosted": hosted,
+    }

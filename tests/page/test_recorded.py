@@ -1,0 +1,245 @@
+"""The page of a recorded trace: random access, steps, lanes, critical paths, states, histories, and damaged traces."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import msgspec
+import pytest
+
+from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
+from actors.page.recorded import RecordedPage
+from actors.page.recorded_trace import RecordedTrace
+from actors.trace.links import CauseFinder
+from actors.trace.reader import TraceDelivery, open_trace
+from messages.facts.declarations import NodeRun
+from messages.facts.trace_facts import gather
+from messages.trace.files.runs import find_runs
+from tests.page import late_record
+
+Key = tuple[str, int]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made: Path = tmp_path_factory.mktemp("late")
+    late_record.live(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def recorded(folder: Path) -> RecordedTrace:
+    return RecordedTrace(open_trace(folder))
+
+
+@pytest.fixture(scope="module")
+def page(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedPage]:
+    served = RecordedPage(open_trace(folder), cache=tmp_path_factory.mktemp("cache"))
+    served.wait()
+    yield served
+    served.stop()
+
+
+def ask(page: RecordedPage, what: str, **query: object) -> Any:
+    with urlopen(f"{page.url}api/{what}?{urlencode(query)}") as answer:
+        return msgspec.json.decode(answer.read())
+
+
+def key(delivery: TraceDelivery) -> Key:
+    return delivery.run.name, delivery.seq
+
+
+def in_order(recorded: RecordedTrace) -> list[TraceDelivery]:
+    return sorted((each for run in recorded.trace.runs for each in run.deliveries()), key=recorded.position)
+
+
+def slowest(page: RecordedPage) -> dict[str, Any]:
+    found: dict[str, Any] = ask(page, "slow", api="Produce")["requests"][0]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ access
+
+
+def test_deliveries_before_and_after_any_position_are_those_of_the_whole_trace(recorded: RecordedTrace) -> None:
+    whole = in_order(recorded)
+    for place in range(0, len(whole), 97):
+        position = recorded.position(whole[place])
+        assert [key(each) for each in recorded.after(position)] == [key(each) for each in whole[place + 1 :]]
+        assert [key(each) for each in recorded.before(position)] == [key(each) for each in whole[:place][::-1]]
+        assert recorded.delivery(*key(whole[place])).record == whole[place].record
+        at = whole[place].at
+        assert recorded.count(recorded.begin, at) == sum(each.at < at for each in whole)
+
+
+def test_a_stretch_has_the_causes_that_reading_the_whole_trace_finds(recorded: RecordedTrace) -> None:
+    finder = CauseFinder(recorded.trace.runs)
+    links = {recorded.id_of(each): finder.link(each) for each in in_order(recorded)}
+    middle = recorded.begin + 1.0
+    stretch = recorded.stretch(middle, middle + 0.1, 1000)
+    assert len(stretch.deliveries) > 50 and any(link.crossed for link in stretch.links.values())
+    assert all(stretch.links.get(here) == links[here] for here in map(recorded.id_of, stretch.deliveries))
+    cut = recorded.stretch(middle, middle + 0.1, 10)
+    assert len(cut.deliveries) == 10 and cut.until < middle + 0.1
+
+
+def test_the_skew_between_clocks_is_estimated_and_subtracted(folder: Path, recorded: RecordedTrace) -> None:
+    trace = open_trace(folder)
+    for run in trace.runs:
+        run.clock_offset += {1: 5.0}.get(run.node, 0.0)
+    shifted = RecordedTrace(trace)
+    estimate = {(each.node, each.other): each for each in shifted.skews}
+    assert abs(estimate[0, 1].seconds - 5.0) <= estimate[0, 1].uncertainty < 0.1 and estimate[0, 1].is_certain
+    assert not estimate[0, 2].is_certain and not any(each.is_certain for each in recorded.skews)
+    shifts = {run.run.node: shifted.shifts[run.run.name] for run in shifted.runs}
+    assert shifts[0] == shifts[2] == 0 and abs(shifts[1] - 5.0) < 0.1
+    read = next(each for each in gather([run.run.run for run in shifted.runs]).of(NodeRun, node=1))
+    assert abs(read.place.at - shifts[1] - shifted.corrected(read).place.at) < 1e-6
+    assert abs(shifted.begin - recorded.begin) < 0.1 and abs(shifted.end - recorded.end) < 0.1
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+def test_the_path_of_the_late_record_names_the_node_that_was_held_up(page: RecordedPage) -> None:
+    late = slowest(page)
+    assert (late["subject"], late["client_id"]) == ("orders-0", "client")
+    assert abs(late["ms"] - late_record.STALLED * 1000) < 100
+    ids = {"run": late["run"], "seq": late["seq"], "connection": late["connection"]}
+    path = ask(page, "path", **ids, correlation=late["correlation_id"])
+    edges = path["edges"]
+    assert [edge["stage"] for edge in edges][:1] == [APPEND] and [edge["stage"] for edge in edges][-1:] == [ANSWER]
+    assert {FOLLOWER, WATERMARK} <= {edge["stage"] for edge in edges}
+    assert all(one["effect"] == other["cause"] and one["end"] <= other["end"] for one, other in pairwise(edges))
+    assert abs(path["ms"] - late["ms"]) < 1
+    worst = edges[path["gap"]]
+    assert worst["ms"] > 0.99 * path["ms"] and worst["node"] == 1
+    assert path["reason"].startswith("node 1 handled nothing from ")
+    assert [[each["run"], each["seq"]] for each in path["deliveries"]] == [
+        edges[0]["cause"],
+        *(e["effect"] for e in edges),
+    ]
+
+
+def test_a_request_without_a_follower_has_a_path_too(page: RecordedPage) -> None:
+    created = ask(page, "slow", api="CreateTopics")["requests"][0]
+    ids = {"run": created["run"], "seq": created["seq"], "connection": created["connection"]}
+    path = ask(page, "path", **ids, correlation=created["correlation_id"])
+    assert abs(path["ms"] - created["ms"]) < 1 and len(path["edges"]) > 3
+
+
+# ------------------------------------------------------------------------------------------------ steps and deliveries
+
+
+@pytest.mark.parametrize("about", ["", "partition:orders-0", "controller", "message:Transmit", "text:orders"])
+def test_a_step_back_undoes_a_step(page: RecordedPage, about: str) -> None:
+    for by in ("delivery",) if about.startswith("message:") else ("delivery", "event"):
+        here = ask(page, "step", at=late_at(page), by=by, about=about)
+        later = ask(page, "step", run=here["run"], seq=here["seq"], by=by, about=about)
+        assert later["at"] >= here["at"] and (later["run"], later["seq"]) != (here["run"], here["seq"])
+        assert ask(page, "step", run=later["run"], seq=later["seq"], by=by, back=1, about=about) == here
+
+
+def late_at(page: RecordedPage) -> float:
+    at: float = slowest(page)["at"]
+    return at
+
+
+def test_facts_are_steps(page: RecordedPage) -> None:
+    killed = ask(page, "step", at=late_at(page), by="fact")
+    assert "broker 1 was killed" in killed["text"]
+    gone = ask(page, "step", run=killed["run"], seq=killed["seq"], by="fact", about="partition:orders-0")
+    assert "orders-0" in gone["text"] and gone["at"] > killed["at"]
+    assert ask(page, "step", at=page.end + 1, by="fact") is None
+
+
+def test_the_lanes_are_around_the_delivery(page: RecordedPage) -> None:
+    late = slowest(page)
+    lanes = ask(page, "lanes", run=late["run"], seq=late["seq"], most=40, about="partition:orders-0")
+    drawn = [(each["run"], each["seq"]) for each in lanes["deliveries"]]
+    assert len(drawn) == 40 and (0, late["seq"]) in drawn[18:22]
+    assert {(each["run"], each["to"]) for each in lanes["deliveries"]} == {
+        (e["run"], e["address"]) for e in lanes["lanes"]
+    }
+    assert any(each.get("crossed") for each in lanes["deliveries"])
+    holes = [bin for bin, queue in enumerate(lanes["strips"][1]["queue"]) if queue > 0.95]
+    assert len(holes) > 100 and not any(lanes["strips"][1]["handled"][bin] for bin in holes[1:-1])
+    assert "error" not in lanes and ask(page, "lanes", at=late["at"])["deliveries"]
+
+
+def test_a_delivery_shows_causes_effects_and_the_state_before_and_after(page: RecordedPage) -> None:
+    late = slowest(page)
+    appended = ask(page, "step", run=late["run"], seq=late["seq"], by="delivery", about="message:AppendBatches")
+    place = {"run": appended["run"], "seq": appended["seq"]}
+    found = ask(page, "delivery", **place)
+    assert [each["seq"] for each in found["causes"]] == [late["seq"]] and found["message"] == "AppendBatches"
+    assert "LogMoved" in {each["title"] for each in found["sent"]}
+    state = ask(page, "state", **place)
+    changes = {each["path"]: (each["before"], each["after"]) for each in state["differences"]}
+    assert changes[".partition.leader.log.end"] == (3, 4) and state["actor"] == found["receiver"]
+
+
+# ------------------------------------------------------------------------------------------------ subjects
+
+
+def test_the_picture_is_that_of_the_moment(page: RecordedPage) -> None:
+    late = late_at(page)
+    assert [each["process"] for each in ask(page, "picture", at=late)["brokers"]] == ["running"] * 3
+    assert [each["process"] for each in ask(page, "picture", at=late + 6)["brokers"]][1] == "killed"
+    assert ask(page, "partition", name="orders-0", at=late)["isr"] == [0, 1, 2]
+    assert "killed" in ask(page, "why", about="partition", name="orders-0")["verdict"]
+
+
+def test_a_partition_has_offsets_states_and_the_produces_that_waited(page: RecordedPage) -> None:
+    found = ask(page, "offsets", name="orders-0")
+    leader, follower = found["nodes"][0], found["nodes"][1]
+    assert [offset for _, offset in leader["end"]] == [1, 2, 3, 4, 5]
+    assert [offset for _, offset in leader["high_watermark"]] == [0, 1, 2, 3, 4]
+    late = max(found["produces"], key=lambda each: each["ms"])
+    behind = [at for at, offset in follower["fetched"] if offset == 4]
+    assert late["at"] + late_record.STALLED - 0.1 < behind[0] < late["at"] + late["ms"] / 1000 + 0.001
+    assert [state["isr"] for state in found["states"]] == [[0, 1, 2], [0, 2]]
+
+
+def test_a_group_has_members_and_rebalances_with_their_causes(page: RecordedPage) -> None:
+    found = ask(page, "members", name="readers")
+    (member,) = found["members"]
+    assert member["client"] == "client" and member["ended"] == "expired" and member["to"] - member["from"] > 6
+    states = [each["state"] for each in found["states"]]
+    assert {"PreparingRebalance", "Stable"} <= set(states) and states[-1] == "Empty"
+    assert any("sent no heartbeat" in each["why"] for each in found["states"])
+
+
+def test_search_finds_subjects_facts_and_messages(page: RecordedPage) -> None:
+    found = ask(page, "search", text="orders-0")
+    assert ["partition", "orders-0"] in found["subjects"] and found["facts"]
+    assert {each["node"] for each in ask(page, "search", text="orders")["deliveries"]} == {0, 1, 2}
+
+
+# ------------------------------------------------------------------------------------------------ broken traces
+
+
+def test_a_torn_a_damaged_and_an_older_trace_open_as_far_as_they_are_whole(folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    first, second, third = find_runs(broken).runs
+    torn = first.paths[-1]
+    torn.write_bytes(torn.read_bytes()[:-100])
+    content = bytearray(second.paths[-1].read_bytes())
+    content[len(content) * 3 // 4] ^= 1
+    second.paths[-1].write_bytes(bytes(content))
+    for path in third.folder.iterdir():
+        if third.header.run in path.name:
+            path.write_bytes(path.read_bytes().replace(b"no such bytes", b""))
+    recorded = RecordedTrace(open_trace(broken))
+    runs = {run.run.name: run for run in recorded.runs}
+    assert runs[first.header.run].problem == "", "the end of a killed run may be torn"
+    damaged = runs[second.header.run]
+    assert damaged.problem and any(damaged.run.name in each and "up to delivery" in each for each in recorded.problems)
+    assert len(list(recorded.after((recorded.begin - 1, -1, 0)))) > 0
