@@ -136,7 +136,7 @@ def command(
     logger = logging.getLogger("kafka_actors.page")
     if warning := ui_warning(ui_host, "see what this node records"):
         logger.warning(warning)
-    page = LivePage(f"node {loaded.settings.node_id}", [Path(loaded.settings.trace_dir)], None, ui_host, ui)
+    page = LivePage(f"node {loaded.settings.node_id}", [Path(loaded.settings.trace_dir)], None, ui_host, ui, alone=True)
     logger.info("the page of this node is %s", page.url)
     try:
         return run_node(loaded)

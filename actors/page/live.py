@@ -37,16 +37,23 @@ class LivePage:
         controls: The operations of the page's buttons; None if it has none.
         host: The address to listen on.
         port: The port; 0 selects a free one.
+        alone: Whether this is the page of one node, which shows what its metadata cache stores.
 
     Raises:
         OSError: The port is in use.
     """
 
     def __init__(
-        self, title: str, folders: Sequence[Path], controls: Controls | None = None, host: str = HOST, port: int = 0
+        self,
+        title: str,
+        folders: Sequence[Path],
+        controls: Controls | None = None,
+        host: str = HOST,
+        port: int = 0,
+        alone: bool = False,
     ) -> None:
         self._controls = controls
-        self._follower = FactFollower(*folders)
+        self._follower = FactFollower(*folders, metadata=alone)
         self._picture = Picture()
         self._effects: list[FaultInEffect] = []
         self._events = EventStream()

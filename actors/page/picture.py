@@ -15,7 +15,7 @@ import attrs
 from actors.explain.cluster_history import USUAL, node_fault_text
 from actors.explain.step_texts import reason_of, text_of
 from messages import errors
-from messages.cluster import NO_LEADER, TopicPartition, partition_named
+from messages.cluster import LEADER_DURING_DELETE, NO_LEADER, TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
 from messages.facts.declarations import Fact, NodeRun, StateWrite, TracePosition
@@ -288,6 +288,25 @@ class Picture:
         partition.removing = assigned.removing
         return assigned.written and before not in ((), assigned.replicas)
 
+    def _cached(self, cached: declarations.MetadataCached) -> None:
+        for state in cached.states:
+            if state.leader == LEADER_DURING_DELETE:
+                if self._topics.pop(state.partition.topic, None) is not None:
+                    self._changed.add("removed")
+                continue
+            row = self._partition(state.partition, cached.place)
+            if row is not None:
+                if row.leader != state.leader:
+                    row.since = cached.place.at
+                row.leader, row.epoch, row.isr = state.leader, state.leader_epoch, state.isr
+                row.version, row.replicas = state.zk_version, state.replicas
+                row.by = f"controller {cached.controller}" if cached.controller is not None else row.by
+        if cached.controller is not None:
+            if cached.controller != self._cluster["controller"]:
+                self._set_controller(cached.controller, cached.controller_epoch, cached.place.at)
+            for id in {*cached.brokers, *self._brokers}:
+                self._broker(id).live = id in cached.brokers
+
     def _minimum(self, minimum: declarations.MinInsyncReplicas) -> None:
         partition = self._partition(minimum.partition, minimum.place)
         if partition is not None:
@@ -389,6 +408,7 @@ class Picture:
         declarations.NodeFaultChange: _node_fault,
         StateWrite: _state,
         declarations.ReplicasAssigned: _assigned,
+        declarations.MetadataCached: _cached,
         declarations.MinInsyncReplicas: _minimum,
         declarations.TopicDeletionStep: _deletion,
         declarations.GroupHosted: _hosted,

@@ -81,9 +81,13 @@ class TraceFollower:
 
 
 class FactFollower:
-    """Reads the facts of the traces below folders while they grow, each fact with its controller event."""
+    """Reads the facts of the traces below folders while they grow, each fact with its controller event.
 
-    def __init__(self, *folders: Path) -> None:
+    With `metadata`, also what the metadata caches of the nodes store.
+    """
+
+    def __init__(self, *folders: Path, metadata: bool = False) -> None:
+        self._metadata = metadata
         self._follower = TraceFollower(*folders)
         self._readers: dict[str, RunReader] = {}
         self._events: dict[str, dict[int, ControllerEvent]] = {}
@@ -106,7 +110,7 @@ class FactFollower:
             name, record = delivery.run.name, delivery.record
             reader = self._readers.get(name)
             if reader is None:
-                reader = self._readers[name] = RunReader(delivery.run.run, self._found.append)
+                reader = self._readers[name] = RunReader(delivery.run.run, self._found.append, self._metadata)
                 place = declarations.TracePosition(delivery.at, delivery.node, name, 0)
                 yield NodeRun(place, delivery.at, RUNNING)
             reader.take(record)

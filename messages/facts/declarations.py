@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple, Protocol, TypeAlias
 
+from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.cluster import TopicPartition
 from messages.events import EVENT_WORDS
 from messages.trace.endings import KILLED
@@ -436,6 +437,19 @@ class MinInsyncReplicas(NamedTuple):
     place: TracePosition
     partition: TopicPartition
     replicas: int
+
+
+class MetadataCached(NamedTuple):
+    """A broker stored metadata that a controller sent: leaders and replicas of `states`, and the live brokers.
+
+    `controller` is None in a part of a large request, which has only states. Only a reader of one node's view has it.
+    """
+
+    place: TracePosition
+    controller: int | None
+    controller_epoch: int
+    brokers: tuple[int, ...]
+    states: tuple[UpdateMetadataPartitionState, ...]
 
 
 class SessionChanged(NamedTuple):

@@ -8,8 +8,8 @@ from collections import Counter
 
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
-from messages.broker import BecomeFollower, BecomeLeader, LogFailed
-from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition, partition_of_log
+from messages.broker import BecomeFollower, BecomeLeader, LogFailed, MergeMetadata, StageMetadata
+from messages.cluster import NO_EPOCH, UNKNOWN_BROKER_EPOCH, TopicPartition, partition_of_log
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
@@ -61,10 +61,11 @@ _LOG_START = {"open": "", "expire": declarations.RETAINED, "advance_start": decl
 
 
 class NodeFacts:
-    """A reader of one run of a node: it emits the facts about this node."""
+    """A reader of one run of a node: it emits the facts about the node; with `metadata`, what its cache stores, too."""
 
-    def __init__(self, emit: Emit, session_timeout: float) -> None:
+    def __init__(self, emit: Emit, session_timeout: float, metadata: bool) -> None:
         self._emit = emit
+        self._metadata = metadata
         self.shortest_gap = session_timeout * UNHEARD or math.inf
         """Seconds without a delivery in which ZooKeeper can have ended the node's session."""
         self._log_ends: dict[str, int] = {}
@@ -116,6 +117,12 @@ class NodeFacts:
                 self._registered.append((epoch, place.at))
             case Answer(_, RegistrationRefused(owner)):
                 self._emit(declarations.RegistrationTaken(place, owner))
+            case Ask(_, StageMetadata(part)) if self._metadata:
+                self._emit(declarations.MetadataCached(place, None, NO_EPOCH, (), part.entries))
+            case Ask(_, MergeMetadata(request)) if self._metadata:
+                brokers = tuple(broker.id for broker in request.live_brokers)
+                sender = request.controller_id, request.controller_epoch
+                self._emit(declarations.MetadataCached(place, *sender, brokers, request.partition_states))
             case Ask(_, BecomeLeader() | BecomeFollower() as order):
                 self._partitions[record.receiver] = order.state.partition
                 if isinstance(order, BecomeLeader) and order.host is not None:

@@ -186,15 +186,18 @@ def facts(run: Run, until: float = math.inf, partial: bool = False) -> Iterator[
 
 
 class RunReader:
-    """Finds the facts in the deliveries of one run, one delivery after the other; `emit` gets each fact."""
+    """Finds the facts in the deliveries of one run, one delivery after the other; `emit` gets each fact.
 
-    def __init__(self, run: Run, emit: Emit) -> None:
+    With `metadata`, it also emits what the node's metadata cache stores.
+    """
+
+    def __init__(self, run: Run, emit: Emit, metadata: bool = False) -> None:
         self._run = run
         self._emit = emit
         self._controllers = ControllerFacts(self._emit)
         self._channels = ChannelFacts(self._emit)
         timeout_ms = run.header.settings.get("zookeeper_session_timeout_ms", 0)
-        self._node = NodeFacts(self._emit, timeout_ms / 1000)
+        self._node = NodeFacts(self._emit, timeout_ms / 1000, metadata)
         self._coordinators = CoordinatorFacts(self._emit)
         self._groups = GroupFacts(self._emit)
         self._first: TraceRecord | None = None

@@ -75,25 +75,31 @@ def test_the_picture_is_the_state_in_zookeeper(tmp_path: Path) -> None:
         cluster.start_broker(dead)
         cluster.expire_session(next(id for id in cluster.live_brokers if id != dead))
         cluster.wait_for(lambda: all(len(cluster.isr_of("orders", number)) == 3 for number in range(3)))
-        cluster.run(2.0)
+        cluster.run(8.0)  # metadata caches get a changed ISR some seconds later
         expected = {
             (topic, number): (cluster.leader_of(topic, number), set(cluster.isr_of(topic, number)))
             for topic, partitions in (("orders", 3), ("gone", 2))
             for number in range(partitions)
         }
         controller = cluster.controller_id
-        flushed = [*cluster.live_brokers]
+        alive = {*cluster.live_brokers}
     follow()
+    alone = Picture()
+    (folder,) = {run.folder for run in find_runs(tmp_path).runs if run.header.node == next(iter(alive - {controller}))}
+    for fact in FactFollower(folder, metadata=True).poll():
+        alone.apply(fact)
+    assert alone.whole()["cluster"]["controller"] == controller
     whole = Picture()
     for fact in timeline(gather(find_runs(tmp_path).runs).all()):
         whole.apply(fact)
-    for rows in (mirror.rows, rows_of(whole.whole())):
+    for rows in (mirror.rows, rows_of(whole.whole()), rows_of(alone.whole())):
         assert {each: (leader, {*isr}) for each, (leader, isr, *_) in rows.items()} == expected
-        assert {minimum for *_, minimum in rows.values()} == {2}
+        assert {minimum for *_, minimum in rows.values()} <= {1, 2}
     assert mirror.rows == rows_of(growing.whole())
     assert [*mirror.feed] == [line["n"] for line in growing.whole()["feed"]]
     for section in ("brokers", "groups", "transactions", "refused"):
         assert mirror.whole[section] == growing.whole()[section]
-    started = {each["id"] for each in whole.whole()["brokers"] if each["live"]}
-    assert started == {*flushed}
+    for each in (whole, alone):
+        assert {broker["id"] for broker in each.whole()["brokers"] if broker["live"]} == alive
+    assert {minimum for *_, minimum in mirror.rows.values()} == {2}
     assert any(f"broker {controller} became controller" in line["text"] for line in whole.whole()["feed"])
