@@ -361,6 +361,10 @@ class NodeSettings(Message):
     queued_max_request_bytes: int = setting(long(-1), -1)
     quota_window_num: int = setting(integer(1), 11)
     quota_window_size_seconds: int = setting(integer(1), 1)
+    replication_quota_window_num: int = setting(integer(1), 11)
+    replication_quota_window_size_seconds: int = setting(integer(1), 1)
+    alter_log_dirs_replication_quota_window_num: int = setting(integer(1), 11)
+    alter_log_dirs_replication_quota_window_size_seconds: int = setting(integer(1), 1)
     trace_client_request_max_bytes: int = setting(
         integer(1), 4194304, doc="Largest request of a client in bytes, except for Produce requests."
     )

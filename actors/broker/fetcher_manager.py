@@ -16,7 +16,7 @@ from __future__ import annotations
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from actors.broker.replica_fetcher import ReplicaFetcherActor
-from actors.core.broker.replication_quota import FOLLOWER, ReplicationQuota, metric
+from actors.core.broker.replication_quota import FOLLOWER, ReplicationQuota, metric, replication_quota
 from actors.runtime import Dispatcher
 from messages.cluster import Endpoint, TopicPartition
 from messages.metrics import Gauge, Gauges
@@ -52,7 +52,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
         self._followed: dict[TopicPartition, Key] = {}
         self._loads: dict[Key, int] = {}
         self._metrics: ActorAddress | None = None
-        self._quota = ReplicationQuota()
+        self._quota: ReplicationQuota
         self._held_until = 0.0
         self._rate = 0.0
         """The last published rate of throttled replicas, in bytes per second."""
@@ -60,6 +60,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
     def receiveMsg_StartFetcherManager(self, message: StartFetcherManager, sender: ActorAddress) -> None:
         """Set the settings, the network and the metrics gateway."""
         self._settings, self._network, self._metrics = message.settings, message.network, message.metrics
+        self._quota = replication_quota(message.settings)
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:
         """Ignore the exit of a fetcher that this actor has stopped."""

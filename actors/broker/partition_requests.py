@@ -36,7 +36,7 @@ from actors.core.broker.fetches import Fetches, ReadPartition, Respond, WakeSess
 from actors.core.broker.hosted_replica import refused_queries
 from actors.core.broker.leader import transactional_verdict
 from actors.core.broker.pending_requests import PendingRequest, PendingRequests, partition_markers
-from actors.core.broker.replication_quota import LEADER, metric
+from actors.core.broker.replication_quota import LEADER, metric, replication_quota
 from actors.core.broker.topic_stats import FIGURES, FIGURES_SECONDS, REASSIGNMENT_OUT, TopicStats
 from actors.core.topic.topic_name import GROUP_METADATA, INTERNAL_TOPICS, name_fault
 from actors.runtime import Dispatcher
@@ -125,7 +125,7 @@ class PartitionRequestsActor(Dispatcher):
         first_id = self.port("time").wall_ms() % MOST_SESSIONS + 1  # usually above the ids from before a restart
         # With an authorizer each fetch is judged, so it must name its partitions: there are no sessions.
         slots = 0 if settings.authorizer_class_name else settings.max_incremental_fetch_session_cache_slots
-        self._fetches = Fetches(FetchSessions(slots, first_id), settings.fetch_max_bytes)
+        self._fetches = Fetches(FetchSessions(slots, first_id), settings.fetch_max_bytes, replication_quota(settings))
 
     def receiveMsg_PartitionsHosted(self, message: PartitionsHosted, sender: ActorAddress) -> None:
         """Update the hosted partitions, and refuse pending requests for partitions that were removed or failed."""

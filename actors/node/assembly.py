@@ -186,8 +186,16 @@ class Node:
         if "logs" not in own:
             flusher, open_files = ThreadPoolExecutor(1, "fsync"), FileLimit.of_process().logs
             own["logs"] = LogManager(
-                *(own["time"].wall_ms, self.listener.region_from, flusher, open_files),
-                *(settings.producer_id_expiration_ms, keeps_topic_ids(settings)),
+                own["time"].wall_ms,
+                self.listener.region_from,
+                flusher,
+                open_files,
+                settings.producer_id_expiration_ms,
+                keeps_topic_ids=keeps_topic_ids(settings),
+                copy_window=(
+                    settings.alter_log_dirs_replication_quota_window_num,
+                    settings.alter_log_dirs_replication_quota_window_size_seconds,
+                ),
             )
         self.ports: dict[str, Any] = own
         """The I/O adapters of its actors by name. They may be wrapped until `start`."""

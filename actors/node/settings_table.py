@@ -48,8 +48,7 @@ KNOWN_PREFIXES = ("listener.name.", "rlmm.config.", "rsm.config.")
 
 KNOWN = frozenset(
     """
-    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds
+    alter.config.policy.class.name
     auto.include.jmx.reporter background.threads broker.heartbeat.interval.ms
     broker.session.timeout.ms client.quota.callback.class compression.gzip.level compression.lz4.level
     compression.zstd.level
@@ -96,7 +95,7 @@ KNOWN = frozenset(
     remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
     remote.log.storage.system.enable replica.socket.receive.buffer.bytes
-    replication.quota.window.num replication.quota.window.size.seconds sasl.client.callback.handler.class
+    sasl.client.callback.handler.class
     sasl.jaas.config sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin
     sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class

@@ -139,6 +139,7 @@ class LogManager:
         producer_expiration_ms: A producer expires if it has appended no batch for this time in ms.
         dates_files: Whether written files get the time of `wall_ms`, which is not the system's.
         keeps_topic_ids: Whether logs keep the ids of their topics; if not, they are removed when a log is opened.
+        copy_window: Number and seconds of the samples by which the rate of copies to other directories is measured.
     """
 
     def __init__(
@@ -150,6 +151,7 @@ class LogManager:
         producer_expiration_ms: int = EXPIRATION_MS,
         dates_files: bool = False,
         keeps_topic_ids: bool = False,
+        copy_window: tuple[int, int] = (11, 1),
     ) -> None:
         self._keeps_topic_ids = keeps_topic_ids
         self._wall_ms = wall_ms
@@ -182,7 +184,8 @@ class LogManager:
         self._cleaner_ran_ms = wall_ms()
         self._copies: dict[str, Log] = {}
         """Folder of a log -> its copy in another directory, where the log moves (rule 10)."""
-        self._copied = ReplicationQuota()
+        samples, seconds = copy_window
+        self._copied = ReplicationQuota(samples=samples, sample_seconds=seconds)
         """The rate of all copies, and its maximum."""
         self._copied_at_once = 1 << 20
 
@@ -733,6 +736,8 @@ class LogManager:
                 copy.restart(log.start)
             if data:
                 copy.append_as_follower(memoryview(data), self._wall_ms())
+            else:  # a log that was truncated between two cleaned batches ends in a gap
+                copy.end = max(copy.end, log.end)
             if copy.start < log.start <= copy.end:
                 copy.advance_start(log.start)
         except OSError as error:
@@ -761,6 +766,9 @@ class LogManager:
         target = f"{copy.folder.rpartition('/')[0]}/{os.path.basename(path)}"  # noqa: PTH119
         old, partition = self._place(path)
         high_watermark, cleaned = old.high_watermarks.get(partition), old.cleaned.get(partition)
+        for epoch, start in log.epochs.entries:  # the batches do not show an epoch that has no record yet
+            copy.epochs.assign(epoch, start)
+        copy.epochs.save()
         copy.rename(target)
         self.close(path, True)
         self._logs[target], self._changed[target] = copy, None
@@ -832,16 +840,16 @@ class LogManager:
                     failures.append((directory.path, error.strerror or str(error)))
         return tuple(failures)
 
-    def expire(self, path: str, high_watermark: int) -> tuple[int, int]:
-        """Remove old segments. Return (log start offset, number of removed segments)."""
+    def expire(self, path: str, high_watermark: int) -> tuple[int, int, str]:
+        """Remove old segments. Return (log start offset, number of removed segments, what removed the last one)."""
         if isinstance(self._logs[path], tuple):
-            return 0, 0
+            return 0, 0, ""
         log = self._changing(path)
         log.remove_deleted(self._wall_ms())
         if path in self._cleanings:
-            return log.start, 0
+            return log.start, 0, ""
         gone = log.expire(high_watermark, self._wall_ms(), self._producers_expire_after)
-        return log.start, gone
+        return log.start, gone, log.expired_by if gone else ""
 
     @property
     def _producers_expire_after(self) -> int:

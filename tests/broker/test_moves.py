@@ -87,6 +87,18 @@ def test_a_replica_moves_with_its_records(tmp_path: Path) -> None:
     again.end()
 
 
+def test_a_replica_that_moves_while_it_leads_keeps_its_leader_epoch(tmp_path: Path) -> None:
+    """Regression: seed 19 with logs. As a follower it would truncate the records that it appended after the move."""
+    moving = Moving(tmp_path)
+    lead(moving.broker, epoch=1)
+    assert moving.move(moving.other) == NONE
+    skip(moving.broker, 1.0)
+    assert moving.append() == 3
+    logs, path = moving.broker.base.ports["logs"], str(moving.home / "t-0")
+    assert (logs.latest_epoch(path), logs.epoch_end(path, 0)) == (1, (0, 3))
+    moving.broker.end()
+
+
 SLOW = {"replica_alter_log_dirs_io_max_bytes_per_second": 1000}
 
 

@@ -409,3 +409,15 @@ def test_messages_of_formats_0_and_1_are_cleaned(tmp_path: Path, magic: int) -> 
     assert [row[:2] for row in log.rows()][:-2] == [(2, b"a"), (3, b"b"), (6, b"e"), (7, b"d")]
     log.reopen(clean=False)
     assert log.rows()[0] == (2, b"a", b"2", time)
+
+
+def test_a_log_that_ends_between_two_cleaned_batches_moves(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    for key in (b"z", b"k", b"k", b"k"):
+        log.put((key, b"."))
+    log.roll()
+    log.clean()
+    assert [header.base_offset for header in log.headers()] == [0, 3, 4]
+    assert log.logs.truncate(log.path, 2)[1] == 2
+    log.logs.begin_copy(log.path, f"{tmp_path}/t-0.{'0' * 32}-future")
+    assert [log.logs.copy(log.path, 1 << 20)[0] for _ in range(2)] == [1, 0]

@@ -466,7 +466,7 @@ def test_old_segments_take_their_index_along(tmp_path: Path) -> None:
         log.send(6, b"lost")
         log.mark(6, committed=False)
     log.send(6, b"open")
-    _, gone = log.logs.expire(log.path, log.end)
+    _, gone, _ = log.logs.expire(log.path, log.end)
     assert gone > 1
     log.logs.expire(log.path, log.end)
     assert len(list(Path(log.path).glob("*.txnindex"))) <= 1

@@ -86,9 +86,11 @@ ToDo = ReadPartition | Respond | WakeSession
 class Fetches:
     """All fetch sessions and all pending fetch requests of a broker."""
 
-    def __init__(self, sessions: fetch_sessions.FetchSessions, max_bytes: int) -> None:
+    def __init__(
+        self, sessions: fetch_sessions.FetchSessions, max_bytes: int, quota: ReplicationQuota | None = None
+    ) -> None:
         self.sessions = sessions
-        self.quota = ReplicationQuota()
+        self.quota = quota or ReplicationQuota()
         self._max_bytes = max_bytes
         """The broker's `fetch.max.bytes`."""
         self._logs: dict[TopicPartition, tuple[LogState, LogState]] = {}

@@ -110,7 +110,7 @@ class ReplicaLog:
 
     def expire(self) -> Effects[None]:
         """Delete old segments, but only segments that end at or below the high watermark (broker.md 5.5)."""
-        self.start, _ = yield self.call("expire", self.high_watermark)
+        self.start, *_ = yield self.call("expire", self.high_watermark)
 
     # ------------------------------------------------------------------------------------------------ following
 

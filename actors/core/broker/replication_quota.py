@@ -3,9 +3,10 @@
 Rule 1: a broker has two throttles, one as leader and one as follower. The rate of each throttle comes from the brokers'
         dynamic configuration. The throttled replicas come from the topics' configuration: all replicas, or a list of
         pairs of partition and broker id.
-Rule 2: all record bytes of throttled replicas are counted in samples of one second. The last eleven samples are kept.
+Rule 2: all record bytes of throttled replicas are counted in samples; by default the last eleven samples of one second
+        are kept (`replication.quota.window.num` and `.size.seconds`, for moves `alter.log.dirs.replication.quota.*`).
         The measured rate is the sum of these samples divided by the time since the oldest of them began. This time
-        counts as at least one second. The quota is exceeded if the measured rate is above the configured rate.
+        counts as at least one sample. The quota is exceeded if the measured rate is above the configured rate.
 Rule 3: while the quota is exceeded, a throttled replica that is not in sync gets no records; an in-sync replica gets
         all records. Bytes are counted after they were moved, so the quota limits the average, not each response.
 """
@@ -17,14 +18,11 @@ from collections.abc import Collection, Iterable, Mapping
 import attrs
 
 from messages.cluster import ConfigEntry, TopicPartition
+from messages.node_settings import NodeSettings
 from messages.partition import ThrottledTopic
 
 LEADER, FOLLOWER = "leader", "follower"
 SIDES = (LEADER, FOLLOWER)
-
-SAMPLES = 11
-SAMPLE_SECONDS = 1.0
-"""Kafka's defaults of `replication.quota.window.num` and `replication.quota.window.size.seconds`."""
 
 ALL = "*"
 
@@ -42,6 +40,12 @@ def replicas_setting(side: str) -> str:
 def rate_setting(side: str) -> str:
     """Return the broker setting of the rate in bytes per second."""
     return f"{side}.replication.throttled.rate"
+
+
+def replication_quota(settings: NodeSettings) -> ReplicationQuota:
+    """Return a quota without a rate, with the configured samples (rule 2)."""
+    samples, seconds = settings.replication_quota_window_num, settings.replication_quota_window_size_seconds
+    return ReplicationQuota(samples=samples, sample_seconds=seconds)
 
 
 def throttled_topic(topic: str, entries: Iterable[ConfigEntry], side: str, broker_id: int) -> ThrottledTopic:
@@ -102,42 +106,42 @@ class ReplicationQuota:
 
     rate: int | None = None
     replicas: ThrottledReplicas = attrs.field(factory=ThrottledReplicas)
-    _samples: list[tuple[float, int]] = attrs.field(factory=list)
+    samples: int = 11
+    """Maximum number of samples that are kept."""
+    sample_seconds: int = 1
+    _kept: list[tuple[float, int]] = attrs.field(factory=list)
     """(start time, bytes) of each sample, the oldest first."""
 
     def count(self, size: int, now: float) -> None:
         """Count bytes of throttled replicas."""
-        samples = self._samples
-        if samples and now - samples[-1][0] < SAMPLE_SECONDS:
+        samples = self._kept
+        if samples and now - samples[-1][0] < self.sample_seconds:
             samples[-1] = samples[-1][0], samples[-1][1] + size
         else:
             samples.append((now, size))
-            del samples[:-SAMPLES]
+            del samples[: -self.samples]
 
     def moved(self, now: float) -> float:
         """Return the measured rate in bytes per second (rule 2). Nothing changes, so any thread may call this."""
-        return _rate(self._valid(now), now)
+        return self._rate(self._valid(now), now)
 
     def _valid(self, now: float) -> list[tuple[float, int]]:
-        return [sample for sample in self._samples if sample[0] + SAMPLES * SAMPLE_SECONDS > now]
+        return [sample for sample in self._kept if sample[0] + self.samples * self.sample_seconds > now]
 
     def is_exceeded(self, now: float) -> bool:
         """Return whether the current rate exceeds the quota."""
-        return self.rate is not None and bool(self._samples) and self.moved(now) > self.rate
+        return self.rate is not None and bool(self._kept) and self.moved(now) > self.rate
 
     def free_at(self, now: float) -> float:
         """Return the time at which the quota is no longer exceeded, if no bytes are counted until then."""
         left, moment = self._valid(now), now
-        while left and self.rate is not None and _rate(left, moment) > self.rate:
-            first, expires = left[0][0], left[0][0] + SAMPLES * SAMPLE_SECONDS
+        while left and self.rate is not None and self._rate(left, moment) > self.rate:
+            first, expires = left[0][0], left[0][0] + self.samples * self.sample_seconds
             enough = first + sum(size for _, size in left) / self.rate if self.rate else expires
             if enough < expires:
                 return max(enough, moment)
             left, moment = left[1:], max(expires, moment)
         return moment
 
-
-def _rate(samples: list[tuple[float, int]], now: float) -> float:
-    if not samples:
-        return 0.0
-    return sum(size for _, size in samples) / max(now - samples[0][0], SAMPLE_SECONDS)
+    def _rate(self, samples: list[tuple[float, int]], now: float) -> float:
+        return sum(size for _, size in samples) / max(now - samples[0][0], self.sample_seconds) if samples else 0.0

@@ -137,7 +137,7 @@ class Log:
 
     __slots__ = (
         *("_deleted", "_dropped", "_flushed_ms", "_flushing", "_handles", "_segments", "config", "damaged", "end"),
-        *("epochs", "folder", "has_aborted", "producers", "recovery_point", "start"),
+        *("epochs", "expired_by", "folder", "has_aborted", "producers", "recovery_point", "start"),
     )
 
     def __init__(self, folder: str, handles: Handles, config: LogConfig) -> None:
@@ -152,6 +152,8 @@ class Log:
         """Whether the log lacked records when it was loaded, or its folder has a kept file with unreadable bytes."""
         self.has_aborted = False
         """Whether the log may have an aborted transaction: if not, no index is searched."""
+        self.expired_by = ""
+        """Which setting, or else the log start offset, removed the segment that `expire` removed last."""
         self._handles = handles
         self._segments: list[Segment] = []
         self._dropped: list[str] = []
@@ -813,31 +815,34 @@ class Log:
         """
         self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
-        while self._segments and self._expired(self._segments[0], high_watermark, now_ms):
+        while self._segments and (why := self._expired(self._segments[0], high_watermark, now_ms)):
             if len(self._segments) == 1:
                 if not self.active.size:
                     break
                 self.roll(self.end)
             self._drop([self._segments.pop(0)])
             self.advance_start(self._segments[0].base_offset)
+            self.expired_by = why
             gone += 1
         if gone:
             self.producers.remove_snapshots(self.start, self.end)
         return gone
 
-    def _expired(self, segment: Segment, high_watermark: int, now_ms: int) -> bool:
+    def _expired(self, segment: Segment, high_watermark: int, now_ms: int) -> str:
+        """Return which setting, or else the log start offset, removes a segment; "" if it stays."""
         end, config = self._end_of(segment), self.config
         if end > high_watermark or (segment is self.active and not segment.size):
-            return False
+            return ""
         if end <= self.start and segment is not self.active:
-            return True
+            return "log start offset"
         if config.retention_ms >= 0:
             newest = segment.max_timestamp
             if newest < 0:
                 newest = self._handles.modified_ms(segment.path)
             if now_ms - newest > config.retention_ms:
-                return True
-        return config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
+                return "retention.ms"
+        is_large = config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes
+        return "retention.bytes" if is_large else ""
 
     def _drop(self, segments: Sequence[Segment], keep: bool = False) -> None:
         """Rename the files of segments, newest first, so that a crash leaves a log without a gap.

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.broker.replication_quota import FOLLOWER, LEADER, ReplicationQuota, rate_of, throttled_topic
-from messages.cluster import ConfigEntry, TopicPartition
+from actors.core.broker.replication_quota import (
+    FOLLOWER,
+    LEADER,
+    ReplicationQuota,
+    rate_of,
+    replication_quota,
+    throttled_topic,
+)
+from messages.cluster import ConfigEntry, Endpoint, TopicPartition
+from messages.node_settings import NodeSettings
 from messages.partition import ThrottledTopic
 
 KB = 1000
@@ -72,6 +80,18 @@ def test_the_quota_is_free_at_the_returned_time(rate: int | None, moved: tuple[t
     assert free == now or quota(rate, *moved).is_exceeded(free - 0.001)
     assert not quota(rate, *moved).is_exceeded(free + 0.001)
     assert (free > now) == quota(rate, *moved).is_exceeded(now)
+
+
+def test_the_settings_say_how_many_samples_of_which_length_count() -> None:
+    listener = (Endpoint("PLAINTEXT", "h", 1),)
+    windows = {"replication_quota_window_num": 3, "replication_quota_window_size_seconds": 2}
+    made = replication_quota(NodeSettings(0, listener, listener, ("/d",), "zk", **windows))
+    for second in range(9):
+        made.count(KB, second)
+    assert made.moved(8.0) == 5 * KB / 4
+    made.rate = KB
+    assert made.is_exceeded(8.5) and made.free_at(8.5) == 9.0
+    assert made.moved(13.9) == KB / 5.9
 
 
 def test_what_is_not_limited_is_never_too_much() -> None:
