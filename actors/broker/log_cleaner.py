@@ -36,6 +36,7 @@ from messages.log_cleaner import (
 )
 from messages.metrics import Gauges
 from messages.node import StartLogCleaner
+from messages.probes import probe
 from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.log.LogCleaner")
@@ -193,6 +194,7 @@ class LogCleanerActor(Dispatcher):
             return
         seconds = self.now - self._began + worked_ms / 1000
         if state == CLEANED:
+            probe("a log is cleaned")
             first, end, before, after, records, keys, use = figures
             log.info(
                 "%s: cleaned the log (dirty section = [%d, %d)) in %.1f seconds: %d bytes became %d; %d records were"
@@ -200,6 +202,7 @@ class LogCleanerActor(Dispatcher):
                 *(job.path, first, end, seconds, before, after, records, keys, use),
             )
         else:
+            probe("a cleaning is aborted")
             level = logging.ERROR if state == UNCLEANABLE else logging.INFO
             log.log(level, "%s: the cleaning of the log was aborted: %s", job.path, reason)
         self.send(self._manager, LogCleaned(job.path, state, figures, reason, seconds))

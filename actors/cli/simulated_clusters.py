@@ -40,6 +40,7 @@ PARTS = {
     actions.PRODUCERS: "idempotent producers",
     actions.TRANSACTIONS: "transactional producers",
     actions.FLIPS: "bits of committed records flip on a disk while its node is down",
+    actions.LOGS: "logs are cleaned, expire, and move between disks",
 }
 """Value of --faults -> what it adds to the runs."""
 

@@ -27,7 +27,17 @@ from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.coincidences import Occasion, draw_coincidence
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_cluster import UP, Cluster, host_of
-from actors.simulation.swarm import ClusterParameters, draw_config, draw_surroundings, draw_weights
+from actors.simulation.swarm import (
+    CLEANED_CONFIGS,
+    LOG_SETTINGS,
+    RETENTION_CONFIGS,
+    ClusterParameters,
+    draw_config,
+    draw_entries,
+    draw_settings,
+    draw_surroundings,
+    draw_weights,
+)
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import FAILING, FULL
 from messages.apis.alter_configs import ChangedResource, ConfigChange
@@ -36,6 +46,7 @@ from messages.apis.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
 from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
@@ -79,7 +90,10 @@ TRANSACTIONS = "transactions"
 FLIPS = "flips"
 """Bits that flip on a disk while its node is down; included if requested by name or with `all`."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS)
+LOGS = "logs"
+"""Cleaning, retention, and moves between log directories; included if requested by name or with `all`."""
+
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS)
 """The groups of actions beside the faults; `all` includes them."""
 
 
@@ -524,9 +538,9 @@ def ask_elect(cluster: Cluster, topic: str, number: Number) -> None:
     cluster.ask_controller(ElectLeadersRequest(1, (ElectableTopic(topic, (number,)),), 15_000))
 
 
-def _alter(cluster: Cluster, resource: int, name: str, entry: str) -> None:
-    key, _, value = entry.partition("=")
-    changed = ChangedResource(resource, name, (ConfigChange(key, value),))
+def _alter(cluster: Cluster, resource: int, name: str, entries: str) -> None:
+    changes = (ConfigChange(key, value) for key, _, value in (entry.partition("=") for entry in entries.split(";")))
+    changed = ChangedResource(resource, name, tuple(changes))
     cluster.ask_controller(IncrementalAlterConfigsRequest(0, (changed,)))
 
 
@@ -834,6 +848,73 @@ def produce(cluster: Cluster, topic: str, number: Number) -> Iterator[None]:
     cluster.start_stream(TopicPartition(topic, number))
     yield
     cluster.end_stream(TopicPartition(topic, number))
+
+
+# ---------------------------------------------------------------------------------------------------- logs
+
+
+@_with_topic
+def _choose_cleaning(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+    return (draw_entries(chance, CLEANED_CONFIGS),)
+
+
+@action(LOGS, 8, _choose_cleaning)
+def compact(cluster: Cluster, topic: str, entries: str) -> None:
+    """Let a topic be cleaned, by an IncrementalAlterConfigs request to the controller."""
+    _alter(cluster, TOPIC, topic, entries)
+
+
+@_with_topic
+def _choose_retention(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+    return (draw_entries(chance, RETENTION_CONFIGS),)
+
+
+@action(LOGS, 4, _choose_retention)
+def retain(cluster: Cluster, topic: str, entries: str) -> None:
+    """Shorten the retention of a topic by an IncrementalAlterConfigs request to the controller."""
+    _alter(cluster, TOPIC, topic, entries)
+
+
+@action(LOGS, 8, _choose_partition)
+def bury(cluster: Cluster, topic: str, number: Number) -> None:
+    """Produce a tombstone to a partition."""
+    cluster.bury(TopicPartition(topic, number))
+
+
+@_with_topic
+def _choose_log_move(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+    number = chance.randrange(len(known.topics[topic]))
+    return str(number), str(chance.choice(known.topics[topic][number])), str(chance.randrange(2))
+
+
+@action(LOGS, 12, _choose_log_move)
+def move_log(cluster: Cluster, topic: str, number: Number, node: Node, disk: Disk) -> None:
+    """Move a replica to a disk by an AlterReplicaLogDirs request to its node."""
+    moved = ReplicaLogDir(cluster.machines[node].disks.names[disk], (TopicPartition(topic, number),))
+    cluster.ask(node, AlterReplicaLogDirsRequest(1, (moved,)), lambda response: None)
+
+
+def _choose_rate(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return (chance.choice(("100", "1000", "1000000")),)
+
+
+@action(LOGS, 2, _choose_rate)
+def throttle_moves(cluster: Cluster, rate: str) -> None:
+    """Limit the bytes per second that each broker copies, by an IncrementalAlterConfigs request to the controller."""
+    _alter(cluster, BROKER, "", f"replica.alter.log.dirs.io.max.bytes.per.second={rate}")
+
+
+@_with_topic
+def _choose_throttle(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+    return (chance.choice(("10000", "100000")),)
+
+
+@action(LOGS, 2, _choose_throttle)
+def throttle(cluster: Cluster, topic: str, rate: str) -> None:
+    """Limit the bytes per second of a topic's replicas that are not in sync, by requests to the controller."""
+    sides = "leader", "follower"
+    _alter(cluster, BROKER, "", ";".join(f"{side}.replication.throttled.rate={rate}" for side in sides))
+    _alter(cluster, TOPIC, topic, ";".join(f"{side}.replication.throttled.replicas=*" for side in sides))
 
 
 TRANSACTIONAL_IDS = ("id0", "id1")
@@ -1171,6 +1252,9 @@ EVERY = 2.5
 SESSION_MS = 6_000
 """The ZooKeeper session timeout of a simulated node in ms, unless a seed draws another one."""
 
+CLEANED_SHARE = 0.6
+"""The share of the topics that are cleaned from the beginning, in runs where logs are cleaned."""
+
 LASTING = 0.3
 """The share of drawn clusters in which one fault lasts to the end."""
 
@@ -1204,7 +1288,7 @@ def invent(
     """
     chance = random.Random(seed)
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
-    kinds = [kind for kind in ACTIONS.values() if kind.part in parts]
+    kinds = [kind for kind in ACTIONS.values() if kind.part in parts and kind.part != LOGS]
     weights = [kind.weight for kind in kinds]
     drawn = draw_surroundings(chance, brokers) if swarm else ClusterParameters(brokers or 3)
     if swarm:
@@ -1246,6 +1330,11 @@ def invent(
         existing, new_topic = tuple(sorted(known.topics)), _choose_new(chance, known)
         occasion = Occasion(chance, drawn.brokers, existing, new_topic, int(timeout_ms) / 1000, duration)
         actions += draw_coincidence(occasion, {kind.name for kind in kinds})
+    settings = drawn.settings
+    if LOGS in faults:  # from a generator of its own: the other actions of the seed stay as they are
+        chance = random.Random(f"logs {seed}")
+        settings += draw_settings(chance, LOG_SETTINGS)
+        actions += _on_logs(chance, known, duration, every)
     actions.sort(key=lambda action: action.at)
     return Schedule(
         drawn.brokers,
@@ -1255,11 +1344,26 @@ def invent(
         validated,
         racks=drawn.racks,
         latency=drawn.latency,
-        settings=drawn.settings,
+        settings=settings,
         clocks=drawn.clocks,
         distances=drawn.distances,
         actions=tuple(actions),
     )
+
+
+def _on_logs(chance: random.Random, known: PlannedTopics, duration: float, every: float) -> Iterator[Action]:
+    """Yield the actions of the group LOGS; some topics are cleaned from the beginning."""
+    for topic in sorted(known.topics):
+        if chance.random() < CLEANED_SHARE:
+            yield Action(5.0, "compact", (topic, draw_entries(chance, CLEANED_CONFIGS)))
+    kinds = [kind for kind in ACTIONS.values() if kind.part == LOGS]
+    weights = draw_weights(chance, [kind.weight for kind in kinds])
+    at = 5.0
+    while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
+        (kind,) = chance.choices(kinds, weights)
+        args = kind.choose(chance, known)
+        if args is not None:
+            yield Action(at, kind.name, args)
 
 
 def _lasting(

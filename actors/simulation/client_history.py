@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from typing import NamedTuple
+from zlib import crc32
 
 from actors.simulation.observed_facts import PartitionStateWritten, TopicDeleted
 from actors.simulation.simulated_transactions import CommittedView, SimulatedTransaction
 from actors.simulation.streams import ProducerStream, StreamBroken
 from messages.apis.metadata import MetadataResponse
 from messages.cluster import TopicPartition
+from messages.wire.batch_records import Record
+
+KEYS = 4
+"""Number of keys of the records in a partition."""
+
+TOMBSTONE = b"tombstone of "
+"""What a tombstone has in place of a value here, before its key."""
+
+
+def key_of(value: bytes) -> bytes:
+    """Return the key of the record that a simulated producer writes with this value."""
+    if value.startswith(TOMBSTONE):
+        return value.removeprefix(TOMBSTONE)
+    return b"ke%d" % (crc32(value) % KEYS) if value.startswith((b"record ", b"stream ")) else b"key"
+
+
+def content(record: Record) -> bytes:
+    """Return the value of a record; for a tombstone, TOMBSTONE and its key."""
+    return TOMBSTONE + (record.key or b"") if record.value is None else record.value
 
 
 class Acknowledged(NamedTuple):
-    """An acknowledged record, the time of the acknowledgement, and the zxid of the topic's creation."""
+    """An acknowledged record, the time of the acknowledgement, and the zxid of the topic's creation.
+
+    `sent` is when it was sent, 0.0 if unknown.
+    """
 
     value: bytes
     born: int
     at: float
+    sent: float = 0.0
 
 
 class ClientHistory:
@@ -27,6 +51,8 @@ class ClientHistory:
         """Acknowledged records, by offset."""
         self.deleted: dict[TopicPartition, int] = {}
         """The largest offset up to which a client requested the deletion of records."""
+        self.buried: dict[TopicPartition, dict[bytes, float]] = {}
+        """The keys of which a tombstone was sent, and when the first one was."""
         self.read: dict[TopicPartition, dict[int, bytes]] = {}
         """Records that the last check of the idle cluster read, by offset."""
         self.seen: dict[TopicPartition, dict[int, bytes]] = {}

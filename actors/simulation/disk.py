@@ -86,6 +86,10 @@ class Disks(DiskFaults):
         """Return whether a disk has a log's directory."""
         return any(Path(self.path(f"{name}/{log}")).is_dir() for name in self.names)
 
+    def size_of(self, folder: str) -> int:
+        """Return the number of bytes in the log files of a folder, as the node sees its path."""
+        return sum(segment.stat().st_size for segment in Path(self.path(folder)).glob("*.log"))
+
     def records_of(self, log: str, first: int = 0, end: int | None = None) -> bytes:
         """Return the bytes of a log from the batch with offset `first` on, to its log end offset `end`.
 

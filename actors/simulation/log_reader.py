@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from actors.simulation.client_history import content
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.simulated_transactions import CommittedView
 from messages import errors
@@ -84,4 +85,4 @@ class LogReader:
             values = tuple(record.value or b"" for record in visible_records(data, aborted))
             history.read_committed[partition] = CommittedView(values, stable, high_watermark, data)
         else:
-            history.read[partition] = {each.offset: each.value or b"" for each in visible_records(data, ())}
+            history.read[partition] = {each.offset: content(each) for each in visible_records(data, ())}

@@ -31,6 +31,10 @@ class AbortedInLog:
     first: int
     marker: int
 
+    def has(self, header: BatchHeader) -> bool:
+        """Return whether a batch has records of the transaction."""
+        return header.producer_id == self.producer_id and self.first <= header.last_offset < self.marker
+
 
 class LogTransactions:
     """The aborted and the unfinished transactions of the log in `folder`, according to rules 1 and 2 of this module."""

@@ -13,7 +13,7 @@ from typing import Any
 from actors.runtime import DEAD_LETTER
 from actors.simulation.client_history import ClientHistory
 from actors.simulation.exchanges import Exchanges
-from actors.simulation.observed_facts import HandlerFailed, Process, RequestSent, ResponseSent
+from actors.simulation.observed_facts import HandlerFailed, LogCopied, Process, RequestSent, ResponseSent
 from actors.simulation.reachability import Reachability
 from actors.simulation.replicas import Replicas
 from actors.simulation.simulated_cluster import Cluster, host_of
@@ -22,6 +22,9 @@ from messages import store
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
+
+COPYING = frozenset(("limit_copies", "begin_copy", "copy"))
+"""Calls of the I/O adapter "logs" that copy a log to another directory."""
 
 
 class ObservedCluster:
@@ -69,6 +72,9 @@ class ObservedCluster:
         """Partitions of which the only replica in sync had a flipped bit."""
         self.resumed: dict[TopicPartition, None] = {}
         """Partitions that continued in the same leader epoch after a power failure of their leader."""
+        self._copies: dict[tuple[int, str], tuple[str, int]] = {}
+        """Node and folder of a log -> the folder of its copy, and the bytes there."""
+        self._copy_rates: dict[Process, int] = {}
         self._led_at_power_failure: dict[str, dict[TopicPartition, int]] = {}
 
     # ---------------------------------------------------------------------------------------------------- what happens
@@ -117,8 +123,26 @@ class ObservedCluster:
             if effect.port == "logs":
                 for fact in self.replicas.called(process, effect, message, self.now()):
                     self.emit(fact)
+                if self.is_simulated and effect.method in COPYING:
+                    self._copied(process, effect)
         if error is not None and error != DEAD_LETTER:
             self.emit(HandlerFailed(process[0], error, message))
+
+    def _copied(self, process: Process, effect: Any) -> None:
+        """Process a call that copies a log to another directory, or that sets the rate of such copies."""
+        (node, _), path = process, effect.args[0]
+        if effect.method == "limit_copies":
+            self._copy_rates[process] = path
+        elif effect.method == "begin_copy":
+            self._copies[node, path] = effect.args[1], 0
+        elif (node, path) in self._copies:
+            folder, before = self._copies[node, path]
+            disks = self.cluster.machines[node].disks
+            there = f"{folder.rpartition('/')[0]}/{path.rpartition('/')[2]}"  # its name if it was complete
+            size = disks.size_of(folder) or disks.size_of(there)
+            self._copies[node, path] = folder, size
+            if size > before:
+                self.emit(LogCopied(node, size - before, self._copy_rates.get(process)))
 
     def power_fails(self, node: int) -> None:
         """Process a power failure, which loses unflushed data."""

@@ -266,6 +266,34 @@ class LogCalled(NamedTuple):
     end_before: int
 
 
+class LogExpired(NamedTuple):
+    """The retention has removed records from the beginning of a log."""
+
+    node: int
+    partition: TopicPartition
+    before: int
+    after: int
+
+
+class LogCopied(NamedTuple):
+    """A node has copied bytes of a log to another directory.
+
+    `rate` is the maximum number of bytes per second of all its copies; None if its process has set none.
+    """
+
+    node: int
+    size: int
+    rate: int | None
+
+
+class ReplicaSwapped(NamedTuple):
+    """The copy of a log in another directory has replaced the log."""
+
+    node: int
+    partition: TopicPartition
+    view: LogView
+
+
 class DirectoryOpened(NamedTuple):
     """A process opened a log in a log directory, or the first record of a new log there was written."""
 

@@ -14,9 +14,11 @@ from actors.simulation.observed_facts import (
     HighWatermarkMoved,
     HighWatermarkRaised,
     LogCalled,
+    LogExpired,
     LogView,
     PointsWritten,
     Process,
+    ReplicaSwapped,
 )
 from messages import errors
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
@@ -123,7 +125,7 @@ class Replicas:
         if method in _AFRESH or message == REPLICATE:
             view.noted = None
         if method == "close":
-            if effect.args[1]:
+            if effect.args[1] and view.folder == path:  # not the folder that a copy has replaced
                 del views[node]
         elif method in _FILLING:
             view.changes += 1
@@ -142,7 +144,15 @@ class Replicas:
         elif method == "advance_start":
             view.start = result
         elif method == "expire":
-            view.start = result[0] or view.start
+            start, view.start = view.start, result[0] or view.start
+            if start < view.start:
+                yield LogExpired(node, partition_of_log(name), start, view.start)
+        elif method == "swap":
+            view.folder = result
+            view.changes += 1
+            self.opened[node, view.directory] = starts
+            yield DirectoryOpened(node, view.directory)
+            yield ReplicaSwapped(node, partition_of_log(name), view)
         elif method == "begin_epoch":
             view.epoch_start = view.end
         elif method == "note_high_watermark":

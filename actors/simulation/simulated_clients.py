@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from actors.simulation.client_history import Acknowledged
+from actors.simulation.client_history import TOMBSTONE, Acknowledged, content, key_of
 from actors.simulation.observed_cluster import ObservedCluster
 from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
@@ -33,6 +33,9 @@ NEW_CONSUMERS = 0.2
 
 CONSUMED_BYTES = 1 << 14
 
+BURIED = (b"ke0", b"ke1")
+"""The keys of which tombstones are written; the last values of the others stay for ever."""
+
 
 class Clients:
     """The producers and the consumer of a simulated cluster; they share one seed, separate from the cluster's."""
@@ -46,6 +49,7 @@ class Clients:
         """The position of the consumer, with the ZooKeeper transaction that created the topic."""
         observed.cluster.delete_records = self.delete_records
         observed.cluster.burst = self.burst
+        observed.cluster.bury = self.bury
 
     def go(self) -> None:
         """Let the producers start to write."""
@@ -119,7 +123,7 @@ class Clients:
             self._positions.pop(partition, None)
             return
         data = bytes(result.body.data) if result.body.size else b""
-        found = {each.offset: each.value or b"" for each in visible_records(data, ())}
+        found = {each.offset: content(each) for each in visible_records(data, ())}
         if found and not observed.is_lossy(partition):
             seen = observed.history.seen.setdefault(partition, {})
             for offset, value in found.items():
@@ -136,19 +140,31 @@ class Clients:
         self._later()
 
     def _produce(self, partition: TopicPartition, size: int = 0) -> None:
-        observed = self._observed
         self._count += 1
-        value = f"record {self._count}".encode().ljust(size, b".")
-        batch = batch_of([(b"key", value)], observed.cluster.wall_ms())
+        self._send(partition, f"record {self._count}".encode().ljust(size, b"."))
+
+    def bury(self, partition: TopicPartition) -> None:
+        """Produce a tombstone of one of the keys in BURIED."""
+        if self._going and self._is_led(partition):
+            key = self._chance.choice(BURIED)
+            self._observed.history.buried.setdefault(partition, {}).setdefault(key, self._observed.now())
+            self._send(partition, TOMBSTONE + key)
+
+    def _send(self, partition: TopicPartition, value: bytes) -> None:
+        observed = self._observed
+        pair = key_of(value), None if value.startswith(TOMBSTONE) else value
+        batch = batch_of([pair], observed.cluster.wall_ms())
         request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-        report = partial(self._produced, partition, observed.znodes.born.get(partition.topic, 0), value)
+        report = partial(self._produced, partition, observed.znodes.born.get(partition.topic, 0), value, observed.now())
         observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0)
 
-    def _produced(self, partition: TopicPartition, born: int, value: bytes, response: Message | None) -> None:
+    def _produced(
+        self, partition: TopicPartition, born: int, value: bytes, sent: float, response: Message | None
+    ) -> None:
         observed = self._observed
         if isinstance(response, ProduceResponse) and born == observed.znodes.born.get(partition.topic):
             result = response.partitions[0]
             if result.error_code == errors.NONE and result.base_offset >= observed.history.deleted.get(partition, 0):
                 observed.history.acknowledged.setdefault(partition, {})[result.base_offset] = Acknowledged(
-                    value, born, observed.now()
+                    value, born, observed.now(), sent
                 )

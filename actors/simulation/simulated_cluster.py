@@ -150,6 +150,8 @@ class Cluster:
         """Deletes the first records of a partition; the clients of a run set it."""
         self.burst: Callable[[TopicPartition, int, int], None] = lambda partition, batches, size: None
         """Produces many batches of a number of bytes to a partition; the producers of a run set it."""
+        self.bury: Callable[[TopicPartition], None] = lambda partition: None
+        """Produces a tombstone to a partition; the producers of a run set it."""
         self.start_stream: Callable[[TopicPartition], None] = lambda partition: None
         self.end_stream: Callable[[TopicPartition], None] = lambda partition: None
         """Start and end an idempotent producer of a partition; the producers of a run set both."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from functools import partial
 
-from actors.simulation.client_history import Acknowledged
+from actors.simulation.client_history import Acknowledged, key_of
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.streams import NOWHERE, ProducerStream, SentBatch, StreamBroken
 from messages import errors
@@ -165,7 +165,7 @@ class StreamWriter:
 
     def _request(self, batch: SentBatch) -> ProduceRequest:
         stream = self._stream
-        pairs = [(b"key", stream.value(number)) for number in range(batch.first, batch.first + batch.size)]
+        pairs = [(key_of(each), each) for each in map(stream.value, range(batch.first, batch.first + batch.size))]
         records = batch_of(pairs, self._observed.cluster.wall_ms(), stream.producer_id, 0, batch.first)
         return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
 

@@ -72,6 +72,35 @@ TOPIC_CONFIGS: tuple[SettingChoice, ...] = (
 )
 """Choices for the overrides that `configure` sets."""
 
+LOG_SETTINGS: tuple[SettingChoice, ...] = (
+    SettingChoice("log_cleaner_backoff_ms", (500, 2_000)),
+    SettingChoice("log_cleaner_threads", (1, 2)),
+    SettingChoice("log_cleaner_dedupe_buffer_size", (134_217_728, 134_217_728, 100)),
+    SettingChoice("log_cleaner_io_buffer_size", (524_288, 400)),
+    SettingChoice("log_initial_task_delay_ms", (1_000,)),
+    SettingChoice("log_retention_check_interval_ms", (2_000, 5_000)),
+    SettingChoice("offsets_topic_segment_bytes", (104_857_600, 2_000)),
+    SettingChoice("transaction_state_log_segment_bytes", (104_857_600, 2_000)),
+)
+"""Choices for settings of all nodes in runs where logs are cleaned."""
+
+CLEANED_CONFIGS: tuple[SettingChoice, ...] = (
+    SettingChoice("cleanup.policy", ("compact", "compact", "compact,delete")),
+    SettingChoice("segment.ms", (500, 2_000)),
+    SettingChoice("min.cleanable.dirty.ratio", ("0.01", "0.5")),
+    SettingChoice("min.compaction.lag.ms", (0, 0, 2_000)),
+    SettingChoice("delete.retention.ms", (100, 100, 86_400_000)),
+)
+"""Choices for the configs of a topic that is cleaned."""
+
+RETENTION_CONFIGS: tuple[SettingChoice, ...] = (
+    SettingChoice("cleanup.policy", ("delete", "delete", "compact,delete")),
+    SettingChoice("segment.ms", (500, 2_000)),
+    SettingChoice("retention.ms", (604_800_000, 3_000, 12_000)),
+    SettingChoice("retention.bytes", (-1, -1, 500)),
+)
+"""Choices for the configs of a topic with a short retention."""
+
 WEIGHTS = (0, 1, 1, 2, 6)
 """Factors for the weight of an action."""
 
@@ -92,7 +121,7 @@ def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterPara
     """Draw the cluster, its network, its clocks and its settings. If given, `brokers` is the number of nodes."""
     drawn, racks = chance.choice(CLUSTERS)
     brokers = drawn if brokers is None else brokers
-    drawn_settings = [(each.name, chance.choice(each.values), each.values[0]) for each in NODE_SETTINGS]
+    settings = draw_settings(chance, NODE_SETTINGS)
     nodes = [node for node in range(brokers) if chance.random() < 0.2]
     distances = []
     if brokers > 1 and chance.random() < 0.25:
@@ -102,7 +131,7 @@ def draw_surroundings(chance: random.Random, brokers: int | None) -> ClusterPara
         brokers,
         racks,
         chance.choice(LATENCIES),
-        tuple((name, value) for name, value, default in drawn_settings if value != default),
+        tuple(drawn for drawn, choice in zip(settings, NODE_SETTINGS, strict=True) if drawn[1] != choice.values[0]),
         tuple((node, chance.choice(DRIFTS)) for node in nodes),
         tuple(distances),
     )
@@ -112,6 +141,16 @@ def draw_weights(chance: random.Random, weights: Sequence[int]) -> list[int]:
     """Draw the weight of each action; at least one is not 0."""
     drawn = [weight * chance.choice(WEIGHTS) for weight in weights]
     return drawn if any(drawn) else list(weights)
+
+
+def draw_settings(chance: random.Random, choices: Sequence[SettingChoice]) -> tuple[tuple[str, int | str], ...]:
+    """Draw a value of each setting."""
+    return tuple((each.name, chance.choice(each.values)) for each in choices)
+
+
+def draw_entries(chance: random.Random, choices: Sequence[SettingChoice]) -> str:
+    """Draw several config overrides for a topic, as name=value, separated by semicolons."""
+    return ";".join(f"{name}={value}" for name, value in draw_settings(chance, choices))
 
 
 def draw_config(chance: random.Random) -> str:

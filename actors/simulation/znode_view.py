@@ -85,6 +85,8 @@ class ZnodeView:
         """Partitions whose leader was not in the ISR when it was elected."""
         self.changes = 0
         """Number of changes of leaders and registrations."""
+        self.overrides: dict[str, dict[str, set[str]]] = {}
+        """All values that each topic's overrides have had, by topic and name."""
         self._min_insync: dict[str, int] = {}
         """The smallest min.insync.replicas that each topic has had."""
         self._unclean: dict[str, bool] = {}
@@ -141,6 +143,14 @@ class ZnodeView:
         assigned = self.assigned.get(partition, NO_ASSIGNMENT)
         settled = len(assigned.replicas) - max(len(assigned.adding), len(assigned.removing))
         return min(self._min_insync.get(partition.topic, self._default_min_insync), max(settled, 1))
+
+    def is_compacted(self, topic: str) -> bool:
+        """Return whether the topic's cleanup.policy has, or had, compact."""
+        return any("compact" in policy for policy in self.overrides.get(topic, {}).get("cleanup.policy", ()))
+
+    def least(self, topic: str, name: str, default: int) -> int:
+        """Return the smallest value that a topic config has had, with its default."""
+        return min((default, *map(int, self.overrides.get(topic, {}).get(name, ()))))
 
     def may_elect_uncleanly(self, topic: str) -> bool:
         """Return whether unclean elections of the topic are enabled, or were enabled a moment ago."""
@@ -288,6 +298,8 @@ class ZnodeView:
 
         Overrides that are written when the topic is created apply from its creation on.
         """
+        for name, value in config.items():
+            self.overrides.setdefault(topic, {}).setdefault(name, set()).add(value)
         if self._allows_unclean(topic):
             self._unclean_until[topic] = self._now()
         self._unclean.pop(topic, None)

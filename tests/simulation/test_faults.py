@@ -78,6 +78,24 @@ def test_a_flipped_bit_costs_no_committed_record_while_another_replica_has_it() 
     assert found["flip of a follower"] and found["flip-after-stop of a follower"]
 
 
+CLEANED = "cleanup.policy=compact;segment.ms=500;min.cleanable.dirty.ratio=0.01;delete.retention.ms=100"
+
+
+def test_logs_are_cleaned_expire_and_move_under_faults() -> None:
+    bursts = "\n".join(f"{at} burst a 0 20 300" for at in (6, 8, 10, 12))
+    buries = "\n".join(f"{at} bury a 0" for at in (7, 9, 11))
+    found = reached(
+        f"records yes\nduration 24\nset log_cleaner_backoff_ms 500\nset log_retention_check_interval_ms 2000\n"
+        f"set log_initial_task_delay_ms 1000\n2 create a 0,1,2\n2 create b 0,1,2\n4 compact a {CLEANED}\n"
+        f"4 retain b segment.ms=500;retention.ms=3000\n{bursts}\n{buries}\n7 burst b 0 20 300\n"
+        "8.1 move-log a 0 1 0\n8.1 move-log a 0 1 1\n9 throttle-moves 100\n9.5 kill 2 for 3\n13 move-log b 0 0 0\n"
+        "13 move-log b 0 0 1\n13.1 move-log a 0 0 0\n13.1 move-log a 0 0 1\n14 kill 0 for 2"
+    )
+    for name in ("a log is cleaned", "a copy replaces its log", "a copy waits because of its rate"):
+        assert found[name], name
+    assert found["AlterReplicaLogDirs NONE"]
+
+
 def test_a_damaged_replica_that_leads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Partition, "_verdict_on_loss", lambda partition, role, order: partition.log.accept_loss() or 0)
     outcome = run(parse(f"brokers 3\n{FLIPS}"))

@@ -281,12 +281,15 @@ class Partition(HostedReplica):
         try:
             lag, wait_ms, failure = yield log.call("copy", COPIED_AT_ONCE)
             if lag > 0:
+                if wait_ms:
+                    probe("a copy waits because of its rate")
                 yield partition_effects.CopyAfter(wait_ms / 1000)
                 return
             self.future = ""
             if failure:
                 yield partition_effects.Send(self.manager, LogFileFailed(f"{future}/log", failure))
             elif lag == 0:
+                probe("a copy replaces its log")
                 yield from log.note_high_watermark()
                 old, log.path = log.path, (yield log.call("swap"))
                 if self.topic_id:

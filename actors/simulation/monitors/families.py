@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.simulation.monitors.cleaning_invariants import CleaningInvariants
 from actors.simulation.monitors.cluster_invariants import ClusterInvariants
 from actors.simulation.monitors.controller_invariants import ControllerInvariants
 from actors.simulation.monitors.controller_state_invariants import ControllerStateInvariants
@@ -23,5 +24,6 @@ FAMILIES: tuple[type[Monitor], ...] = (
     ProducerInvariants,
     GroupInvariants,
     LogInvariants,
+    CleaningInvariants,
 )
 INVARIANTS = tuple(invariants_of(FAMILIES))

@@ -19,14 +19,16 @@ from actors.simulation.observed_facts import (
     LogCalled,
     LogView,
     PointsWritten,
+    ReplicaSwapped,
     ResponseSent,
     Ticked,
 )
 from actors.simulation.simulated_cluster import UP
 from actors.storage.log.checkpoint import Checkpoint
 from actors.storage.log_directories import CLEAN_MARKER, RECOVERY_POINTS, parse_name
-from messages.apis.fetch import READ_COMMITTED, FetchRequest
+from messages.apis.fetch import READ_COMMITTED, AbortedTransaction, FetchRequest
 from messages.cluster import TopicPartition
+from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
 
 
@@ -116,11 +118,21 @@ class LogInvariants(Monitor):
             headers = [header for _, header in whole_batches(result.body.data)]
             listed = [(each.producer_id, each.first_offset) for each in result.aborted_transactions or ()]
             for each in files.transactions.aborted_within(headers[0].base_offset, headers[-1].last_offset):
+                if self.znodes.is_compacted(result.partition.topic) and not any(map(each.has, headers)):
+                    continue  # the cleaner has removed its records
                 if not any(producer == each.producer_id and first <= each.first for producer, first in listed):
                     yield (
                         f"{result.partition}: node {fact.node} sent offsets {headers[0].base_offset} to"
                         f" {headers[-1].last_offset} with aborted transactions {listed}, without {each}"
                     )
+
+    @observes
+    def _swapped(self, fact: ReplicaSwapped) -> None:
+        """Note that another folder has the log, whose files may all be unflushed."""
+        files = self._files.get(fact.view)
+        if files is not None:
+            folder = Path(self.cluster.machines[fact.node].disks.path(fact.view.folder))
+            files.transactions, files.durable_end = LogTransactions(folder, fact.view.end), 0
 
     @invariant("log start offsets survive restarts", "broker.md 5.1, KIP-107", lacks=FILES)
     def _log_start_offsets_survive_restarts(self, fact: LogCalled) -> Iterator[str]:
@@ -168,6 +180,7 @@ class LogInvariants(Monitor):
         """Check the logs of replicas that can reach their leader, from the highest of their log start offsets on.
 
         Each replica applies the retention by itself, so one replica may have deleted records that another still has.
+        Each replica is also cleaned by itself: those of a compacted topic have the same last values of all keys.
         The partitions in `self.observed.resumed` are not checked. The leader of such a partition lost power, and
         registered again before a controller noticed. It remains the leader in the same leader epoch and appends other
         records at the offsets that it lost. Its followers cannot detect this. Where bits have flipped, unreadable bytes
@@ -194,13 +207,30 @@ class LogInvariants(Monitor):
             held = {
                 node: (ends[node], disks[node].records_of(str(partition), first, until.get(node))) for node in nodes
             }
-            if len(set(held.values())) > 1:
+            differ = len(set(held.values())) > 1
+            if differ and self.znodes.is_compacted(partition.topic):
+                values = {node: (end, self._last_values(logs[node], data, first)) for node, (end, data) in held.items()}
+                differ = any(each != values[state.leader] for each in values.values())
+                if differ:
+                    yield f"{partition}: its ISR has different last values from offset {first} on: {values}"
+            elif differ:
                 yield (
                     f"{partition}: the logs of its ISR differ from offset {first} on; log end offset and bytes by node:"
                     f" { {node: (end, len(data)) for node, (end, data) in held.items()} }"
                 )
-            else:
+            if not differ:
                 self._equal[partition] = changes
+
+    def _last_values(self, log: LogView, data: bytes, first: int) -> dict[bytes | None, tuple[int, bytes]]:
+        """Return the offset and the value of the last record of each key that is not deleted."""
+        files = self._files.get(log)
+        aborted = () if files is None else files.transactions.aborted
+        last = {
+            each.key: (each.offset, each.value)
+            for each in visible_records(data, tuple(AbortedTransaction(row.producer_id, row.first) for row in aborted))
+            if each.offset >= first
+        }
+        return {key: (offset, value) for key, (offset, value) in last.items() if value is not None}
 
     @invariant("log directories match the assignment", "broker.md 2.2, 5.1")
     def _log_directories_match_the_assignment(self, fact: ClusterAtRest) -> Iterator[str]:

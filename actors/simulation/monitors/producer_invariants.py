@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from actors.core.topic.topic_name import INTERNAL_TOPICS, TRANSACTION_STATE
+from actors.simulation.client_history import key_of
+from actors.simulation.monitors.cleaning_invariants import FASTEST
 from actors.simulation.monitors.monitor import Monitor, invariant
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import ClusterQueried, Process, ResponseSent, StableOffsetSeen
@@ -15,6 +18,9 @@ from messages import errors
 from messages.apis.produce import ProduceRequest
 from messages.cluster import TopicPartition
 from messages.partition import LogMoved
+
+DAY_MS = 24 * 60 * 60 * 1000
+"""The default of delete.retention.ms."""
 
 
 class ProducerInvariants(Monitor):
@@ -74,8 +80,10 @@ class ProducerInvariants(Monitor):
             if read is None:
                 yield f"{partition} cannot be read"
                 continue
+            first = self.observed.first_offset(partition)
             for offset, each in acknowledged.items():
-                if read.get(offset) != each.value:
+                is_kept = offset >= first and not self._is_cleaned(partition, offset, each.value)
+                if is_kept and read.get(offset) != each.value:
                     yield (
                         f"{partition}: {each.value!r} was acknowledged at offset {offset} ({each.at:.3f} s),"
                         f" but {read.get(offset)!r} was read"
@@ -89,7 +97,7 @@ class ProducerInvariants(Monitor):
                 continue
             first = self.observed.first_offset(partition)
             for offset, value in seen.items():
-                if offset >= first and read.get(offset) != value:
+                if offset >= first and read.get(offset) != value and not self._is_cleaned(partition, offset, value):
                     now = read.get(offset)
                     yield f"{partition}: a consumer read {value!r} at offset {offset}, where {now!r} is now"
 
@@ -104,6 +112,8 @@ class ProducerInvariants(Monitor):
             if not numbers or self.observed.is_lossy(partition):
                 continue
             first = numbers[0] if self.observed.first_offset(partition) else 0
+            if self.znodes.is_compacted(partition.topic) and numbers == sorted(set(numbers)):
+                continue
             if numbers != list(range(first, first + len(numbers))):
                 wrong = next(place for place, number in enumerate(numbers) if number != first + place)
                 yield f"{partition}: {stream.name} has {numbers[wrong]} where {first + wrong} follows: {numbers}"
@@ -171,6 +181,16 @@ class ProducerInvariants(Monitor):
         if copied[: len(wanted)] != wanted:
             wrong = next(place for place, pair in enumerate(zip(copied, wanted, strict=False)) if pair[0] != pair[1])
             yield f"{OUTPUT}: copy {wrong} is of {copied[wrong]!r}, where {wanted[wrong]!r} follows"
+
+    def _is_cleaned(self, partition: TopicPartition, offset: int, value: bytes) -> bool:
+        """Return whether the cleaner may have removed a record: a later one has its key, or has deleted this key."""
+        read, key = self.history.read[partition], key_of(value)
+        if offset in read or not self.znodes.is_compacted(partition.topic):
+            return False
+        kept_ms = self.znodes.least(partition.topic, "delete.retention.ms", DAY_MS)
+        deleted_at = self.history.buried.get(partition, {}).get(key, math.inf)
+        is_forgotten = 1000 * FASTEST * (self.now - deleted_at) > kept_ms
+        return is_forgotten or any(place > offset and key_of(later) == key for place, later in read.items())
 
     def _is_judged(self, partition: TopicPartition, born: int) -> bool:
         """Return whether a partition must have all its committed records. `born` identifies its topic's creation."""

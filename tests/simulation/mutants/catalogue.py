@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.simulation.mutants.mutant import Mutant, read_mutants
 
 AREAS: Mapping[str, tuple[Mutant, ...]] = {
-    area: read_mutants(area) for area in ("controller", "broker", "log", "groups", "bridge")
+    area: read_mutants(area) for area in ("controller", "broker", "log", "groups", "bridge", "cleaning")
 }
 
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for mutants in AREAS.values() for mutant in mutants)

@@ -15,8 +15,10 @@ FILE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "mutation-sc
 
 QUICK_PER_AREA = 4
 
-SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT}), 80)) - EQUIVALENT.keys()
-"""The mutants that are measured with the most runs: drawn at random (seed 20), not chosen by their results."""
+_LATER = {mutant.name for mutant in AREAS["cleaning"]}
+SAMPLE = frozenset(random.Random(20).sample(sorted({*BY_NAME, *EQUIVALENT} - _LATER), 80)) - EQUIVALENT.keys()
+"""The mutants that are measured with the most runs: drawn at random (seed 20), not chosen by their results. Those of
+later areas do not change the draw."""
 
 _HEAD = """\
 # Mutation score of the simulator
