@@ -71,6 +71,28 @@ class ClientQuotasConfigured(Message):
     quotas: tuple[ClientQuota, ...]
 
 
+class ThrottledClient(NamedTuple):
+    """A client that used more than its quota, which is `bound` per second, and how many times it was throttled.
+
+    `owner` is the user, the client id or both that the quota is configured for, as Kafka's tools name them.
+    """
+
+    user: str
+    client_id: str
+    quota: str
+    owner: str
+    bound: float
+    times: int
+    longest_ms: int
+
+
+@message
+class ClientsThrottled(Message):
+    """A message from a listener to the request handler, at most one a second: the clients that were throttled."""
+
+    throttles: tuple[ThrottledClient, ...]
+
+
 @message
 class FetchThrottled(Message):
     """A message from a listener: a consumer got an empty response instead of the one with these partitions.

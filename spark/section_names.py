@@ -46,6 +46,8 @@ SECTIONS = (
     SummaryQuestion("records", "traffic", "Records by partition"),
     SummaryQuestion("transactions", "transactions", "Transactions"),
     SummaryQuestion("authentications", "clients", "Failed authentications"),
+    SummaryQuestion("cleanings", "housekeeping", "Records that brokers removed"),
+    SummaryQuestion("throttles", "housekeeping", "Throttled clients"),
     SummaryQuestion("failures", "handling", "Failures", of_logs=True),
     SummaryQuestion("faults", "handling", "Injected faults"),
     SummaryQuestion("handled", "", "Controller events in order"),

@@ -39,6 +39,8 @@ from spark.source import SCHEMA, TraceSource
 
 MOST_NAMED = 10
 """Maximum number of unreadable files named in an error."""
+FROM_FACTS = ("clients", "failovers", "housekeeping")
+"""Modules of sections that are computed from the facts of the traces."""
 AT_ONCE = 3
 """Number of concurrent questions: Spark plans one while it runs another."""
 
@@ -77,7 +79,7 @@ def summarise(
     folders = [Path(each) for each in (path, against) if each is not None]
     here = is_local(master)
     check = functools.partial(_demand, partial=partial)
-    has_facts = against is not None or any(each.name in only for each in SECTIONS if each.module == "failovers")
+    has_facts = against is not None or any(each.name in only for each in SECTIONS if each.module in FROM_FACTS)
     with tempfile.TemporaryDirectory(prefix="kafka-actors-") as place:
         packings = {  # a Packing forks workers: this must happen before this process has threads
             folder: Packing(folder, Path(place) / str(number), check, has_facts)

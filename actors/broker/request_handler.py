@@ -26,6 +26,7 @@ from messages import apis, errors
 from messages.apis import declaration
 from messages.apis.api_versions import ApiVersionsRequest
 from messages.broker import AwaitMetadata, ForwardedPart, MetadataReceived
+from messages.client_quotas import ClientsThrottled
 from messages.metrics import Count, Counts
 from messages.network import (
     AccessDenied,
@@ -151,6 +152,9 @@ class RequestHandlerActor(Dispatcher):
 
     def receiveMsg_AccessDenied(self, message: AccessDenied, sender: ActorAddress) -> None:
         """Record what the authorizer has refused; the listener has logged it."""
+
+    def receiveMsg_ClientsThrottled(self, message: ClientsThrottled, sender: ActorAddress) -> None:
+        """Record which clients have exceeded a quota."""
 
     def receiveMsg_FaultInjected(self, message: FaultInjected, sender: ActorAddress) -> None:
         """Log an injected fault."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import attrs
 
@@ -99,6 +100,14 @@ class Usage:
         return sum(amount for *_, amount in self.samples) / window, window
 
 
+class AppliedQuota(NamedTuple):
+    """The quota of a client: its bound, the clients that are measured together, and the entity that has the quota."""
+
+    bound: float
+    measured: QuotaEntity
+    owner: QuotaEntity
+
+
 class ClientQuotas:
     """The client quotas of a broker, and what its clients have used; times are in seconds of one clock.
 
@@ -111,8 +120,8 @@ class ClientQuotas:
         self._count = samples
         self._sample_seconds = sample_seconds
         self._bounds: dict[str, dict[QuotaEntity, float]] = {quota: {} for quota in QUOTAS}
-        self._applied: dict[tuple[str, str, str], tuple[float, QuotaEntity] | None] = {}
-        """(quota, user, client id) -> the bound that applies, and the clients that are measured together."""
+        self._applied: dict[tuple[str, str, str], AppliedQuota | None] = {}
+        """(quota, user, client id) -> the quota that applies."""
         self._used: dict[tuple[str, QuotaEntity], Usage] = {}
         self._many = MANY
 
@@ -135,10 +144,10 @@ class ClientQuotas:
 
     def charge(self, quota: str, user: str, client_id: str, amount: float, now: float) -> int:
         """Count what a client has used: bytes, or percent-seconds of request time; return the throttle time in ms."""
-        applied = self._find(quota, user, client_id)
+        applied = self.applied(quota, user, client_id)
         if applied is None:
             return 0
-        bound, measured = applied
+        bound, measured, _ = applied
         used = self._used.get((quota, measured))
         if used is None:
             used = self._begin(quota, measured, now)
@@ -151,8 +160,8 @@ class ClientQuotas:
 
     def take_back(self, quota: str, user: str, client_id: str, amount: float, now: float) -> None:
         """Take back what was counted for a client but was not sent to it."""
-        applied = self._find(quota, user, client_id)
-        used = None if applied is None else self._used.get((quota, applied[1]))
+        applied = self.applied(quota, user, client_id)
+        used = None if applied is None else self._used.get((quota, applied.measured))
         if used is not None:
             used.add(-amount, self._sample_seconds, now)
 
@@ -161,11 +170,13 @@ class ClientQuotas:
 
         A fetch of more bytes would be throttled each time it is repeated (KAFKA-9677).
         """
-        applied = self._find(FETCH, user, client_id)
-        return None if applied is None else int(min((self._count - 1) * self._sample_seconds * applied[0], 2**31 - 1))
+        applied = self.applied(FETCH, user, client_id)
+        return (
+            None if applied is None else int(min((self._count - 1) * self._sample_seconds * applied.bound, 2**31 - 1))
+        )
 
-    def _find(self, quota: str, user: str, client_id: str) -> tuple[float, QuotaEntity] | None:
-        """Return the bound that applies to a client, and the clients that are measured together (rules 1, 2)."""
+    def applied(self, quota: str, user: str, client_id: str) -> AppliedQuota | None:
+        """Return the quota that applies to a client (rules 1, 2); None without one."""
         key, bounds = (quota, user, client_id), self._bounds[quota]
         if not bounds:
             return None
@@ -173,7 +184,8 @@ class ClientQuotas:
             if len(self._applied) >= MANY:
                 self._applied.clear()
             ranks = precedence(sanitized(user), sanitized(client_id))
-            self._applied[key] = next(((bounds[entity], of) for entity, of in ranks if entity in bounds), None)
+            found = (AppliedQuota(bounds[entity], of, entity) for entity, of in ranks if entity in bounds)
+            self._applied[key] = next(found, None)
         return self._applied[key]
 
     def _begin(self, quota: str, measured: QuotaEntity, now: float) -> Usage:

@@ -551,6 +551,9 @@ CAUSES: dict[type, Callable[[TraceFacts, Any], Fact | None]] = {
     declarations.FollowerLagged: _of_lag,
     declarations.LogTruncated: _of_truncation,
     declarations.LogStartMoved: _of_log_start,
+    declarations.LogPartCleaned: lambda facts, cleaned: changed_config(
+        facts, cleaned.partition, cleaned.place, ("cleanup.policy",)
+    ),
     declarations.ReplicasAssigned: _of_assignment,
     ReassignmentWaits: _of_waiting,
     DeletionBlocked: _of_blocked,

@@ -22,7 +22,13 @@ from messages.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from messages.facts import declarations
-from messages.facts.declarations import ErrorAnswered, OperationDenied, TransactionDecision, TransactionRequest
+from messages.facts.declarations import (
+    ClientThrottled,
+    ErrorAnswered,
+    OperationDenied,
+    TransactionDecision,
+    TransactionRequest,
+)
 from messages.facts.trace_facts import TraceFacts
 from messages.placement import slot
 
@@ -193,6 +199,24 @@ def _denied(facts: TraceFacts, name: str) -> Seen | None:
     return Seen(last, {"times": times, "host": last.client_host}, same[0].place.at, last.place.at)
 
 
+def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
+    """Return when a client, given by its user or its client id, was throttled."""
+    user = name.partition(":")[2] or name
+    return [
+        each for each in facts.of(declarations.ClientThrottled) if each.client_id == name or each.user in (name, user)
+    ]
+
+
+def _throttled(facts: TraceFacts, name: str) -> Seen | None:
+    """Return the last time that a client was throttled."""
+    throttles = throttles_of(facts, name)
+    if not throttles:
+        return None
+    same = [each for each in throttles if each.quota == throttles[-1].quota]
+    values = {"all_times": counted(sum(each.times for each in same))}
+    return Seen(throttles[-1], values, same[0].place.at, throttles[-1].place.at)
+
+
 _DAMAGED = (
     "{partition}, which contains {subject}, is damaged on broker {node}: it was not read whole at {since}",
     True,
@@ -249,11 +273,14 @@ def _unauthenticated(facts: TraceFacts, name: str) -> Seen | None:
 CLIENT = (
     Situation(_denied, "client {subject} has been refused since {since} ({times}, from host {host}): {first}", True),
     Situation(
+        _throttled, "client {subject} is slow because of a quota from {since} to {until} ({all_times}): {first}", True
+    ),
+    Situation(
         _unauthenticated,
         "no operation of client {subject} was refused, but {first} ({times} since {since}, the last at {until})",
         True,
     ),
-    Situation(quiet, "the trace has no operation of client {subject} that the authorizer refused"),
+    Situation(quiet, "the trace has no operation of client {subject} that was refused or throttled"),
 )
 
 PRODUCER = (

@@ -332,7 +332,9 @@ def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
             isr = ids(before.isr)
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
+    cleaned = {each.place.node: each for each in facts.of(declarations.LogPartCleaned, partition=partition)}
     lines += [Sentence(text_of(each), each.place) for each in moved]
+    lines += [Sentence(text_of(each), each.place) for each in cleaned.values()]
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from actors.explain.causes import DeletionBlocked, ReassignmentWaits
 from actors.explain.situation import Remedy, first_needed
 from messages import errors
+from messages.client_quotas import DEFAULT, desanitized
 from messages.cluster import NO_LEADER
 from messages.error_names import name_of
 from messages.events import NOT_ELECTED
@@ -218,8 +219,23 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "broker {node} cut {cut} of {partition} off, which its leader did not have"
     ),
     (declarations.LogStartMoved, declarations.RETAINED): StepText(
-        "broker {node} removed the records of {partition} before offset {start}, because its retention was over",
+        "broker {node} removed the records of {partition} before offset {start}, because its retention was over{by}",
         (Remedy("Raise retention.ms or retention.bytes if records must live longer."),),
+    ),
+    (declarations.LogStartMoved, "requested"): StepText(
+        "client {client_id} deleted the records of {partition} before offset {start} by a DeleteRecords request to"
+        " broker {node}",
+        (Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),),
+    ),
+    (declarations.LogPartCleaned, ""): StepText(
+        "broker {node} cleaned offsets {first} to {last} of {partition}: {after} of {before} bytes remained, with the"
+        " last record of each key",
+        (Remedy("Take compact out of cleanup.policy if each record must stay."),),
+    ),
+    (declarations.ClientThrottled, ""): StepText(
+        "broker {node} throttled client {client_id} of user {user} {times_text}, for up to {longest_ms} ms: it used"
+        " more than {quota}={bound:g} of {owner}",
+        (Remedy("Raise the quota: kafka-actors configs --alter --add-config {quota}=... {entity}."),),
     ),
     (declarations.LogStartMoved, ""): StepText(
         "broker {node} removed the records of {partition} before offset {start}: a client deleted records, or the log"
@@ -315,7 +331,7 @@ _VARIANTS: dict[type, Callable[[Any], str]] = {
     declarations.FollowerLagged: lambda lagged: "never" if lagged.end < 0 else "silent",
     DeletionBlocked: lambda blocked: "" if blocked.code else "gone",
     declarations.TopicDeletionStep: lambda step: step.step,
-    declarations.LogStartMoved: lambda moved: moved.how,
+    declarations.LogStartMoved: lambda moved: moved.how if moved.client_id is None else "requested",
     declarations.ErrorAnswered: lambda error: "batch" if error.subject else "",
     declarations.GroupStateChanged: lambda changed: changed.state,
     declarations.GroupMemberAction: lambda action: action.action,
@@ -355,6 +371,16 @@ def _acl_option(denied: declarations.OperationDenied) -> str:
     return "--cluster" if words == "cluster" else f"--{words} {denied.name}"
 
 
+def _entity_option(owner: str) -> str:
+    """Return the options of `kafka-actors configs` that name the owner of a quota, such as users/u/clients/c."""
+    kinds_and_names = owner.split("/")
+    pairs = zip(kinds_and_names[::2], kinds_and_names[1::2], strict=True)
+    return " ".join(
+        f"--entity-type {kind} " + ("--entity-default" if name == DEFAULT else f"--entity-name '{desanitized(name)}'")
+        for kind, name in pairs
+    )
+
+
 def _throttled(throttle: declarations.ReplicationThrottled) -> str:
     """Return the throttled partitions as text."""
     return ", ".join(
@@ -386,6 +412,12 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "timeout_s": action.timeout_ms / 1000,
         "because": f" ({action.reason})" if action.reason else "",
     },
+    declarations.ClientThrottled: lambda each: {
+        "times_text": counted(each.times),
+        "entity": _entity_option(each.owner),
+    },
+    declarations.LogPartCleaned: lambda cleaned: {"last": cleaned.end - 1},
+    declarations.LogStartMoved: lambda moved: {"by": f" ({moved.setting})" if moved.setting else ""},
     declarations.LogTruncated: lambda cut: {"cut": cut_off(cut)},
     declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},
     declarations.RequestRefused: lambda refused: {"reason": reason_of(refused)},

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from actors.explain import cluster_history, transaction_history
 from actors.explain.causes import cause_of
-from actors.explain.client_situations import denials_of, produce_errors
+from actors.explain.client_situations import denials_of, produce_errors, throttles_of
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
 from actors.explain.step_texts import counted, text_of
@@ -110,6 +110,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     "client": (
         ("Which operations were refused, and why?", listed(denied_operations)),
         ("Which authentications failed?", failed_authentications),
+        ("When was it throttled, and by which quota?", listed(throttles_of)),
     ),
     "cluster": cluster_history.QUESTIONS,
 }

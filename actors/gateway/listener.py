@@ -52,7 +52,7 @@ from messages import network
 from messages.acls import AclsChanged
 from messages.apis import CARRIERS
 from messages.broker import LogFileFailed
-from messages.client_quotas import ClientQuotasConfigured, FetchThrottled
+from messages.client_quotas import ClientQuotasConfigured, ClientsThrottled, FetchThrottled
 from messages.cluster import Endpoint
 from messages.delegation_tokens import DelegationTokensChanged
 from messages.node import NodeSettings, ServeClients
@@ -407,6 +407,18 @@ class ListenerGateway:
             found = tuple([denial._replace(times=times) for denial, times in denials.items()])
             self._base.inject(self._handler, network.AccessDenied(found), self.address)
             self._timers["denials"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_denials)
+
+    def client_throttled(self) -> None:
+        """Report throttled clients to the request handler: the first at once, those that follow once a second."""
+        if "throttles" not in self._timers:
+            self._report_throttles()
+
+    def _report_throttles(self) -> None:
+        self._timers.pop("throttles", None)
+        throttles = self._throttle.throttled()
+        if throttles and self._handler is not None:
+            self._base.inject(self._handler, ClientsThrottled(throttles), self.address)
+            self._timers["throttles"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_throttles)
 
     def _watch_idle(self) -> None:
         """Close the connections that were idle for too long. Schedule the next check."""

@@ -21,13 +21,15 @@ from messages.apis import API_BY_REQUEST, APIS
 from messages.apis.fetch import CONSUMER, FetchRequest
 from messages.apis.produce import ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota
+from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ThrottledClient
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
 from messages.vocabulary import AnyMessage, changed
 from messages.wire import RequestHeader
 
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
+MOST_NOTED = 100
+"""Maximum number of throttled clients that are reported together."""
 _PRODUCE = API_BY_REQUEST[ProduceRequest].key
 
 
@@ -53,6 +55,8 @@ class Throttle:
         self.now = now
         self._base = base
         self._times: RequestTimes | None = None
+        self._throttled: dict[tuple[str, str, str], list[int]] = {}
+        """(user, client id, quota) -> how often the client was throttled since `throttled`, and the longest ms."""
 
     def configure(self, quotas: tuple[ClientQuota, ...]) -> None:
         """Replace quotas of entities; begin or end to time the actors (rule 3)."""
@@ -103,7 +107,18 @@ class Throttle:
 
     def charge_encoding(self, charge: Charge, seconds: float) -> None:
         """Charge the time in which a response was encoded. The client's next response contains its throttle time."""
-        self._charge(REQUEST, charge, 100 * seconds)
+        self.quotas.charge(REQUEST, charge.user, charge.client_id, 100 * seconds, self.now())
+
+    def throttled(self) -> tuple[ThrottledClient, ...]:
+        """Return the clients that were throttled since the last call."""
+        noted, self._throttled = self._throttled, {}
+        found = []
+        for (user, client_id, quota), (times, longest_ms) in noted.items():
+            applied = self.quotas.applied(quota, user, client_id)
+            if applied is not None:
+                whose = user, client_id, quota, str(applied.owner), applied.bound
+                found.append(ThrottledClient(*whose, times, longest_ms))
+        return tuple(found)
 
     def closed(self, connection: int) -> None:
         """Forget the requests of a closed connection."""
@@ -111,7 +126,12 @@ class Throttle:
             self._times.closed(connection)
 
     def _charge(self, quota: str, charge: Charge, amount: float) -> int:
-        return self.quotas.charge(quota, charge.user, charge.client_id, amount, self.now())
+        delay = self.quotas.charge(quota, charge.user, charge.client_id, amount, self.now())
+        which = charge.user, charge.client_id, quota
+        if delay and (which in self._throttled or len(self._throttled) < MOST_NOTED):
+            times, longest = self._throttled.get(which, (0, 0))
+            self._throttled[which] = [times + 1, max(longest, delay)]
+        return delay
 
     def _used(self, connection: int, correlation_id: int) -> float:
         """Return the actors' time for a request."""

@@ -523,7 +523,8 @@ class LogTruncated(NamedTuple):
 class LogStartMoved(NamedTuple):
     """A replica removed the records before offset `start`, the new start of its log; `how` is RETAINED or DELETED.
 
-    `before` is the former start, -1 if not recorded.
+    `before` is the former start, -1 if not recorded. `setting` is the one by which the retention removed records, "" if
+    not recorded. `client_id` is that of the DeleteRecords request, None if there was none.
     """
 
     place: TracePosition
@@ -531,10 +532,39 @@ class LogStartMoved(NamedTuple):
     before: int
     start: int
     how: str
+    setting: str = ""
+    client_id: str | None = None
 
 
 RETAINED, DELETED = "retention", "deleted"
 """Retention was over; a client deleted records, or the leader's log begins there."""
+
+
+class LogPartCleaned(NamedTuple):
+    """The log cleaner cleaned the offsets from `first` up to `end`, exclusive: of `before` bytes, `after` remained."""
+
+    place: TracePosition
+    partition: TopicPartition
+    first: int
+    end: int
+    before: int
+    after: int
+
+
+class ClientThrottled(NamedTuple):
+    """A broker throttled a client that used more than its quota, of `bound` per second, `times` times.
+
+    `quota` is the quota's name, `owner` whose quota it is, and `longest_ms` the longest time the client had to wait.
+    """
+
+    place: TracePosition
+    user: str
+    client_id: str
+    quota: str
+    owner: str
+    bound: float
+    times: int
+    longest_ms: int
 
 
 class EventWithoutEffect(NamedTuple):

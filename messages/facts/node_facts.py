@@ -9,10 +9,12 @@ from collections import Counter
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed, MergeMetadata, StageMetadata
+from messages.client_quotas import ClientsThrottled
 from messages.cluster import NO_EPOCH, UNKNOWN_BROKER_EPOCH, TopicPartition, partition_of_log
 from messages.facts import declarations
 from messages.facts.controller_facts import Emit
 from messages.facts.open_requests import OpenClientRequests
+from messages.log_cleaner import CLEANED, LogCleaned
 from messages.network import (
     AccessDenied,
     AuthenticationsFailed,
@@ -103,6 +105,11 @@ class NodeFacts:
             case AuthenticationsFailed(failures):
                 for failed in failures:
                     self._emit(declarations.AuthenticationFailures(place, *failed))
+            case ClientsThrottled(throttles):
+                for throttle in throttles:
+                    self._emit(declarations.ClientThrottled(place, *throttle))
+            case LogCleaned(path, state, figures) if state == CLEANED and figures[2] != figures[3]:
+                self._emit(declarations.LogPartCleaned(place, partition_of_log(path), *figures[:4]))
             case FaultInjected():
                 self._emit(
                     declarations.InjectedFaultReturned(
@@ -183,7 +190,10 @@ class NodeFacts:
                 before = self._log_starts.get(path, -1)
                 if effect.method != "open" and start != before and (before >= 0 or effect.method == "advance_start"):
                     how = _LOG_START[effect.method]
-                    self._emit(declarations.LogStartMoved(place, partition_of_log(path), before, start, how))
+                    why = effect.result[2:] if how == declarations.RETAINED else ()  # earlier traces lack it
+                    client = self.requests.client_of(place.event_id) if how == declarations.DELETED else None
+                    moved = before, start, how, *(why or ("",)), client
+                    self._emit(declarations.LogStartMoved(place, partition_of_log(path), *moved))
                 self._log_starts[path] = start
             end = _LOG_END.get(effect.method)
             if end is None:

@@ -78,6 +78,13 @@ class OpenClientRequests:
         ids = connection, correlation_id
         return next((each for each in together if (each.connection, each.correlation_id) == ids), None)
 
+    def client_of(self, event_id: int) -> str | None:
+        """Return the client id of the request whose delivery began this event; None if no open request did."""
+        record = next((each for each in self._open.values() if each.n == event_id), None)
+        ids = None if record is None else _IDS.search(record.payload)
+        request = None if ids is None else self.request(int(ids[1]), int(ids[2]))
+        return None if request is None else request.client_id
+
     def batch(self, request: ProduceRequest, subject: str) -> ProducerBatch | None:
         """Return the first of the request's batches for partition `subject` that has a producer id, or None."""
         for part in request.partitions:

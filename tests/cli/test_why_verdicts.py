@@ -9,10 +9,13 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from actors.explain.causes import cause_of
+from actors.explain.explanations import lost
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.trace.explanation import TraceExplanation, explain
@@ -33,17 +36,21 @@ from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.join_group import JoinGroupRequest, JoinProtocol
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
+from messages.client_quotas import ClientsThrottled, ThrottledClient
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
 from messages.errors import INVALID_PRODUCER_EPOCH, NONE
 from messages.events import NOT_ELECTED
 from messages.facts import declarations, histories
+from messages.facts.node_facts import PARTITION, NodeFacts
 from messages.facts.trace_facts import TraceFacts, gather
+from messages.log_cleaner import CLEANED, LogCleaned
 from messages.store import WriteOp
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import STOPPED
 from messages.wire.record_batch import read_records
+from spark.questions import housekeeping
 from tests.cli.test_why_situations import cluster, create, delete, others
 from tests.storage.batches import batch
 
@@ -359,11 +366,35 @@ def test_deleted_records_are_why_an_offset_is_out_of_range(tmp_path: Path) -> No
     found = gather(find_runs(tmp_path).runs)
     moved = {(each.place.node, each.before, each.start) for each in found.of(declarations.LogStartMoved)}
     assert moved == {(leader, 0, 2), (follower, 0, 2)}
+    askers = {each.place.node: each.client_id for each in found.of(declarations.LogStartMoved)}
+    assert (askers[leader] is None, askers[follower]) == (False, None), "only the leader was asked"
     [error] = found.of(declarations.ErrorAnswered, api="Fetch")
     cause = cause_of(found, error)
     assert isinstance(cause, declarations.LogStartMoved) and cause.place.node == leader
     [missing] = [each for each in why(tmp_path, "partition", "t-0").answers if each.question.startswith("Why are")]
     assert len(missing.lines) == 2
+
+
+def test_cleaning_retention_and_quotas_are_why_records_are_gone_and_clients_slow() -> None:
+    found: list[declarations.Fact] = []
+    facts: Any = NodeFacts(found.append, 6.0)
+    place, record = declarations.TracePosition(3.0, 1, "r1", 3), SimpleNamespace(receiver="", actor="")
+    for result in ((0, 0, ""), (5, 1, "retention.bytes")):
+        effect = SimpleNamespace(port="logs", method="expire", args=("/d/t-0", 9), result=result, error="")
+        facts.on_disk(place, SimpleNamespace(actor=PARTITION, effects=(effect,)))
+    facts.take(place, record, LogCleaned("/d/t-0", CLEANED, (5, 9, 400, 100, 4, 2, 1), "", 0.1))
+    facts.take(place, record, LogCleaned("/d/t-0", CLEANED, (9, 12, 100, 100, 4, 2, 1), "", 0.1))
+    slow = ThrottledClient("u", "c", "producer_byte_rate", "users/u/clients/<default>", 10.0, 2, 300)
+    facts.take(place, record, ClientsThrottled((slow,)))
+    of_all = TraceFacts(found)
+    assert [line.text for line in lost(of_all, T0)] == [
+        "broker 1 removed the records of t-0 before offset 5, because its retention was over (retention.bytes)",
+        "broker 1 cleaned offsets 5 to 8 of t-0: 100 of 400 bytes remained, with the last record of each key",
+    ]
+    assert "producer_byte_rate=10 of users/u/clients/<default>" in verdict_of(of_all, "client", "c", str).text
+    rows = housekeeping.cleanings(of_all).rows
+    assert [row[1:6] for row in rows] == [("t-0", "cleaner", 1, 5, 9), ("t-0", "retention.bytes", 1, 0, 5)]
+    assert [row[2:8] for row in housekeeping.throttles(of_all).rows] == [("c", *slow[2:5], 2, 300)]
 
 
 def test_a_failed_disk_of_a_living_broker_is_why_it_is_not_elected() -> None:

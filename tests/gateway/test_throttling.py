@@ -15,7 +15,16 @@ from actors.runtime.kernel.delivery import Delivery
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.produce import ProduceRequest, ProduceResponse
-from messages.client_quotas import FETCH, PRODUCE, ClientQuota, ClientQuotasConfigured, FetchThrottled, QuotaEntity
+from messages.client_quotas import (
+    FETCH,
+    PRODUCE,
+    ClientQuota,
+    ClientQuotasConfigured,
+    ClientsThrottled,
+    FetchThrottled,
+    QuotaEntity,
+    ThrottledClient,
+)
 from messages.cluster import ConfigEntry, TopicPartition
 from messages.errors import NONE
 from messages.network import ClientRequest, ClientRequests, ClientResponse
@@ -81,7 +90,11 @@ def test_a_throttled_producer_is_answered_at_once_and_then_not_read() -> None:
             assert (await slow.call(request)).throttle_time_ms == 0
             configure(base, gateway, "slow", **{PRODUCE: 0.001})
             await eventually(lambda: gateway.throttle is not None)
-            assert (await slow.call(request)).throttle_time_ms > 10_000
+            delay = (await slow.call(request)).throttle_time_ms
+            assert delay > 10_000
+            await eventually(lambda: type(seen[-1]) is ClientsThrottled)
+            whose = "ANONYMOUS", "slow", PRODUCE, "clients/slow", 0.001
+            assert seen[-1].throttles == (ThrottledClient(*whose, 1, delay),)
             count = len(seen)
             slow.send(request)
             await turns()
