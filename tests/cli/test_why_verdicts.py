@@ -377,7 +377,7 @@ def test_deleted_records_are_why_an_offset_is_out_of_range(tmp_path: Path) -> No
 
 def test_cleaning_retention_and_quotas_are_why_records_are_gone_and_clients_slow() -> None:
     found: list[declarations.Fact] = []
-    facts: Any = NodeFacts(found.append, 6.0)
+    facts: Any = NodeFacts(found.append, 6.0, False)
     place, record = declarations.TracePosition(3.0, 1, "r1", 3), SimpleNamespace(receiver="", actor="")
     for result in ((0, 0, ""), (5, 1, "retention.bytes")):
         effect = SimpleNamespace(port="logs", method="expire", args=("/d/t-0", 9), result=result, error="")
