@@ -82,3 +82,4 @@ def _report_violation(broken: RunOutcome, shrinking: bool, folder: Path) -> None
     out.print(f"{smallest.violation}", highlight=False)
     out.print(f"again:  kafka-actors simulate --schedule {file}", highlight=False, soft_wrap=True)
     out.print(f"traces: kafka-actors replay {place}; kafka-actors summary {place}", highlight=False, soft_wrap=True)
+    out.print(f"page:   kafka-actors trace show {place} --ui", highlight=False, soft_wrap=True)

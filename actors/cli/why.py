@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import sys
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from actors.cli.app import CommandFailed
+from actors.cli.app import PROGRAM, CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import DAMAGED, Time, exit_codes, wrong_use
 from actors.explain.subjects import QUESTIONS, SUBJECTS, subject_of
-from actors.trace.explanation import explain, utc
+from actors.trace.explanation import TraceExplanation, explain, utc
 from actors.trace.explanation_text import explanation_json, explanation_lines
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
@@ -80,7 +82,17 @@ def command(
     else:
         for line in explanation_lines(explanation, clock, pointers):
             click.echo(printable(line))
+        if sys.stdout.isatty():
+            click.echo(f"To look at it: {page_command(directory, about, name, explanation)}")
     return 0
+
+
+def page_command(directory: Path, about: str, name: str | None, explanation: TraceExplanation) -> str:
+    """Return the command that opens the page of the trace at the moment of the first line of the chain."""
+    at = next((line.at for line in explanation.chain if line.at is not None), None)
+    words = [PROGRAM, "trace", "show", str(directory), "--ui"]
+    words += [f"--{about}", str(name)] if about in ("partition", "topic", "broker") else []
+    return shlex.join(words if at is None else [*words, "--from", repr(at)])
 
 
 def local_time(at: float) -> str:

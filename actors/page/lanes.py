@@ -25,7 +25,7 @@ from messages.trace.errors import TraceError
 from messages.trace.schema import OUTSIDE, TIMER
 
 MOST_READ = 60_000
-MOST_SEARCHED = 15_000
+MOST_SEARCHED = 6_000
 """Number of deliveries of each run, before and after a moment, among which those of a subject are searched."""
 STRIP_BINS = 240
 """Number of parts of a stretch for which it is shown how busy a node was."""

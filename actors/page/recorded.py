@@ -51,7 +51,7 @@ EFFECTS = 60
 FOUND = 100
 """Maximum length of a chain of causes, and numbers of effects and of search results that are shown."""
 PAYLOAD_BYTES = 256 << 10
-STEPPED = 100_000
+STEPPED = 30_000
 """Maximum number of deliveries of each run that a step passes over."""
 SNAPSHOTS = 5_000
 """Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""

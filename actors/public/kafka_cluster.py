@@ -269,6 +269,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         return (
             f"every message of the cluster's brokers is recorded in {self.trace_dir}\n"
             f"  kafka-actors replay {trace}    (runs them again, and compares)\n"
+            f"  kafka-actors trace show {trace} --ui    (shows any moment on a page)\n"
             f"  kafka-actors summary {trace}    (what happened; needs Java)\n"
             f"their log is {self.log_file}"
         )

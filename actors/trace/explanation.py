@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,6 +108,20 @@ class TraceExplanation(NamedTuple):
     verdict: str
     chain: tuple[TraceLine, ...]
     answers: tuple[TraceAnswer, ...]
+
+    def _repr_html_(self) -> str:
+        """Return the explanation as HTML, which notebooks show."""
+        answers = (f"<p>{escape(question)}</p>{_listed('ul', lines)}" for question, lines in self.answers)
+        return f"<p><b>{escape(self.verdict)}</b></p>{_listed('ol', self.chain)}{''.join(answers)}"
+
+
+def _listed(tag: str, lines: Sequence[TraceLine]) -> str:
+    """Return lines as a list in HTML, each with the time and node of the delivery that proves it."""
+    items = (
+        escape(line.text) + (f" <small>{utc(line.at)}, node {line.node}</small>" if line.at is not None else "")
+        for line in lines
+    )
+    return f"<{tag}>{''.join(f'<li>{item}</li>' for item in items)}</{tag}>" if lines else ""
 
 
 def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:

@@ -11,6 +11,7 @@ import heapq
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,13 @@ class Trace:
 
     def __repr__(self) -> str:
         return f"<trace {self.folder}: {_listed(self.runs)}>"
+
+    def _repr_html_(self) -> str:
+        """Return the runs as a table in HTML, which notebooks show."""
+        rows = ((each.node, each.name, f"{each.started:%Y-%m-%d %H:%M:%S}Z", each.ending) for each in self.runs)
+        cells = ("".join(f"<td>{escape(str(value))}</td>" for value in row) for row in rows)
+        head = "<tr><th>node</th><th>run</th><th>started</th><th>ended</th></tr>"
+        return f"<table>{head}{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
 def time_of(delivery: TraceDelivery) -> tuple[float, int]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
+from actors.cli import trace_show
+from actors.cli.why import page_command
 from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
 from actors.page.recorded import RecordedPage
 from actors.page.recorded_trace import RecordedTrace
@@ -220,6 +226,32 @@ def test_search_finds_subjects_facts_and_messages(page: RecordedPage) -> None:
     found = ask(page, "search", text="orders-0")
     assert ["partition", "orders-0"] in found["subjects"] and found["facts"]
     assert {each["node"] for each in ask(page, "search", text="orders")["deliveries"]} == {0, 1, 2}
+
+
+# ------------------------------------------------------------------------------------------------ commands, notebooks
+
+
+def test_why_names_the_command_that_opens_the_page_at_its_moment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explanation = open_trace(folder).why("partition", "single-0")
+    program, *words = shlex.split(page_command(folder, "partition", "single-0", explanation))
+    assert program == "kafka-actors" and words[:2] == ["trace", "show"] and explanation.chain[0].at is not None
+
+    class Interrupted:
+        def wait(self) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(trace_show, "threading", SimpleNamespace(Event=Interrupted))
+    output = CliRunner().invoke(trace_show.command, words[2:]).output
+    query = urlencode({"at": repr(explanation.chain[0].at), "about": "partition:single-0"})
+    assert re.search(rf"http://127\.0\.0\.1:\d+/#/lanes\?{re.escape(query)}\.", output), output
+
+
+def test_notebooks_show_a_trace_and_an_explanation_as_escaped_html(folder: Path) -> None:
+    trace = open_trace(folder)
+    assert trace._repr_html_().count("<tr>") == 4
+    explanation = trace.why("partition", "single-0")._replace(verdict="<script>")
+    shown = explanation._repr_html_()
+    assert "&lt;script&gt;" in shown and "<script>" not in shown and shown.count("<li>") > len(explanation.chain)
 
 
 # ------------------------------------------------------------------------------------------------ broken traces

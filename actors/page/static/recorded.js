@@ -79,7 +79,7 @@ export async function step(by, back) {
   const here = chosen();
   try {
     const found = await get("/api/step", { ...(here ?? { at: moment() }), by, back: back ? 1 : null, about: interest() });
-    if (found === null) say(`There is no ${back ? "earlier" : "later"} ${by}.`);
+    if (found === null) say(`There is no ${back ? "earlier" : "later"} ${by}${interest() ? ` of ${interest()}` : ""} near this moment.`);
     else {
       change(placeOf(found));
       if (found.text) say(found.text);
