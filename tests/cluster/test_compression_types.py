@@ -1,5 +1,7 @@
 """Our broker and Apache's store the same batches for each pair of `compression.type` and producer codec.
 
+So they do for topics with an older `message.format.version`.
+
 The tests compare the records of each batch, and the fields of its header that do not depend on the compressed size.
 The compression levels differ, so the compressed bytes are not compared.
 """
@@ -10,10 +12,17 @@ from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateT
 from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
-from messages.errors import MESSAGE_TOO_LARGE, NONE, UNSUPPORTED_COMPRESSION_TYPE
+from messages.errors import (
+    MESSAGE_TOO_LARGE,
+    NONE,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_COMPRESSION_TYPE,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+)
 from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
 from messages.wire.batch_records import Record, records
 from messages.wire.compression import compressed
+from messages.wire.message_set import as_batch
 from messages.wire.record_batch import has_valid_crc, read_records, whole_batches
 from tests.cluster.both import Both
 from tests.storage import bad_batches
@@ -42,6 +51,10 @@ TOPICS = (
         1,
         configs=(CreatableConfig("compression.type", "uncompressed"), CreatableConfig("max.message.bytes", str(SMALL))),
     ),
+    *(
+        CreatableTopic(version, 1, 1, configs=(CreatableConfig("message.format.version", version),))
+        for version in ("0.9.0", "0.10.2")
+    ),
 )
 THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k", b"v" * 900, 7)
 
@@ -68,7 +81,7 @@ def fetched(client: WireClient, topic: str, version: int = 11) -> tuple[int, lis
     found = []
     for position, header in whole_batches(data):
         assert has_valid_crc(data, position, header)
-        found.append((header, list(records(data[position:], header))))
+        found.append((header, list(records(*as_batch(data[position:], header)))))
     return result.error_code, found
 
 
@@ -106,3 +119,8 @@ def test_what_is_stored_is_what_apache_stores(both: Both) -> None:
         wanted = {"uncompressed": {"none"}, PRODUCER: {*CODECS}}.get(name, {name})
         assert {batch[0] for batch in ours} == wanted
     assert stored[1]["stamped"] == stored[0]["stamped"]
+    for version, magic in (("0.9.0", 0), ("0.10.2", 1)):
+        assert stored[1][version] == stored[0][version]
+        assert {batch[1][3] for batch in stored[1][version]} == {magic}
+        assert {codec for codec, *_ in stored[1][version]} == {"none", "gzip", "snappy", "lz4"}
+        assert {code for code, _ in codes[version]} == {NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_FOR_MESSAGE_FORMAT}
