@@ -123,10 +123,12 @@ def _written(written: AnyMessage) -> RecordValues:
     return RecordValues(states=[_state(*each) for each in written.states])
 
 
-def _inside(boxed: Boxed) -> RecordValues:
-    """Return the values of a message inside a message (a `Boxed`), and its class as `request`."""
+def _inside(boxed: Boxed, **outer: AnyMessage) -> RecordValues:
+    """Return the values of a message inside a message, its class as `request`, and the values of the outer message."""
     read = _INSIDE.get(boxed.type)
-    return (NOTHING if read is None else read(boxed.payload))._replace(request=boxed.type)
+    if read is None:
+        return RecordValues(request=boxed.type, **outer)
+    return read(boxed.payload)._replace(request=boxed.type, **outer)
 
 
 def _broker_of(channel: str) -> int | None:
@@ -155,10 +157,14 @@ def _channel_part(sent: network.ChannelPart) -> RecordValues:
     return values._replace(request=request, channel=sent.channel, broker=_broker_of(sent.channel))
 
 
-def _of_channel(message: AnyMessage, inside: Boxed | None) -> RecordValues:
-    values = NOTHING if inside is None else _inside(inside)
+def _sent(message: network.Transmit | network.Received, inside: Boxed) -> RecordValues:
     channel = message.channel
-    return values._replace(channel=channel, broker=_broker_of(channel), correlation=message.correlation_id)
+    return _inside(inside, channel=channel, broker=_broker_of(channel), correlation=message.correlation_id)
+
+
+def _failed(failed: network.TransmitFailed) -> RecordValues:
+    broker = _broker_of(failed.channel)
+    return RecordValues(channel=failed.channel, broker=broker, correlation=failed.correlation_id, error=failed.reason)
 
 
 # ------------------------------------------------------------------------------------------------ clients
@@ -174,8 +180,17 @@ def _response(replied: network.ClientResponse) -> ExchangeValues:
     return ExchangeValues(replied.connection, replied.correlation_id, boxed.type)
 
 
-def _client(exchange: ExchangeValues, values: RecordValues = NOTHING) -> RecordValues:
-    return values._replace(**exchange._asdict())
+def _client(exchange: ExchangeValues) -> RecordValues:
+    connection, correlation, request = exchange
+    return RecordValues(connection=connection, correlation=correlation, request=request)
+
+
+def _single(came: network.ClientRequest) -> RecordValues:
+    values, boxed = _client(_request(came)), came.request
+    if boxed.type not in _INSIDE:
+        return values
+    inside = _inside(boxed)
+    return values._replace(epoch=inside.epoch, broker_epochs=inside.broker_epochs)
 
 
 # ------------------------------------------------------------------------------------------------ ZooKeeper
@@ -273,20 +288,20 @@ def _of(kind: type[_M], read: Callable[[_M], RecordValues], readers: _Readers = 
     readers[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
 
 
-_of(network.Transmit, lambda sent: _of_channel(sent, sent.request))
+_of(network.Transmit, lambda sent: _sent(sent, sent.request))
 _of(network.ChannelPart, _channel_part)
-_of(network.TransmitFailed, lambda failed: _of_channel(failed, None)._replace(error=failed.reason))
-_of(network.Received, lambda received: _of_channel(received, received.response))
+_of(network.TransmitFailed, _failed)
+_of(network.Received, lambda received: _sent(received, received.response))
 _of(StartChannel, lambda start: RecordValues(channel=start.channel, broker=start.broker_id))
-_of(network.ClientRequest, lambda came: _client(_request(came), _inside(came.request)._replace(states=None)))
+_of(network.ClientRequest, _single)
 _of(network.ClientResponse, lambda replied: _client(_response(replied)))
 _of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
 _of(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
 _of(network.ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
 _of(LeaderAndIsrRequest, lambda order: _states(order.partition_states))
 _of(LeaderAndIsrPart, _part)
-_of(Ask, lambda ask: _inside(ask.question)._replace(correlation=ask.id))
-_of(Answer, lambda answer: _inside(answer.result)._replace(correlation=answer.id))
+_of(Ask, lambda ask: _inside(ask.question, correlation=ask.id))
+_of(Answer, lambda answer: _inside(answer.result, correlation=answer.id))
 _of(store.StoreRead, _store_read)
 _of(store.StoreWrite, _store_write)
 _of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
