@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from actors.explain.causes import DeletionBlocked, ReassignmentWaits
 from actors.explain.situation import Remedy, first_needed
@@ -27,11 +27,12 @@ from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
 
-class StepText(NamedTuple):
+class StepText:
     """The text that `why` prints for one kind of fact: a template, and the remedies if the fact is the first cause."""
 
-    words: str
-    remedies: tuple[Remedy, ...] = ()
+    def __init__(self, words: str, *remedies: Remedy) -> None:
+        self.words = words
+        self.remedies = remedies
 
 
 def _down(name: str) -> Callable[[TraceFacts, Any], bool]:
@@ -74,7 +75,7 @@ def has_joined(facts: TraceFacts, group: str, client_id: str, since: declaration
 
 
 NO_CAUSE = "; the trace does not show why"
-START = (Remedy("Start broker {node} again.", _down("node")),)
+START = Remedy("Start broker {node} again.", _down("node"))
 FAULT = "Remove the injected fault"
 
 TEXTS: dict[tuple[type, str], StepText] = {
@@ -85,59 +86,51 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.NodeRun, ""): StepText("the trace of broker {node} ends: {ending}"),
     (declarations.NodeFailure, ""): StepText(
         "broker {node} ended itself ({reason})",
-        (Remedy("Repair what the reason names, then start broker {node} again.", _down("node")),),
+        Remedy("Repair what the reason names, then start broker {node} again.", _down("node")),
     ),
     (declarations.RegistrationTaken, ""): StepText(
         "a process with the id of broker {node} could not register: another live session (0x{owner:x}) owns"
         " /brokers/ids/{node}",
-        (
-            Remedy(
-                "Stop the other process with broker.id={node}, or give one of them another id.",
-                _never_registered_again,
-            ),
+        Remedy(
+            "Stop the other process with broker.id={node}, or give one of them another id.",
+            _never_registered_again,
         ),
     ),
     (declarations.LogDirectoryFailed, ""): StepText(
         "the log directory of {partition} on broker {node} failed: {error}",
-        (
-            Remedy(
-                "Repair or replace the disk of broker {node}, then start it again.",
-                lambda facts, failed: is_of_last_run(facts, failed.place),
-            ),
+        Remedy(
+            "Repair or replace the disk of broker {node}, then start it again.",
+            lambda facts, failed: is_of_last_run(facts, failed.place),
         ),
     ),
     (declarations.StopRequested, ""): StepText("broker {node} was asked to stop (a stop signal or command)", START),
     (declarations.SessionChanged, "expired"): StepText(
         "the ZooKeeper session of broker {node} expired while its process ran",
-        (
-            Remedy(
-                "Broker {node} registers again by itself; find who ended the session, or what held it up.",
-                lambda facts, expired: _unregistered(facts, expired) and is_of_last_run(facts, expired.place),
-            ),
-            Remedy("Find who ended the session, or what held it up."),
+        Remedy(
+            "Broker {node} registers again by itself; find who ended the session, or what held it up.",
+            lambda facts, expired: _unregistered(facts, expired) and is_of_last_run(facts, expired.place),
         ),
+        Remedy("Find who ended the session, or what held it up."),
     ),
     (declarations.SessionChanged, "suspended"): StepText(
         "broker {node} lost its connection to ZooKeeper",
-        (Remedy("Repair ZooKeeper or the network between it and the broker.", _disconnected),),
+        Remedy("Repair ZooKeeper or the network between it and the broker.", _disconnected),
     ),
     (declarations.RecordingGap, ""): StepText(
         "broker {node} did not run while its ZooKeeper session ended (its process was suspended or held up for up to"
         " {seconds:.1f} s)",
-        (
-            Remedy(
-                "Let broker {node} continue, and find what suspended it (SIGSTOP, a debugger, swapping, a slow disk).",
-                _unregistered,
-            ),
-            Remedy("Find what suspended broker {node} (SIGSTOP, a debugger, swapping, a slow disk)."),
+        Remedy(
+            "Let broker {node} continue, and find what suspended it (SIGSTOP, a debugger, swapping, a slow disk).",
+            _unregistered,
         ),
+        Remedy("Find what suspended broker {node} (SIGSTOP, a debugger, swapping, a slow disk)."),
     ),
     (declarations.NodeFaultChange, ""): StepText(
-        "a test injected the fault '{fault}' into broker {node}", (Remedy(f"{FAULT}.", _injected_still),)
+        "a test injected the fault '{fault}' into broker {node}", Remedy(f"{FAULT}.", _injected_still)
     ),
     (declarations.InjectedFaultReturned, ""): StepText(
         "a test injected the fault '{fault}' into {api} of client {client_id} at broker {node}",
-        (Remedy(f"{FAULT} if it is still there."),),  # the removal of such a fault is not recorded
+        Remedy(f"{FAULT} if it is still there."),  # the removal of such a fault is not recorded
     ),
     (declarations.BrokerGone, "timeout"): StepText(
         "controller {by} noticed through {event} that broker {broker} was gone, {late:.1f} s after its last record: its"
@@ -145,7 +138,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     ),
     (declarations.BrokerGone, ""): StepText(
         "controller {by} noticed through {event} that broker {broker} was gone",
-        (Remedy("Start broker {broker} if it is down.", _down("broker")),),
+        Remedy("Start broker {broker} if it is down.", _down("broker")),
     ),
     (declarations.BrokerCame, ""): StepText(
         "broker {broker} registered, which controller {by} noticed through {event}"
@@ -162,54 +155,50 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.FollowerLagged, "silent"): StepText(
         "leader {leader} removed broker {broker} from the ISR of {partition}: it had offset {end} of {leader_end}, its"
         " last fetch was {fetched_ago:.3f} s ago, and it was not caught up for {caught_up_ago:.3f} s (limit {lag:g} s)",
-        (Remedy("Find what slows broker {broker} or its connection to broker {leader}.", _out_of_isr),),
+        Remedy("Find what slows broker {broker} or its connection to broker {leader}.", _out_of_isr),
     ),
     (declarations.FollowerLagged, "never"): StepText(
         "leader {leader} removed broker {broker} from the ISR of {partition}: it never fetched since broker {leader}"
         " leads (limit {lag:g} s)",
-        (
-            Remedy("Start broker {broker}.", _down("broker")),
-            Remedy("Find why broker {broker} does not fetch from broker {leader}.", _out_of_isr),
-        ),
+        Remedy("Start broker {broker}.", _down("broker")),
+        Remedy("Find why broker {broker} does not fetch from broker {leader}.", _out_of_isr),
     ),
     (declarations.FetchFailed, ""): StepText(
         "broker {node} could not fetch from broker {leader}: {reason}",
-        (
-            Remedy(
-                "Check the network between broker {node} and broker {leader}.",
-                lambda facts, failed: is_registered(facts, failed.place.node) and is_registered(facts, failed.leader),
-            ),
+        Remedy(
+            "Check the network between broker {node} and broker {leader}.",
+            lambda facts, failed: is_registered(facts, failed.place.node) and is_registered(facts, failed.leader),
         ),
     ),
     (declarations.ReplicationThrottled, ""): StepText(
         "a throttle limits the replication of {partitions} at broker {node} as {side} to {rate} bytes per second",
-        (Remedy("Raise the rate of the throttle, or remove it when the reassignment is complete."),),
+        Remedy("Raise the rate of the throttle, or remove it when the reassignment is complete."),
     ),
     (declarations.StateChangeRefused, "not elected"): StepText(
         "controller {node} could not {what} for {partition}: {why}"
     ),
     (declarations.StateChangeRefused, ""): StepText(
         "controller {node} could not {what} for {partition}: {why}",
-        (Remedy("Correct what this reason names, then let a new controller be elected."),),
+        Remedy("Correct what this reason names, then let a new controller be elected."),
     ),
     (declarations.ReplicasAssigned, ""): StepText(
         "the replicas of {partition} were set to {replicas}, adding {adding}"
     ),
     (ReassignmentWaits, ""): StepText(
         "the reassignment of {partition} waits for broker {broker}, which is not in the ISR {isr}",
-        (Remedy("Start broker {broker}, or cancel the reassignment.", _down("broker")),),
+        Remedy("Start broker {broker}, or cancel the reassignment.", _down("broker")),
     ),
     (DeletionBlocked, "gone"): StepText(
         "replica {broker} of {partition} cannot be deleted: broker {broker} is not alive",
-        (Remedy("Start broker {broker}.", _down("broker")),),
+        Remedy("Start broker {broker}.", _down("broker")),
     ),
     (DeletionBlocked, ""): StepText(
         "replica {broker} of {partition} cannot be deleted: broker {broker} answered {error_name}",
-        (Remedy("Repair broker {broker}; the controller tries again when it registers."),),
+        Remedy("Repair broker {broker}; the controller tries again when it registers."),
     ),
     (declarations.OverridesChanged, ""): StepText(
         "the config of {resource} was changed at broker {node}: {changes}",
-        (Remedy("Set the config of {resource} back, or let its clients obey it."),),
+        Remedy("Set the config of {resource} back, or let its clients obey it."),
     ),
     (declarations.TopicDeletionStep, "asked"): StepText("the deletion of {topics} was requested at broker {node}"),
     (declarations.TopicDeletionStep, "queued"): StepText("the controller queued {topics} for deletion"),
@@ -220,62 +209,60 @@ TEXTS: dict[tuple[type, str], StepText] = {
     ),
     (declarations.LogStartMoved, declarations.RETAINED): StepText(
         "broker {node} removed the records of {partition} before offset {start}, because its retention was over{by}",
-        (Remedy("Raise retention.ms or retention.bytes if records must live longer."),),
+        Remedy("Raise retention.ms or retention.bytes if records must live longer."),
     ),
     (declarations.LogStartMoved, "requested"): StepText(
         "client {client_id} deleted the records of {partition} before offset {start} by a DeleteRecords request to"
         " broker {node}",
-        (Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),),
+        Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),
     ),
     (declarations.LogPartCleaned, ""): StepText(
         "broker {node} cleaned offsets {first} to {last} of {partition}: {after} of {before} bytes remained, with the"
         " last record of each key",
-        (Remedy("Take compact out of cleanup.policy if each record must stay."),),
+        Remedy("Take compact out of cleanup.policy if each record must stay."),
     ),
     (declarations.ClientThrottled, ""): StepText(
         "broker {node} throttled client {client_id} of user {user} {times_text}, for up to {longest_ms} ms: it used"
         " more than {quota}={bound:g} of {owner}",
-        (Remedy("Raise the quota: kafka-actors configs --alter --add-config {quota}=... {entity}."),),
+        Remedy("Raise the quota: kafka-actors configs --alter --add-config {quota}=... {entity}."),
     ),
     (declarations.LogStartMoved, ""): StepText(
         "broker {node} removed the records of {partition} before offset {start}: a client deleted records, or the log"
         " of its leader begins there",
-        (Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),),
+        Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),
     ),
     (declarations.ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
     (declarations.ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
     (declarations.ControllerZnodeDeleted, ""): StepText(
         "/controller was deleted in ZooKeeper by another client, although the session of controller {node} lived",
-        (Remedy("Find the client of ZooKeeper that deletes /controller."),),
+        Remedy("Find the client of ZooKeeper that deletes /controller."),
     ),
     (declarations.ControllerEvent, ""): StepText("controller {node} handled {self}"),
     (declarations.RequestRefused, ""): StepText(
-        "{request} was refused: {reason}", (Remedy("Correct the request as the reason says, and send it again."),)
+        "{request} was refused: {reason}", Remedy("Correct the request as the reason says, and send it again.")
     ),
     (declarations.RequestRefused, "elsewhere"): StepText(
-        "{request} was refused: {reason}", (Remedy("Send the request to the controller."),)
+        "{request} was refused: {reason}", Remedy("Send the request to the controller.")
     ),
     (declarations.OperationDenied, ""): StepText(
         "{principal} may not {operation} {resource} {name}, which {api} of {sender} needed: no ACL allows it",
-        (
-            Remedy(
-                "If it should, add an ACL: kafka-actors acls --add --allow-principal '{principal}'"
-                " --operation {operation} {option}."
-            ),
+        Remedy(
+            "If it should, add an ACL: kafka-actors acls --add --allow-principal '{principal}'"
+            " --operation {operation} {option}."
         ),
     ),
     (declarations.OperationDenied, "denied"): StepText(
         "{principal} may not {operation} {resource} {name}, which {api} of {sender} needed: an ACL denies it"
         " ({denied_by})",
-        (Remedy("If it should, remove this ACL: a denial goes before each permission."),),
+        Remedy("If it should, remove this ACL: a denial goes before each permission."),
     ),
     (declarations.AuthenticationFailures, ""): StepText(
         "clients failed to authenticate with {mechanism} on listener {listener} of broker {node}",
-        (Remedy("Compare the client's user, password and mechanism, or its certificate, with those of the listener."),),
+        Remedy("Compare the client's user, password and mechanism, or its certificate, with those of the listener."),
     ),
     (declarations.AuthenticationFailures, "none"): StepText(
         "clients of listener {listener} of broker {node} sent something other than an authentication",
-        (Remedy("Set the client's security.protocol to that of the listener."),),
+        Remedy("Set the client's security.protocol to that of the listener."),
     ),
     (declarations.ErrorAnswered, "batch"): StepText(
         "broker {node} refused {api} of {sender} for {subject}: {error_name}{sequences}"
@@ -294,7 +281,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.GroupMemberAction, declarations.LEFT): StepText("client {client_id} left group {group}{because}"),
     (declarations.GroupMemberAction, declarations.EXPIRED): StepText(
         "client {client_id} sent no heartbeat to group {group} for its session timeout of {timeout_s:g} s",
-        (Remedy("Start the client again, or find what keeps it from sending heartbeats.", _not_joined_again),),
+        Remedy("Start the client again, or find what keeps it from sending heartbeats.", _not_joined_again),
     ),
     (declarations.GroupMemberAction, declarations.NOT_JOINED): StepText("the time to join group {group} was over"),
     (declarations.GroupMemberAction, declarations.NOT_SYNCED): StepText(
@@ -303,7 +290,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.TransactionDecision, "timeout"): StepText(
         "the coordinator aborted the transaction of {transactional_id} (producer epoch {producer_epoch}): its timeout"
         " was over",
-        (Remedy("End transactions within transaction.timeout.ms, or raise it."),),
+        Remedy("End transactions within transaction.timeout.ms, or raise it."),
     ),
     (declarations.TransactionDecision, "fenced"): StepText(
         "the coordinator aborted the transaction of {transactional_id}: a new producer with its id began"
