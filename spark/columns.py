@@ -196,16 +196,13 @@ def fact_batches(run: Run, selection: Selection = ALL) -> Iterator[pa.RecordBatc
         if selection.start <= (place := fact.place).at < selection.end
     ]
     for first in range(0, len(rows), ROWS):
-        columns = zip(*rows[first : first + ROWS], strict=True)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-        )
+        yield _batch(rows[first : first + ROWS], schema)
 
 
-def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = ARROW) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, ARROW, strict=True)], schema=ARROW
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
     )
 
 

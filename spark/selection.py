@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from spark.errors import BadOption
-
-_T = TypeVar("_T")
 
 OPTIONS = {
     "node": "Broker ids, separated by commas: `0` or `0,2`.",
@@ -68,24 +66,16 @@ class Selection(NamedTuple):
                     return self._replace(end=min(self.end, value if comparison == "<" else after))
             return None
         values: Any = (value,) if comparison == "=" else value if comparison == "in" else None
-        if values is None:
+        field = {"node": "nodes", "run": "runs", "actor": "actors"}.get(column)
+        if values is None or field is None:
             return None
         wanted: frozenset[Any] = frozenset(each for each in values if each is not None)
-        match column:
-            case "node":
-                return self._replace(nodes=_both(self.nodes, wanted))
-            case "run":
-                return self._replace(runs=_both(self.runs, wanted))
-            case "actor":
-                return self._replace(actors=_both(self.actors, wanted))
-        return None
+        before = getattr(self, field)
+        narrowed: dict[str, Any] = {field: wanted if before is None else before & wanted}
+        return self._replace(**narrowed)
 
 
 ALL = Selection()
-
-
-def _both(before: frozenset[_T] | None, wanted: frozenset[_T]) -> frozenset[_T]:
-    return wanted if before is None else before & wanted
 
 
 RECORDS_TABLE, FACTS_TABLE = "records", "facts"

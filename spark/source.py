@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from messages.trace.files.errors import NotATrace
-from messages.trace.files.runs import Run, Slice, find_runs, grown
+from messages.trace.files.runs import Run, find_runs, grown
 from spark.columns import ARROW, FACT_COLUMNS, SLICE_BYTES, batches, fact_batches, planned, selected
 from spark.errors import BadOption
 from spark.selection import ALL, FACTS_TABLE, Selection, selection_of, table_of
@@ -154,13 +154,6 @@ _COMPARISONS = {
 """Spark's filters that a selection may express, by class name, because PySpark 4.0 lacks the classes."""
 
 
-class _SliceOfTrace(InputPartition):
-    """A Spark partition: the part of a trace that one task reads."""
-
-    def __init__(self, slice: Slice) -> None:
-        self.slice = slice
-
-
 class TraceReader(DataSourceReader):
     """A Spark reader of all runs below a folder."""
 
@@ -169,37 +162,30 @@ class TraceReader(DataSourceReader):
         self._selection = selection
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return a task for each slice."""
-        return [_SliceOfTrace(each) for each in planned(find_runs(self._folder).runs, self._selection)] or [
-            InputPartition(None)
-        ]
+        """Return a task for each part of the trace, or one without a part."""
+        return [InputPartition(each) for each in self._parts(find_runs(self._folder).runs)] or [InputPartition(None)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of a slice; this runs in Spark's workers."""
-        if isinstance(partition, _SliceOfTrace):
-            yield from batches(partition.slice, self._selection)
+        """Yield the batches of a part; this runs in Spark's workers."""
+        if partition.value is not None:
+            yield from self._batches(partition.value)
 
+    def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
+        """Return the slices of the runs."""
+        return planned(runs, self._selection)
 
-class _RunOfTrace(InputPartition):
-    """A Spark partition: one run of a node, whose facts one task reads."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
+        return batches(part, self._selection)
 
 
 class FactsReader(TraceReader):
     """A Spark reader of the facts of all runs below a folder (`messages.facts`)."""
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """Return a task for each run."""
-        return [_RunOfTrace(run) for run in selected(find_runs(self._folder).runs, self._selection)] or [
-            InputPartition(None)
-        ]
+    def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
+        return selected(runs, self._selection)
 
-    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Yield the facts of a run; this runs in Spark's workers."""
-        if isinstance(partition, _RunOfTrace):
-            yield from fact_batches(partition.run, self._selection)
+    def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
+        return fact_batches(part, self._selection)
 
 
 class FilteringReader(TraceReader):

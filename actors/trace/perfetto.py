@@ -149,21 +149,12 @@ class _PerfettoWriter:
         process = self._processes.get(run.node)
         if process is None:
             process = self._processes[run.node] = self._id()
-            described = protobuf.block(3, protobuf.number(1, run.node + 1) + protobuf.text(6, f"node {run.node}"))
-            self._packet(b"", protobuf.block(60, protobuf.number(1, process) + described))
+            described = protobuf.number(1, run.node + 1) + protobuf.text(6, f"node {run.node}")
+            self._describe(process, protobuf.block(3, described))
         lane = _Lane(place, process, offset_ns)
         lane.counter = self._id()
         unit = protobuf.block(8, protobuf.text(6, "messages"))
-        self._packet(
-            b"",
-            protobuf.block(
-                60,
-                protobuf.number(1, lane.counter)
-                + protobuf.number(5, process)
-                + protobuf.text(2, f"queue of {run.name}")
-                + unit,
-            ),
-        )
+        self._describe(lane.counter, protobuf.number(5, process), protobuf.text(2, f"queue of {run.name}"), unit)
         self._lanes.append(lane)
 
     def _thread(self, lane: _Lane, node: int, address: str) -> int:
@@ -172,13 +163,12 @@ class _PerfettoWriter:
         if known is None:
             known = lane.threads[address] = self._id()
             thread = protobuf.number(1, node + 1) + protobuf.number(2, FIRST_TID + known) + protobuf.text(5, address)
-            self._packet(
-                b"",
-                protobuf.block(
-                    60, protobuf.number(1, known) + protobuf.number(5, lane.process) + protobuf.block(4, thread)
-                ),
-            )
+            self._describe(known, protobuf.number(5, lane.process), protobuf.block(4, thread))
         return known
+
+    def _describe(self, track: int, *fields: bytes) -> None:
+        """Write the description of a track."""
+        self._packet(b"", protobuf.block(60, protobuf.number(1, track) + b"".join(fields)))
 
     def _id(self) -> int:
         self._ids += 1

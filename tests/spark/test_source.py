@@ -60,7 +60,7 @@ def test_a_relative_path_is_read_by_workers_in_other_folders(traces: Path, monke
     source = TraceSource({"path": traces.name})
     stream = source.streamReader(SCHEMA)
     slices = [task.value for task in stream.partitions({}, stream.latestOffset())]
-    slices += [task.slice for task in source.reader(SCHEMA).partitions()]  # type: ignore[attr-defined]
+    slices += [task.value for task in source.reader(SCHEMA).partitions()]  # type: ignore[attr-defined]
     assert slices and all(slice.path.is_absolute() for slice in slices)
 
 
@@ -163,4 +163,4 @@ def test_a_session_with_pushdown_reads_only_what_is_asked(session: SparkSession,
 
 def test_rows_of_a_slice_are_selected_before_they_are_built(traces: Path) -> None:
     [task, *_] = TraceReader(traces).partitions()
-    assert list(batches(task.slice, Selection(actors=frozenset()))) == []  # type: ignore[attr-defined]
+    assert list(batches(task.value, Selection(actors=frozenset()))) == []  # type: ignore[attr-defined]
