@@ -276,7 +276,7 @@ class Picture:
         if state.read or (before[0] == state.leader and set(before[1]) == set(state.isr)):
             return
         level = BAD if state.leader == NO_LEADER else ODD if set(before[1]) - set(state.isr) else GOOD
-        joined = state.place.run, state.place.event_id, before[0], level
+        joined = state.place.run, state.place.event_id, level
         self._line(state, "partition", str(state.partition), level, joined=joined)
 
     def _assigned(self, assigned: declarations.ReplicasAssigned) -> bool:

@@ -62,18 +62,21 @@ def fits(page: Page) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
 
 
-def test_names_are_text_and_100000_partitions_stay_usable(browser: Browser) -> None:
+@pytest.mark.parametrize(("topics", "partitions"), [(3, 50), (100, 1000)])
+def test_names_are_text_and_many_partitions_stay_usable(browser: Browser, topics: int, partitions: int) -> None:
     stream = EventStream()
     explained = {"verdict": MARKUP, "chain": [], "answers": [{"question": MARKUP, "lines": [{"text": MARKUP}]}]}
-    content = picture(100, 1000, stream)
+    content = picture(topics, partitions, stream)
     routes = {"/api/picture": lambda query: content, "/api/why": lambda query: explained}
     server = PageServer({"mode": "live", "title": MARKUP, "actions": []}, routes, stream)
     with opened(browser, server.url) as page:
-        expect(page.get_by_role("navigation", name="Summary")).to_contain_text("100\u202f000")
+        expect(page.get_by_role("navigation", name="Summary")).to_contain_text(
+            f"{topics * partitions:,}".replace(",", "\u202f")
+        )
         topic = page.get_by_role("link", name=f"{MARKUP}0", exact=True)
         topic.click()
         expect(page.get_by_role("heading", level=1)).to_have_text(f"{MARKUP}0")
-        assert page.get_by_role("link", name=re.compile("in sync, leader")).count() == 1000
+        assert page.get_by_role("link", name=re.compile("in sync, leader")).count() == partitions
         page.get_by_role("button", name="Why").click()
         expect(page.locator(".verdict")).to_have_text(MARKUP)
         page.goto(f"{server.url}#/group/{MARKUP.replace('<', '%3C')}")
