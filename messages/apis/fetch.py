@@ -21,6 +21,8 @@ LAST_EPOCH = 2**31 - 1
 """The largest epoch of a fetch session."""
 FORMAT_2_SINCE, FORMAT_1_SINCE = 4, 2
 """The first versions whose responses may have record batches of format 2, and messages of format 1."""
+ZSTD_SINCE = 10
+"""The first version in which a topic whose `compression.type` is zstd is served. Later versions suit all topics."""
 
 
 def newest_format(version: int) -> int:

@@ -875,6 +875,8 @@ def test_a_topic_stores_the_format_of_its_version(broker: Broker, version: str, 
     configure(broker, **{"message.format.version": version, "message.downconversion.enable": "false"})
     codes = [fetch(broker, 0, version=each).error_code for each in (0, 2, 4)]
     assert (newest, codes) == ({errors.NONE}, [errors.UNSUPPORTED_VERSION * (magic > wanted) for wanted in (0, 1, 2)])
+    end = fetch(broker, 0).high_watermark
+    assert [fetch(broker, end, version=each).error_code for each in (4, 0, 2, 4)] == [0, *codes], "also without data"
     for time, code in ((0, errors.NONE if magic else errors.UNSUPPORTED_FOR_MESSAGE_FORMAT), (EARLIEST, errors.NONE)):
         [listed] = broker.ask(ListOffsetsRequest(5, -1, (OffsetQuery(T0, time),))).partitions
         assert (listed.error_code, listed.leader_epoch) == (code, 0 if magic == 2 else -1)

@@ -43,7 +43,15 @@ from actors.core.broker import fetch_sessions
 from actors.core.broker.leader import epoch_verdict
 from actors.core.broker.replication_quota import ReplicationQuota
 from messages import errors
-from messages.apis.fetch import CONSUMER, IDS_SINCE, READ_COMMITTED, FetchedPartition, FetchRequest, FetchResponse
+from messages.apis.fetch import (
+    CONSUMER,
+    IDS_SINCE,
+    READ_COMMITTED,
+    ZSTD_SINCE,
+    FetchedPartition,
+    FetchRequest,
+    FetchResponse,
+)
 from messages.cluster import NO_EPOCH, TopicId, TopicPartition
 from messages.partition import LogState, ReadLog
 from messages.vocabulary import changed
@@ -151,7 +159,7 @@ class Fetches:
         for part in request.partitions:
             if part.partition in session.partitions:  # the same request may also forget the partition
                 self._readers.setdefault(part.partition, {})[session.key] = session
-        if not self._near(request):
+        if request.version >= ZSTD_SINCE and not self._near(request):  # others may be refused because of the version
             for partition in [partition for partition in session.unread if self._has_nothing(session, partition)]:
                 del session.unread[partition]
                 session.moved[partition] = None

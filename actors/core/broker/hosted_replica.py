@@ -327,8 +327,6 @@ def _released(released: Iterable[CompleteProduce]) -> Iterable[partition_effects
 
 FOLLOWERS_SERVE_SINCE = 11
 """The Fetch version from which consumers may read from followers."""
-ZSTD_SINCE = 10
-"""The Fetch version from which a topic whose `compression.type` is zstd is served."""
 NOT_AVAILABLE_SINCE = 5
 """The ListOffsets version that has OFFSET_NOT_AVAILABLE."""
 
@@ -343,7 +341,7 @@ def fetch_verdict(message: ReadLog, role: ReplicaRole, leader: Leader | None, se
         error_code = errors.NONE if served else errors.NOT_LEADER_OR_FOLLOWER
     if error_code == errors.NONE and is_follower and leader is not None and message.replica_id not in leader.followers:
         error_code = errors.UNKNOWN_LEADER_EPOCH  # as Kafka 3.9.1 responds to an unassigned replica
-    if error_code == errors.NONE and message.version < ZSTD_SINCE and settings.compression_type == "zstd":
+    if error_code == errors.NONE and message.version < fetch.ZSTD_SINCE and settings.compression_type == "zstd":
         error_code = errors.UNSUPPORTED_COMPRESSION_TYPE
     if (
         error_code == errors.NONE
