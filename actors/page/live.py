@@ -89,7 +89,7 @@ class LivePage:
         with self._gate:
             problem = ""
             try:
-                for fact in self._follower.poll():
+                for fact in sorted(self._follower.poll(), key=lambda fact: fact.place):  # the end of a run is read last
                     self._picture.apply(fact)
             except (TraceError, OSError) as error:
                 problem = f"the traces cannot be read: {error}"
