@@ -55,6 +55,7 @@ from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
+from messages.vocabulary import changed
 from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
@@ -63,6 +64,9 @@ from zk_bridge.topics import decode_topic, encode_topic
 
 WORK = "work"
 """The group of actions that every run contains."""
+
+WRITTEN = "written"
+"""The group of actions that only written schedules contain."""
 
 ADMIN = "admin"
 """Requests of newer admin tools to the controller; included if requested by name or with `all`."""
@@ -540,8 +544,8 @@ def ask_elect(cluster: Cluster, topic: str, number: Number) -> None:
 
 def _alter(cluster: Cluster, resource: int, name: str, entries: str) -> None:
     changes = (ConfigChange(key, value) for key, _, value in (entry.partition("=") for entry in entries.split(";")))
-    changed = ChangedResource(resource, name, tuple(changes))
-    cluster.ask_controller(IncrementalAlterConfigsRequest(0, (changed,)))
+    resource_change = ChangedResource(resource, name, tuple(changes))
+    cluster.ask_controller(IncrementalAlterConfigsRequest(0, (resource_change,)))
 
 
 @action(ADMIN, 2, _choose_config)
@@ -980,6 +984,16 @@ def roll(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
+@action(WRITTEN, 0, _never, (1.0, 10.0))
+def upgrade(cluster: Cluster, node: Node, protocol: str) -> Iterator[None]:
+    """Roll a node, and start it with another inter.broker.protocol.version."""
+    cluster.leave(node)
+    yield
+    machine = cluster.machines[node]
+    machine.settings = changed(machine.settings, inter_broker_protocol_version=protocol)
+    cluster.start(node)
+
+
 # ---------------------------------------------------------------------------------------------------- faults
 
 
@@ -1241,7 +1255,7 @@ def unfit(action: Action, brokers: int) -> str | None:
 
 
 FAULTS: tuple[str, ...] = tuple(
-    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, RECORDS, *NAMED))
+    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, WRITTEN, RECORDS, *NAMED))
 )
 """The groups of faults, by the names that `--faults` takes."""
 

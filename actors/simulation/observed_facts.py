@@ -52,10 +52,14 @@ class TopicDeleted(NamedTuple):
 
 
 class TopicWritten(NamedTuple):
-    """The znode of a topic was changed or deleted by a ZooKeeper session."""
+    """The znode of a topic was changed or deleted by a ZooKeeper session.
+
+    `lost_id` is the topic's id if the change removed or replaced it.
+    """
 
     topic: str
     session: int
+    lost_id: str | None = None
 
 
 class ControllerEpochWritten(NamedTuple):

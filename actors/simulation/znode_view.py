@@ -94,6 +94,8 @@ class ZnodeView:
         self._unclean_until: dict[str, float] = {}
         """The time until which each topic allowed unclean elections."""
         self._born_at: dict[str, float] = {}
+        self._ids: dict[str, str | None] = {}
+        """Topic -> the topic id in its znode."""
         self._controlled_at = 0.0
         """When /controller was last created."""
 
@@ -231,8 +233,12 @@ class ZnodeView:
     ) -> Iterator[object]:
         topic = parts[3]
         if len(parts) == 4:
+            last_id = self._ids.get(topic)
+            if op.kind in (store.CREATE, store.SET):
+                self._ids[topic] = decode_topic(op.path, op.data).topic_id
             if op.kind != store.CREATE:
-                yield TopicWritten(topic, session)
+                lost = last_id if op.kind == store.SET and last_id != self._ids[topic] else None
+                yield TopicWritten(topic, session, lost)
             if op.kind == store.DELETE:
                 self.changes += 1
                 partitions = self.topics.pop(topic, {}).values()

@@ -172,6 +172,12 @@ class ControllerInvariants(Monitor):
                 f" controller epoch {self.znodes.epoch} belongs to session {self.znodes.epoch_session:#x}"
             )
 
+    @invariant("topics keep their ids", "KIP-516, KAFKA-14190")
+    def _topics_keep_their_ids(self, fact: TopicWritten) -> Iterator[str]:
+        """No write removes or replaces the id in a topic's znode."""
+        if fact.lost_id is not None:
+            yield f"{fact.topic}: session {fact.session:#x} wrote the topic without its id {fact.lost_id}"
+
     @invariant("deleted topics leave no logs", "controller.md 6.1", lacks=FILES)
     def _deleted_topics_leave_no_logs(self, fact: TopicDeleted) -> Iterator[str]:
         """The controller deletes a topic's znode only after all its replicas have deleted their logs."""
