@@ -39,5 +39,5 @@ def opened(browser: Browser, url: str) -> Iterator[Page]:
     page.goto(url)
     yield page
     page.close()
-    assert problems == []
+    assert problems == [], problems
     assert hosts == {urlsplit(url).netloc}

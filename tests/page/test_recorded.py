@@ -28,6 +28,7 @@ from messages.facts.declarations import NodeRun
 from messages.facts.trace_facts import gather
 from messages.trace.files.runs import find_runs
 from tests.page import late_record
+from tests.trace import altering
 
 Key = tuple[str, int]
 
@@ -275,3 +276,16 @@ def test_a_torn_a_damaged_and_an_older_trace_open_as_far_as_they_are_whole(folde
     damaged = runs[second.header.run]
     assert damaged.problem and any(damaged.run.name in each and "up to delivery" in each for each in recorded.problems)
     assert len(list(recorded.after((recorded.begin - 1, -1, 0)))) > 0
+
+
+def test_a_run_that_cannot_be_replayed_has_no_states_but_all_else(folder: Path, tmp_path: Path) -> None:
+    run = find_runs(folder).runs[0]
+    rows = altering.rows_of(run)
+    appended = next(row for row in rows if row["type"] == "AppendBatches")
+    appended["sender"] = "NodeActor.1"
+    page = RecordedPage(open_trace(altering.write(tmp_path / "altered", run.header, rows)), cache=tmp_path / "cache")
+    page.wait()
+    place = {"run": run.header.run, "seq": appended["n"]}
+    assert f"diverged at delivery {appended['n']}" in ask(page, "state", **place)["problem"]
+    assert ask(page, "delivery", **place)["sender"] == "NodeActor.1"
+    page.stop()

@@ -47,7 +47,7 @@ const cut = (text) => ((text ?? "").length > SHORT ? `${text.slice(0, SHORT)}…
 function state(place) {
   const answer = ask("state", place);
   const { value } = answer;
-  const content = value && (value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
+  const content = value && (value.problem ? h("p", { class: "error" }, value.problem) : value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
     : [
       value.differences.length === 0 ? h("p", { class: "quiet" }, "The delivery changed nothing in the actor's state.")
         : h("div", { class: "scroll" }, h("table", { class: "differences" },

@@ -94,7 +94,7 @@ export function drawing({ deliveries, lanes, facts = [], strips = [], runs, sele
       letters > 3 && h("text", { x: (left + 7).toFixed(1), y: lane(each) + 4 }, each.title.length > letters ? `${each.title.slice(0, letters - 1)}…` : each.title));
   });
   return h("div", { class: "lanes" },
-    h("svg", { class: "names", width: 190, height, viewBox: `0 0 190 ${height}` },
+    h("svg", { class: "names", width: 190, height },
       nodes.map((node) => h("text", { class: "node", x: 0, y: node.y + 17 }, `node ${node.node}`)),
       lanes.map((each) => h("text", { x: 8, y: rows.get(`${each.run} ${each.address}`) + 4 }, short(each.address)))),
     h("div", { class: "scroll", tabindex: "0", "aria-label": "Messages by time" }, h("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group" },
