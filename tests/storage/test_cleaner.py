@@ -421,3 +421,24 @@ def test_a_log_that_ends_between_two_cleaned_batches_moves(tmp_path: Path) -> No
     assert log.logs.truncate(log.path, 2)[1] == 2
     log.logs.begin_copy(log.path, f"{tmp_path}/t-0.{'0' * 32}-future")
     assert [log.logs.copy(log.path, 1 << 20)[0] for _ in range(2)] == [1, 0]
+
+
+def test_a_copy_is_truncated_with_its_log_and_takes_over_the_high_watermark(tmp_path: Path) -> None:
+    log = Compacted(tmp_path, compacted=0)
+    for _ in range(3):
+        log.put((b"k", b"."))
+    log.logs.begin_copy(log.path, f"{tmp_path}/t-0.{'0' * 32}-future")
+    assert log.logs.copy(log.path, 1 << 20)[0] == 0
+    log.logs.truncate(log.path, 2)
+    assert log.logs.copy(log.path, 1 << 20)[0] == 0
+    Path(log.path).rename(f"{log.path}.old")
+    moved = log.logs.swap(log.path)
+    assert log.logs.open(moved, False, attrs.astuple(BASE))[1:4:2] == (2, 2)
+
+
+def test_retention_goes_by_the_newest_record_of_a_segment(tmp_path: Path) -> None:
+    log = Compacted(tmp_path, compacted=0, retention_ms=10_000)
+    for log.now in (1_000, 9_000):
+        log.put((b"k", b"."))
+    log.now = 12_000
+    assert log.logs.expire(log.path, log.end)[1] == 0
