@@ -41,6 +41,7 @@ PARTS = {
     actions.TRANSACTIONS: "transactional producers",
     actions.FLIPS: "bits of committed records flip on a disk while its node is down",
     actions.LOGS: "logs are cleaned, expire, and move between disks",
+    actions.RIGHTS: "ACLs change while users send requests; not in `all`, because all nodes have an authorizer",
 }
 """Value of --faults -> what it adds to the runs."""
 
@@ -50,14 +51,13 @@ def _faults(context: click.Context, parameter: click.Parameter, value: str) -> t
     if value == "none":
         return ()
     parts = tuple(part.strip() for part in value.split(","))
-    unknown = [part for part in parts if part not in (*actions.FAULTS, *actions.NAMED, "all")]
+    unknown = [part for part in parts if part not in (*PARTS, "all")]
     if unknown:
         raise click.BadParameter(
-            f"unknown kinds of faults: {', '.join(map(repr, unknown))}."
-            f" Use {', '.join((*actions.FAULTS, *actions.NAMED))}, all or none."
+            f"unknown kinds of faults: {', '.join(map(repr, unknown))}. Use {', '.join(PARTS)}, all or none."
         )
-    wanted = (*actions.FAULTS, *actions.NAMED) if "all" in parts else parts
-    return tuple(part for part in (*actions.FAULTS, *actions.NAMED) if part in wanted)
+    wanted = (*actions.FAULTS, *actions.NAMED, *parts) if "all" in parts else parts
+    return tuple(part for part in (*actions.FAULTS, *actions.NAMED, actions.RIGHTS) if part in wanted)
 
 
 OPTIONS = (
@@ -85,7 +85,7 @@ OPTIONS = (
         default="all",
         callback=_faults,
         help="The faults and requests that runs may contain, separated by commas: "
-        + ", ".join(f"{name} ({PARTS[name]})" for name in (*actions.FAULTS, *actions.NAMED))
+        + ", ".join(f"{name} ({text})" for name, text in PARTS.items())
         + ". `all` selects everything, `none` nothing.",
     ),
     click.option("--records/--no-records", default=False, help="Also run producers and consumers."),

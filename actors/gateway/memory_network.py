@@ -8,7 +8,8 @@ Rule 2: requests and responses are passed as values. The wire decides when they 
 Rule 3: every request has its own connection. After a timeout the sender receives nothing more for that request. The
         request's messages in flight still arrive at their hosts, possibly after a later request, as between real
         machines.
-Rule 4: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
+Rule 4: the principal of a node is its host; that of another client is the user that it names.
+Rule 5: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
         polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, when the sender interrupts or abandons the
         poll, or when the session's idle state ends.
 """
@@ -16,15 +17,17 @@ Rule 4: idle polls on a wire without faults cause no events: the poll that the l
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
+from actors.core.security.access import Authorizer, Edit
 from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
 from actors.runtime import LocalBase
+from messages.acls import AclsChanged
 from messages.apis import API_BY_REQUEST, CARRIERS
 from messages.ask import Answer, Ask
 from messages.client_quotas import ClientQuotasConfigured
@@ -44,7 +47,7 @@ from messages.network import (
     WakeFetchSessions,
 )
 from messages.node import NodeSettings, ServeClients
-from messages.parts import joined, tersely
+from messages.parts import Part, joined, tersely
 from messages.vocabulary import AnyMessage, Message
 
 _log = logging.getLogger("kafka_actors.network")
@@ -83,6 +86,9 @@ class NetworkObserver(Protocol):
 
     def responded(self, connection: int, response: Message | None) -> None:
         """Observe that the response to a connection's request leaves the host that handled the request."""
+
+    def judged(self, host: str, principal: str, request: Message, allowed: bool) -> None:
+        """Observe whether a host's authorizer has refused nothing of a client's request."""
 
 
 class Direct:
@@ -136,11 +142,17 @@ class MemoryNetwork:
         return MemoryListener(base, settings, self)
 
     def begin(
-        self, host: str, transmit: Transmit, reply: Callable[[AnyMessage], None], parts: tuple[AnyMessage, ...] = ()
+        self,
+        host: str,
+        transmit: Transmit,
+        reply: Callable[[AnyMessage], None],
+        parts: tuple[AnyMessage, ...] = (),
+        user: str = "",
     ) -> _InFlightRequest:
         """Send a request from a host. `reply` is called once, with Received or TransmitFailed."""
         self.connections += 1
         exchange = _InFlightRequest(self, self.connections, host, transmit, parts, reply)
+        exchange.principal = f"User:{user or host}"
         self.under_way[exchange.connection] = exchange
         exchange.wait()
         if self.heard is not None:
@@ -156,12 +168,12 @@ class MemoryNetwork:
                 exchange.failed("connection reset")
 
     def disturbed(self, one: str, other: str) -> None:
-        """Handle a change of the wire between two hosts (rule 4)."""
+        """Handle a change of the wire between two hosts (rule 5)."""
         for exchange in list(self._representing.get(_pair(one, other), {}).values()):
             exchange.wake()
 
     def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
-        """If the wire has no faults, let an arrived idle poll represent all following polls (rule 4)."""
+        """If the wire has no faults, let an arrived idle poll represent all following polls (rule 5)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             representing = self._representing.setdefault(_pair(*hosts), {})
@@ -208,6 +220,10 @@ class _InFlightRequest:
         """Whether messages in flight are lost."""
         self.throttle_ms = 0.0
         """The throttle time of an injected fault."""
+        self.principal = ""
+        """The principal of the client (rule 4)."""
+        self.edit: Edit | None = None
+        """Changes the response, because the client may not see or do everything."""
         self._network = network
         self._reply = reply
         self._timer: Any = None
@@ -223,7 +239,7 @@ class _InFlightRequest:
         self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
 
     def represent(self, stop: Callable[[], None] | None) -> None:
-        """Let this idle poll represent all polls that would follow it (rule 4), and cancel its timeout.
+        """Let this idle poll represent all polls that would follow it (rule 5), and cancel its timeout.
 
         Args:
             stop: The function with which `wake` ends this state. None ends it now: the poll becomes an ordinary poll
@@ -236,7 +252,7 @@ class _InFlightRequest:
             self.wait()
 
     def wake(self) -> None:
-        """If this idle poll represents all polls that would follow it (rule 4), make it an ordinary poll again."""
+        """If this idle poll represents all polls that would follow it (rule 5), make it an ordinary poll again."""
         if self._stop_representing is not None:
             self._stop_representing()
 
@@ -350,8 +366,8 @@ class MemoryListener:
     region_from: ClassVar[int | None] = None
 
     def __init__(self, base: LocalBase, settings: NodeSettings, network: MemoryNetwork) -> None:
-        if settings.authorizer_class_name:
-            raise ValueError("The in-memory network has no authorizer: authorizer.class.name must be empty.")
+        self.authorizer = Authorizer(settings) if settings.authorizer_class_name else None
+        """Judges requests; None if every client may do everything."""
         self._base = base
         self._network = network
         self._node_id = settings.node_id
@@ -409,6 +425,9 @@ class MemoryListener:
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
                 self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))
+            case AclsChanged():
+                assert self.authorizer is not None
+                self.authorizer.change(message)
             case ClientQuotasConfigured():
                 pass  # without sockets, no client is throttled
             case ServeClients(handler, records):
@@ -431,7 +450,9 @@ class MemoryListener:
             self.request_metrics.closed(id)
         if message.rest:
             self._idle.rest(message)
-        parts = tuple(self._parts.pop(id, ()))
+        parts: Sequence[Part] = tuple(self._parts.pop(id, ()))
+        if id in self._exchanges and (edit := self._exchanges[id].edit) is not None and response is not None:
+            response, parts = edit(response, parts)
         if id in self._exchanges and self._exchanges[id].throttle_ms and response is not None:
             response = request_faults.throttled(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
@@ -441,7 +462,7 @@ class MemoryListener:
                 answered(exchange.transmit.request, whole)
             if watcher is not None:
                 watcher.responded(id, whole)
-        self._answer(id, lambda exchange: exchange.received(parts, response))
+        self._answer(id, lambda exchange: exchange.received(tuple(parts), response))
 
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
@@ -488,7 +509,12 @@ class MemoryListener:
 
     def _forward(self, exchange: _InFlightRequest, listener: str) -> None:
         transmit, connection = exchange.transmit, exchange.connection
-        request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, transmit.request)
+        allowed = transmit.request
+        if self.authorizer is not None:
+            allowed = self._judged(exchange, self.authorizer)
+            if allowed is None:
+                return
+        request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, allowed)
         to = self._records if type(transmit.request) in CARRIERS else self._handler
         if to is not None:
             if self.request_metrics is not None:
@@ -501,6 +527,17 @@ class MemoryListener:
             for part in exchange.parts:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)
+
+    def _judged(self, exchange: _InFlightRequest, authorizer: Authorizer) -> AnyMessage:
+        """Return what a client may do of its request; None if it is refused, and answered."""
+        host, transmit = exchange.transmit.endpoint.host, exchange.transmit
+        judged = authorizer.judge(transmit.request, exchange.principal, exchange.host, True)
+        if self._network.watcher is not None:
+            self._network.watcher.judged(host, exchange.principal, transmit.request, judged.refused is None)
+        exchange.edit = judged.edit
+        if judged.request is None:
+            self._answer(exchange.connection, lambda answered: answered.received((), judged.refusal))
+        return judged.request
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from thespian.actors import ActorAddress
 
 from actors.controller.channel import QUEUE_SIZE
+from actors.core.security.access import Authorizer
 from actors.gateway.limits import FileLimit
 from actors.gateway.metric_table import COUNTERS
 from actors.gateway.metrics import MetricsGateway, RequestMetrics, Row
@@ -81,6 +82,8 @@ class Listener(Protocol):
     address: ActorAddress
     request_metrics: RequestMetrics | None
     """The request metrics; None if requests are not counted."""
+    authorizer: Authorizer | None
+    """Judges requests; None if every client may do everything."""
 
     def connection_counts(self) -> Iterable[Row]:
         """Return the number of open connections of each listener."""

@@ -436,6 +436,24 @@ class SharedOperations:
         """
         return [ReceivedRequest(**each) for each in self._ask("requests", api=api, client_id=client_id, since=since)]
 
+    @operation
+    def add_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
+        """Add ACLs in the form of the argument `acls` of the cluster, and wait until all brokers apply them.
+
+        Raises:
+            ClusterError: An ACL is invalid, or the cluster has no authorizer.
+        """
+        self._ask("add_acls", acls=acls)
+
+    @operation
+    def remove_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
+        """Remove ACLs, and wait until no broker applies them. ACLs that do not exist are ignored.
+
+        Raises:
+            ClusterError: An ACL is invalid, or the cluster has no authorizer.
+        """
+        self._ask("remove_acls", acls=acls)
+
 
 class ClusterOperations(SharedOperations):
     """The operations of clusters in real time."""
@@ -471,24 +489,6 @@ class ClusterOperations(SharedOperations):
             ClusterError: The cluster is not secured, or its mechanism is PLAIN, whose users are settings.
         """
         self._ask("add_user", user=user, password=password)
-
-    @operation
-    def add_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
-        """Add ACLs in the form of the argument `acls` of the cluster, and wait until all brokers apply them.
-
-        Raises:
-            ClusterError: An ACL is invalid, or the cluster has no authorizer.
-        """
-        self._ask("add_acls", acls=acls)
-
-    @operation
-    def remove_acls(self: Blocking, acls: Sequence[Mapping[str, object]]) -> None:
-        """Remove ACLs, and wait until no broker applies them. ACLs that do not exist are ignored.
-
-        Raises:
-            ClusterError: An ACL is invalid, or the cluster has no authorizer.
-        """
-        self._ask("remove_acls", acls=acls)
 
     @operation
     def delete_topic(self: Blocking, topic: str) -> None:

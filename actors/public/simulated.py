@@ -17,7 +17,7 @@ Rule 3: this module imports internal packages into this process, which `import k
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 PATIENCE = 120.0
 """Maximum virtual time in seconds of an operation."""
 
@@ -208,6 +209,28 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
             f"not all partitions of {topic} got a leader",
         )
 
+    def _add_acls(self, acls: Sequence[Mapping[str, Any]]) -> None:
+        self._change_acls(acls, removed=False)
+
+    def _remove_acls(self, acls: Sequence[Mapping[str, Any]]) -> None:
+        self._change_acls(acls, removed=True)
+
+    def _change_acls(self, entries: Sequence[Mapping[str, Any]], removed: bool) -> None:
+        from actors.node.cluster_security import ClusterSecurity, acl_of
+
+        acls = [acl_of(each) for each in entries]
+        live = [self._cluster.machines[id].node for id in self._live_brokers()]
+        found = [node.listener.authorizer for node in live if node is not None]
+        authorizers = [each for each in found if each is not None]
+        if len(authorizers) < len(found):
+            raise ClusterError(f"the cluster has no authorizer: set authorizer.class.name={AUTHORIZER}")
+        for question in ClusterSecurity.changes(acls, removed):
+            self._cluster.admin.ask(question)
+        self._until(
+            lambda: all(each.has(*acl) != removed for each in authorizers for acl in acls),
+            "not all brokers know the ACLs",
+        )
+
     def _kill(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.kill(broker_id)
@@ -297,20 +320,23 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
     def _live_brokers(self) -> list[int]:
         return [id for id, machine in sorted(self._cluster.machines.items()) if machine.node is not None]
 
-    def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE) -> Any:
+    def ask(self, broker_id: int, request: Any, timeout: float = PATIENCE, user: str | None = None) -> Any:
         """Send a request to a broker; return the response. Both are internal messages (`messages.apis`).
+
+        With an authorizer (the setting `authorizer.class.name`), `user` is judged by the ACLs. Without a user, the
+        client is a super user.
 
         Raises:
             ClusterError: The broker does not exist, does not respond, or does not know such a request.
         """
         from messages.apis import API_BY_REQUEST
 
-        check("ask", timeout=timeout)
+        check("ask", timeout=timeout, **({} if user is None else {"user": user}))
         self._check_exists(broker_id)
         if type(request) not in API_BY_REQUEST:
             raise ClusterError(f"ask: request={request!r:.100} must be a request, such as MetadataRequest")
         answers: list[Any] = []
-        self._cluster.ask(broker_id, request, answers.append, timeout)
+        self._cluster.ask(broker_id, request, answers.append, timeout, *(() if user is None else (user,)))
         self._until(lambda: answers, f"broker {broker_id} did not respond")
         if answers[0] is None:
             raise ClusterError(f"broker {broker_id} did not respond to {type(request).__name__}")

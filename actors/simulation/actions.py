@@ -40,6 +40,17 @@ from actors.simulation.swarm import (
 )
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import FAILING, FULL
+from messages.acls import (
+    KAFKA_CLUSTER,
+    Acl,
+    AclResource,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    named,
+)
+from messages.apis import API_BY_REQUEST
 from messages.apis.alter_configs import ChangedResource, ConfigChange
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -49,14 +60,20 @@ from messages.apis.alter_partition_reassignments import (
 from messages.apis.alter_replica_log_dirs import AlterReplicaLogDirsRequest, ReplicaLogDir
 from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopic, WantedReplicas
 from messages.apis.create_topics import CreatableAssignment, CreatableTopic, CreateTopicsRequest
+from messages.apis.declaration import Target
+from messages.apis.delete_records import DeleteRecordsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
 from messages.apis.describe_configs import BROKER, TOPIC
 from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
+from messages.apis.fetch import FetchRequest
 from messages.apis.incremental_alter_configs import IncrementalAlterConfigsRequest
+from messages.apis.list_offsets import ListOffsetsRequest
+from messages.apis.metadata import MetadataRequest
+from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.vocabulary import changed
-from messages.zookeeper import CreateTopic, RequestTopicDeletion, SetTopicConfig, TopicAssignment
+from messages.zookeeper import ChangeAcls, CreateTopic, GetAcls, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
 from zk_bridge.partition_states import decode_state
@@ -96,6 +113,10 @@ FLIPS = "flips"
 
 LOGS = "logs"
 """Cleaning, retention, and moves between log directories; included if requested by name or with `all`."""
+
+RIGHTS = "rights"
+"""Changes of ACLs, and requests of users without other rights; included only if requested by name, because all nodes of
+the run have an authorizer."""
 
 NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS)
 """The groups of actions beside the faults; `all` includes them."""
@@ -1233,6 +1254,57 @@ def zookeeper_slow(cluster: Cluster) -> Iterator[None]:
     return _delayed(cluster, ((host_of(node), ZOOKEEPER) for node in cluster.machines), 0.4)
 
 
+# ---------------------------------------------------------------------------------------------------- rights
+
+USERS = ("alice", "bob")
+LONGER = "-longer"
+"""The end of the names of topics that users ask for, and that do not exist."""
+CLUSTER_RIGHTS = ("ClusterAction",)
+TOPIC_RIGHTS = ("Read", "Write", "Describe", "Delete", "All")
+
+
+def _choose_right(chance: random.Random, known: PlannedTopics) -> Chosen:
+    user, verb = chance.choice((*USERS, "*")), chance.choice(("allow", "allow", "deny"))
+    if chance.random() < 0.2:
+        return user, verb, *CLUSTER_RIGHTS, "cluster"
+    topic = known.topic(chance)
+    kind = chance.choice(("topic", "topic", "prefix"))
+    return None if topic is None else (user, verb, chance.choice(TOPIC_RIGHTS), kind, topic)
+
+
+def _choose_asking(chance: random.Random, known: PlannedTopics) -> Chosen:
+    topic = known.topic(chance)
+    return None if topic is None else (chance.choice(USERS), topic, str(chance.randrange(known.brokers)))
+
+
+@action(RIGHTS, 20, _choose_right)
+def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, name: str = KAFKA_CLUSTER) -> None:
+    """Adds an ACL about a topic, the topics with a prefix, or the cluster; removes it if it exists."""
+    type, pattern = ResourceType.TOPIC, PatternType.LITERAL
+    if kind == "cluster":
+        type = ResourceType.CLUSTER
+    elif kind == "prefix":
+        pattern = PatternType.PREFIXED
+    resource = AclResource(type, name, pattern)
+    permission = Permission.ALLOW if verb == "allow" else Permission.DENY
+    acl = Acl(f"User:{user}", "*", Operation(named(Operation, operation) or 0), permission)
+    ((_, acls),) = cluster.admin.ask(GetAcls((resource,))).resources
+    exists = acls is not None and acl in acls
+    cluster.admin.ask(ChangeAcls(resource, remove=(acl,)) if exists else ChangeAcls(resource, (acl,)))
+
+
+@action(RIGHTS, 40, _choose_asking)
+def ask_as(cluster: Cluster, user: str, topic: str, node: Node) -> None:
+    """A user asks for a topic, reads and writes it, names longer topics, and sends an order of a controller."""
+    cluster.ask(node, MetadataRequest(8, (topic + LONGER,)), lambda response: None, 10.0, user)
+    for name in (topic, topic + LONGER):
+        target = Target(TopicPartition(name, 0), node=node, controller_epoch=0)
+        for request in RIGHTS_REQUESTS:
+            cluster.ask(node, API_BY_REQUEST[request].sample(target), lambda response: None, 10.0, user)
+
+
+RIGHTS_REQUESTS = (MetadataRequest, FetchRequest, ListOffsetsRequest, DeleteRecordsRequest, UpdateMetadataRequest)
+
 # ---------------------------------------------------------------------------------------------------- schedules
 
 
@@ -1255,7 +1327,7 @@ def unfit(action: Action, brokers: int) -> str | None:
 
 
 FAULTS: tuple[str, ...] = tuple(
-    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, WRITTEN, RECORDS, *NAMED))
+    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, WRITTEN, RECORDS, RIGHTS, *NAMED))
 )
 """The groups of faults, by the names that `--faults` takes."""
 

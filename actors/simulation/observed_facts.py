@@ -103,6 +103,15 @@ class RequestSent(NamedTuple):
     request: Any
 
 
+class RequestJudged(NamedTuple):
+    """A node with an authorizer has judged a request; `allowed` if nothing of it was refused."""
+
+    node: int
+    principal: str
+    request: Any
+    allowed: bool
+
+
 Process = tuple[int, int]
 """A node, and the number of its start."""
 
@@ -392,6 +401,7 @@ NEEDS: Mapping[type, str] = {
     AssignmentReceived: CLIENTS,
     StreamBroken: CLIENTS,
     TransactionBroken: CLIENTS,
+    RequestJudged: CLIENTS,
     Ticked: FAULTS,
     ClusterAtRest: REST,
     ClusterQueried: REST,

@@ -23,13 +23,20 @@ import attrs
 
 from actors.runtime import Delivery
 from actors.runtime.trace.silence import silent
-from actors.simulation.actions import ACTIONS, SESSION_MS
+from actors.simulation.actions import ACTIONS, RIGHTS, SESSION_MS
 from actors.simulation.coverage import Collector
 from actors.simulation.log_reader import LogReader
 from actors.simulation.monitors.families import FAMILIES
 from actors.simulation.monitors.monitor import Monitor, Monitors, Violation
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import ClusterAtRest, ClusterQueried, StableOffsetSeen, StateChanged, Ticked
+from actors.simulation.observed_facts import (
+    ClusterAtRest,
+    ClusterQueried,
+    RequestJudged,
+    StableOffsetSeen,
+    StateChanged,
+    Ticked,
+)
 from actors.simulation.schedule import REST, Action, Schedule
 from actors.simulation.simulated_clients import Clients
 from actors.simulation.simulated_cluster import CLIENT, DOWN, UP, Cluster, node_of
@@ -58,6 +65,8 @@ READS = 15.0
 
 STABLE_OFFSETS = frozenset((LogMoved, LogRead))
 """Messages with the state of a log."""
+
+AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 SWITCHES = frozenset(field.name for field in attrs.fields(NodeSettings) if field.type in (bool, "bool"))
 """Settings that are yes or no; a schedule has 1 and 0 for them. A trace with such a number cannot be replayed."""
@@ -145,8 +154,10 @@ class _Run:
     ) -> None:
         self.schedule = schedule
         self._deliveries = self._requests = 0
+        judged = any(ACTIONS[each.name].part == RIGHTS for each in schedule.actions if each.name != REST)
         settings = {
             **SETTINGS,
+            "authorizer_class_name": AUTHORIZER if judged else "",
             "validate_state": schedule.validated,
             "offsets_topic_replication_factor": min(3, schedule.brokers),
             "transaction_state_log_replication_factor": min(3, schedule.brokers),
@@ -269,6 +280,10 @@ class _Run:
     def responded(self, connection: int, response: Message | None) -> None:
         """See NetworkObserver.responded."""
         self.observed.responded(connection, response)
+
+    def judged(self, host: str, principal: str, request: Message, allowed: bool) -> None:
+        """See NetworkObserver.judged."""
+        self.observed.take(RequestJudged(node_of(host), principal, request, allowed))
 
     def _advance(self, moment: float) -> bool:
         """Run until that moment of the schedule, and end each fault at its time; return False if the run is over."""

@@ -175,6 +175,8 @@ class Cluster:
             where = (endpoint_of(node_id),)
             options: dict[str, Any] = {"trace_dir": "/trace", "trace_max_bytes": -1, "trace_free_bytes": -1}
             options["broker_rack"] = f"rack-{node_id % racks}" if racks else None
+            if (settings or {}).get("authorizer_class_name"):
+                options["super_users"] = tuple(f"User:{each}" for each in (CLIENT, *map(host_of, range(brokers))))
             report = NodeSettings(node_id, where, where, kept.names, "memory", **{**options, **(settings or {})})
             self.machines[node_id] = Machine(node_id, report, kept, clock)
 
@@ -395,9 +397,14 @@ class Cluster:
     # ------------------------------------------------------------------------------------------ external clients
 
     def ask(
-        self, node_id: int, request: Message, tell: Callable[[Message | None], None], timeout: float = 30.0
+        self,
+        node_id: int,
+        request: Message,
+        tell: Callable[[Message | None], None],
+        timeout: float = 30.0,
+        user: str = CLIENT,
     ) -> None:
-        """Send a client's request to a node.
+        """Send a client's request to a node; `user` matters if the nodes have an authorizer: CLIENT is a super user.
 
         `tell` is called once, with the response or, if there is none, with None.
         """
@@ -411,7 +418,7 @@ class Cluster:
             else:
                 tell(joined(parts, outcome.response) if isinstance(outcome, Received) else None)
 
-        self.network.begin(CLIENT, transmit, report)
+        self.network.begin(CLIENT, transmit, report, user=user)
 
     def ask_controller(self, request: Message) -> None:
         """Send a request to the controller named in /controller, and ignore the response."""

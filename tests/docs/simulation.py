@@ -26,6 +26,7 @@ WHEN = {
     "StateChanged": "a controller changes states of partitions or replicas",
     "AssignmentReceived": "a group member receives its assignment",
     "ClusterAtRest": "the cluster is at rest",
+    "RequestJudged": "an authorizer has judged a request",
     "ResponseSent": "a node responds to a request",
     "HighWatermarkRaised": "a leader raises its high watermark",
     "LogCalled": "a log is opened, is written to or truncated, or its high watermark moves",

@@ -120,3 +120,15 @@ def test_requests_meet_faults_and_are_in_the_journal() -> None:
         assert {each.api for each in cluster.requests(since=since)} == {"ListOffsets"}
         with pytest.raises(ClusterError, match="only faults of requests"):
             cluster.faults.slow_disk(0, 1)
+
+
+def test_acls_of_a_cluster_in_virtual_time() -> None:
+    settings = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
+    request = MetadataRequest(8, ("t",), False)
+    with SimulatedCluster(2, settings=settings) as cluster:
+        cluster.create_topic("t")
+        rights = [{"allow": "alice", "operation": "Describe", "topic": "t"}]
+        for change, code in ((cluster.add_acls, 0), (cluster.remove_acls, 29)):
+            change(rights)
+            assert [cluster.ask(node, request, user="alice").topics[0].error_code for node in (0, 1)] == [code] * 2
+        assert cluster.ask(0, request).topics[0].error_code == 0

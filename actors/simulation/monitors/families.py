@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.simulation.monitors.access_invariants import AccessInvariants
 from actors.simulation.monitors.cleaning_invariants import CleaningInvariants
 from actors.simulation.monitors.cluster_invariants import ClusterInvariants
 from actors.simulation.monitors.controller_invariants import ControllerInvariants
@@ -25,5 +26,6 @@ FAMILIES: tuple[type[Monitor], ...] = (
     GroupInvariants,
     LogInvariants,
     CleaningInvariants,
+    AccessInvariants,
 )
 INVARIANTS = tuple(invariants_of(FAMILIES))

@@ -122,6 +122,14 @@ RESOURCES = st.builds(
 SOUP = st.lists(RESOURCES, max_size=5, unique_by=lambda each: each.resource)
 
 
+def test_a_decision_ends_with_the_acls_that_it_follows_from() -> None:
+    resource, acl = AclResource(ResourceType.TOPIC, "t"), Acl("User:a", "*", Operation.READ, Permission.ALLOW)
+    decider = table()
+    for acls in ((), (acl,), ()):
+        decider.change(AclsChanged((ResourceAcls(resource, acls),)))
+        assert decider.allows("User:a", "127.0.0.1", Operation.READ, ResourceType.TOPIC, "t") == bool(acls)
+
+
 @given(SOUP, st.booleans())
 def test_any_acls_decide_as_the_rules_say(soup: list[ResourceAcls], everyone: bool) -> None:
     acls = table(*soup, everyone=everyone)
