@@ -210,7 +210,7 @@ class RequestFaults:
         ]
 
 
-def _without_bytes(request: ProduceRequest) -> ProduceRequest:
+def _without_bytes(request: Any) -> ProduceRequest:
     """Return a request without the bytes of its records, which would keep a buffer of the socket in memory."""
     entries = [
         produce_partition(
@@ -218,7 +218,8 @@ def _without_bytes(request: ProduceRequest) -> ProduceRequest:
         )
         for each in request.partitions
     ]
-    return attrs.evolve(request, partitions=tuple(entries))
+    without: ProduceRequest = attrs.evolve(request, partitions=tuple(entries))
+    return without
 
 
 # -------------------------------------------------------------------------------------------------------- plain values
