@@ -20,8 +20,8 @@ NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 NO_OFFSET = -1
-LARGEST_TIMESTAMP = -3
-"""A time in a search for an offset: that of the record with the largest timestamp."""
+LATEST, EARLIEST, LARGEST_TIMESTAMP = -1, -2, -3
+"""Special times in a search for an offset: the log's end, its start, and the record with the largest timestamp."""
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Compression codecs by the number in a batch's attributes."""

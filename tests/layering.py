@@ -30,9 +30,9 @@ PUBLIC = "actors.public"
 """The package that users import as `kafka_actors`; it imports no other layer at module level."""
 
 KINDS: dict[str, str] = {
-    "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses difflib enum errno
-                   functools hashlib heapq hmac html ipaddress itertools json keyword math operator re shlex string
-                   struct textwrap types typing weakref zlib _md5""",
+    "harmless": """__future__ abc array ast base64 bisect collections contextlib copy csv dataclasses decimal difflib
+                   enum errno functools hashlib heapq hmac html ipaddress itertools json keyword math operator re shlex
+                   string struct textwrap types typing weakref zlib _md5""",
     "log": "logging",
     "durations": "datetime.timedelta",
     "clocks": "calendar datetime sched time zoneinfo",

@@ -11,9 +11,10 @@ from actors.cli.admin_client import AdminClient, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import exit_codes
-from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
+from messages.records import EARLIEST, LATEST
 
 OFFSETS_VERSION = 5
 TIMES = {"latest": LATEST, "earliest": EARLIEST, "max-timestamp": -3, "earliest-local": -4, "latest-tiered": -5}

@@ -20,11 +20,12 @@ from messages import errors
 from messages.apis.delete_groups import DeleteGroupsRequest
 from messages.apis.describe_groups import DescribedGroup, DescribedMember, DescribeGroupsRequest
 from messages.apis.list_groups import ListedGroup, ListGroupsRequest
-from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.offset_fetch import OffsetFetchRequest
 from messages.cluster import TopicPartition
 from messages.error_names import name_of
+from messages.records import EARLIEST, LATEST
 
 LIST_VERSION, DESCRIBE_VERSION, FETCH_VERSION, COMMIT_VERSION, DELETE_VERSION, OFFSETS_VERSION = 4, 5, 7, 7, 1, 5
 INACTIVE = ("Empty", "Dead")

@@ -18,9 +18,10 @@ from actors.core.coordinator.loading import Row
 from actors.runtime import Dispatcher
 from messages import errors
 from messages.apis.fetch import FetchPartition
-from messages.apis.list_offsets import EARLIEST, OffsetQuery
+from messages.apis.list_offsets import OffsetQuery
 from messages.cluster import TopicPartition
 from messages.partition import FindOffset, LogRead, OffsetFound, ReadLog
+from messages.records import EARLIEST
 
 log = logging.getLogger("kafka.coordinator")
 

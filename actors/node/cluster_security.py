@@ -352,6 +352,8 @@ def acl_of(entry: Mapping[str, Any]) -> tuple[AclResource, Acl]:
     pattern = PatternType.PREFIXED if entry.get("prefixed") else PatternType.LITERAL
     resource = AclResource(ResourceType.CLUSTER, KAFKA_CLUSTER)
     if kind != "cluster":
-        resource = AclResource(RESOURCES[kind], str(entry[kind]), pattern)
+        if not (name := str(entry[kind])) or "/" in name:
+            raise ClusterError(f"{dict(entry)!r} is no ACL: the name of a {kind} is not empty and contains no /")
+        resource = AclResource(RESOURCES[kind], name, pattern)
     permission = Permission.ALLOW if verb == "allow" else Permission.DENY
     return resource, Acl(f"User:{entry[verb]}", str(entry.get("host", WILDCARD)), operation, permission)

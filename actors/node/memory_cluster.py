@@ -60,7 +60,7 @@ from messages.apis.fetch import (
 )
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from messages.apis.list_groups import ListGroupsRequest, ListGroupsResponse
-from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, ListOffsetsResponse, OffsetQuery
 from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from messages.cluster import Endpoint, TopicPartition, in_url
@@ -70,6 +70,7 @@ from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeFaultInjected
 from messages.partition import ApplyRetention
 from messages.placement import slot
+from messages.records import EARLIEST, LATEST
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
 from messages.vocabulary import AnyMessage, Message, changed

@@ -6,11 +6,11 @@ from messages.acls import Operation
 from messages.apis.declaration import BY_TOPIC, EPOCHS, LEADERSHIP, PARTITIONS, Api, each_partition, on_topics
 from messages.apis.fetch import CONSUMER, READ_UNCOMMITTED
 from messages.cluster import NO_EPOCH, TopicPartition
-from messages.records import LARGEST_TIMESTAMP, NO_OFFSET
+from messages.records import EARLIEST, LARGEST_TIMESTAMP, LATEST, NO_OFFSET
 from messages.vocabulary import Message, message
 
-LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -4, -5
-"""Special values of the time in a ListOffsets request, with LARGEST_TIMESTAMP."""
+EARLIEST_LOCAL, LATEST_TIERED = -4, -5
+"""Special values of the time in a ListOffsets request, with those of a search in a log."""
 
 SINCE = {LATEST: 0, EARLIEST: 0, LARGEST_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """Special value -> the first version that has it."""

@@ -6,10 +6,11 @@ import pytest
 
 from messages import errors
 from messages.apis.fetch import READ_COMMITTED, FetchPartition
-from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import ConfigEntry, TopicPartition
+from messages.records import LATEST
 from messages.wire.record_batch import read_records
 from messages.zookeeper import UpdatePartitionStates
 from tests.broker import test_records

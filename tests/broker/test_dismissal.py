@@ -12,12 +12,13 @@ from actors.storage.log_directories import CLEAN_MARKER
 from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchPartition
-from messages.apis.list_offsets import EARLIEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochQuery, OffsetForLeaderEpochRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaRequest
 from messages.broker import LogFailed
 from messages.partition import ExpireLog
+from messages.records import EARLIEST
 from messages.vocabulary import Message
 from messages.wire.record_batch import read_records
 from tests.broker.harness import CONTROLLER, Broker, alive, known

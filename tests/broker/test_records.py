@@ -18,9 +18,7 @@ from messages import errors
 from messages.apis.delete_records import DeletedRecords, DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest
 from messages.apis.list_offsets import (
-    EARLIEST,
     EARLIEST_LOCAL,
-    LATEST,
     LATEST_TIERED,
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -33,7 +31,7 @@ from messages.cluster import ConfigEntry, TopicPartition
 from messages.flow.conversation import all_at_once
 from messages.network import CloseClient
 from messages.partition import LogRead, ReadLog
-from messages.records import LARGEST_TIMESTAMP, Region
+from messages.records import EARLIEST, LARGEST_TIMESTAMP, LATEST, Region
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.wire.batch_records import checking_produce, recompressed
 from messages.wire.compression import compressed

@@ -12,12 +12,13 @@ from messages.apis.declaration import PartitionError
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.describe_producers import DescribedProducer, DescribedProducers, DescribeProducersRequest
 from messages.apis.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.apis.list_offsets import EARLIEST, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.write_txn_markers import WritableTxnMarker, WritableTxnMarkerResult, WriteTxnMarkersRequest
 from messages.cluster import TopicPartition
 from messages.groups import TransactionEnded
 from messages.network import CloseClient
+from messages.records import EARLIEST, LATEST
 from messages.wire.record_batch import body_of, read_records
 from tests.broker.harness import IO_ERROR, Broker, alive, known, order
 from tests.broker.test_following import reply, under_way

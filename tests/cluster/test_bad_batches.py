@@ -7,11 +7,12 @@ Our broker refuses a producer id of -2 and compressed records with wrong lengths
 from __future__ import annotations
 
 from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
-from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED as NO_TRANSACTIONAL_ID
+from messages.records import LATEST
 from messages.wire.record_batch import read_records
 from tests.cluster.both import Both
 from tests.storage import bad_batches

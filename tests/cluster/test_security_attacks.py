@@ -32,14 +32,14 @@ from messages.apis.delete_topics import DeleteTopicsRequest
 from messages.apis.fetch import CONSUMER, FetchPartition, FetchRequest
 from messages.apis.find_coordinator import FindCoordinatorRequest
 from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LeaderAndIsrRequest
-from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.metadata import MetadataRequest
 from messages.apis.offset_fetch import OffsetFetchRequest, OffsetFetchTopic
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.sasl_authenticate import SaslAuthenticateRequest
 from messages.apis.sasl_handshake import SaslHandshakeRequest
 from messages.cluster import TopicPartition
-from messages.records import Records, body
+from messages.records import LATEST, Records, body
 from messages.security import Secret
 from tests.cluster.attacker import (
     CLOSED,

@@ -21,7 +21,8 @@ from actors.public import ClusterError, KafkaCluster
 from actors.public.console import command_line
 from actors.public.fault_injection import InjectedFault, Trigger
 from messages import cluster as places
-from messages.apis.list_offsets import CONSUMER, LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import CONSUMER, ListOffsetsRequest, OffsetQuery
+from messages.records import LATEST
 from tests.cluster.java_tools import run_tool
 from tests.cluster.processes import properties
 from tests.public.replays import check_replay, replayed

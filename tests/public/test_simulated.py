@@ -11,10 +11,11 @@ from actors.node.node import NodeActor
 from actors.public import ClusterError
 from actors.public.simulated import SimulatedCluster
 from actors.runtime.trace.replayer import replay_directory
-from messages.apis.list_offsets import LATEST, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListOffsetsRequest, OffsetQuery
 from messages.apis.metadata import MetadataRequest
 from messages.cluster import TopicPartition
 from messages.errors import UNKNOWN_TOPIC_OR_PARTITION
+from messages.records import LATEST
 
 
 def topics(cluster: SimulatedCluster, broker_id: int) -> dict[str, int]:

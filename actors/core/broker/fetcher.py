@@ -37,12 +37,13 @@ from actors.core.broker.fetch_sessions import INITIAL_EPOCH, NO_SESSION
 from actors.core.broker.replication_quota import ThrottledReplicas
 from messages import errors
 from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse, is_idle_poll, next_epoch
-from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListedOffset, ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
 from messages.probes import probe
 from messages.protocol_version import at_least
+from messages.records import EARLIEST, LATEST
 from messages.vocabulary import changed
 
 TRUNCATES_ON_FETCH = "2.7-IV1"

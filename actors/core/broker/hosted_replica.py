@@ -33,15 +33,7 @@ from messages import errors, partition
 from messages.apis import fetch
 from messages.apis.delete_records import DeletedRecords
 from messages.apis.describe_producers import DescribedProducer, DescribedProducers
-from messages.apis.list_offsets import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    LATEST,
-    LATEST_TIERED,
-    SINCE,
-    ListedOffset,
-    ListOffsetsRequest,
-)
+from messages.apis.list_offsets import EARLIEST_LOCAL, LATEST_TIERED, SINCE, ListedOffset, ListOffsetsRequest
 from messages.apis.offset_for_leader_epoch import EpochEnd
 from messages.broker import LogFailed, PartitionHealth
 from messages.cluster import NO_EPOCH, TopicPartition
@@ -60,7 +52,7 @@ from messages.partition import (
     log_read,
 )
 from messages.probes import probe
-from messages.records import Body
+from messages.records import EARLIEST, LATEST, Body
 from messages.vocabulary import changed
 
 HIGH_WATERMARK = -1

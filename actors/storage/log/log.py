@@ -43,8 +43,7 @@ from actors.storage.log.leftovers import CLEANED, DELETED, SEGMENT_FILE, SWAP, c
 from actors.storage.log.region import FileRegion
 from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, BatchPosition, Segment, damaged_path
 from actors.storage.log.transactions import NO_OFFSET
-from messages.apis.list_offsets import EARLIEST, LATEST
-from messages.records import CONTROL_BIT, LOG_OVERHEAD, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
+from messages.records import CONTROL_BIT, EARLIEST, LATEST, LOG_OVERHEAD, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
 from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamped, whole_batches
 

@@ -7,10 +7,11 @@ import pytest
 from actors.core.broker.fetcher import Fetcher, FetchSettings, PartitionCommand
 from messages import errors
 from messages.apis.fetch import DivergingEpoch, FetchedPartition, FetchPartition, FetchRequest, FetchResponse
-from messages.apis.list_offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest, OffsetQuery
+from messages.apis.list_offsets import ListedOffset, ListOffsetsRequest, OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochEnd, EpochQuery, OffsetForLeaderEpochRequest
 from messages.cluster import TopicPartition
 from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, TruncateToEpochEnd
+from messages.records import EARLIEST, LATEST
 from messages.wire.record_batch import body_of
 from tests.storage.batches import batch
 

@@ -404,7 +404,7 @@ def test_a_time_outside_the_limits_refuses_the_batch(settings: LogSettings, vali
         assert judged(batch(b"a", timestamp=NOW + shift), settings) == ((0, []) if is_valid else (32, [0]))
 
 
-def test_which_records_have_invalid_times_is_told_if_all_have_the_same() -> None:
+def test_records_with_invalid_times_are_named_if_all_have_the_same() -> None:
     data = batch(b"a", b"b", timestamp=NOW + 2 * HOUR)
     assert judged(data, AFTER) == (32, [])
     assert judged(with_header(data, max_timestamp=NOW + 2 * HOUR), AFTER) == (32, [0, 1])

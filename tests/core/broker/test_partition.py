@@ -16,7 +16,7 @@ from actors.core.broker.replica_log import ReplicaLog, truncation
 from actors.runtime import Answerer
 from messages import broker, errors
 from messages.apis.fetch import CONSUMER, READ_COMMITTED, READ_UNCOMMITTED, FetchPartition
-from messages.apis.list_offsets import EARLIEST, LATEST, OffsetQuery
+from messages.apis.list_offsets import OffsetQuery
 from messages.apis.offset_for_leader_epoch import EpochQuery
 from messages.apis.produce import ACKS_ALL, ProducePartition
 from messages.cluster import TopicPartition
@@ -42,7 +42,7 @@ from messages.partition import (
     TruncateFullyAndStartAt,
     TruncateToEpochEnd,
 )
-from messages.records import EMPTY, BatchHeader, Body, Records
+from messages.records import EARLIEST, EMPTY, LATEST, BatchHeader, Body, Records
 from tests.broker.harness import order
 
 T0 = TopicPartition("t", 0)
@@ -225,18 +225,18 @@ def test_rows_3_and_4_an_order_by_its_epoch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keeps_ids", "told", "codes"),
+    ("keeps_ids", "named", "codes"),
     [
         (True, ["", "x", "x", "", "y"], [11, 0, 11, 0, 103]),
         (False, ["", "x", "y", ""], [11, 0, 0, 11]),
     ],
 )
-def test_an_id_is_told_without_a_new_leader_epoch(keeps_ids: bool, told: list[str], codes: list[int]) -> None:
+def test_an_id_is_named_without_a_new_leader_epoch(keeps_ids: bool, named: list[str], codes: list[int]) -> None:
     stage = Stage(Disk(keeps_ids=keeps_ids))
     stage.lead(0, 1, epoch=3)
     taken = [
         stage.handle(broker.BecomeLeader(order("t", epoch=4 if each == "y" and keeps_ids else 3), None, None, each))
-        for each in told
+        for each in named
     ]
     assert [each.error_code for each in taken] == codes
     assert not any(each.changed for each in taken)
