@@ -34,6 +34,7 @@ class StartController(Message):
     network: ActorAddress
     metrics: ActorAddress
     metadata_cache: ActorAddress
+    cluster_id: str = ""
 
 
 @message

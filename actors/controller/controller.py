@@ -74,7 +74,7 @@ class ControllerActor(FlowActor):
         The controller is idle until Startup arrives.
         """
         self._start = message
-        self.context = ControllerContext(message.settings)
+        self.context = ControllerContext(message.settings, message.cluster_id)
         self.peers = {"bridge": message.bridge, "deletion": self.createActor(TopicDeletionActor)}
 
     def receiveMsg_ChildActorExited(self, message: ChildActorExited, sender: ActorAddress) -> None:

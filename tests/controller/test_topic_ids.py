@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from actors.core.controller.context import ControllerContext
 from messages import errors
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -20,6 +21,7 @@ from messages.zookeeper import GetAssignments, SetAssignments
 from tests.controller.test_reassignment import assigned, reassign
 from tests.controller.test_topic_requests import ask, heard, learn
 from tests.controller.world import Node, World
+from tests.core.controller.driver import settings
 from zk_bridge import paths
 
 ID = "kTl4kQ6RR2m3wKZ1zV6dPg"
@@ -156,3 +158,11 @@ def test_a_topic_that_is_created_again_has_no_earlier_id(world: World) -> None:
     (found,) = world.admin.ask(GetAssignments(("t",), watch=False)).topics
     world.admin.ask(SetAssignments((found,), None))
     assert described(world) == (3, "another")
+
+
+def test_no_two_clusters_and_no_two_calls_make_the_same_id() -> None:
+    at_2_8 = settings(inter_broker_protocol_version="2.8")
+    contexts = [ControllerContext(at_2_8, cluster_id) for cluster_id in ("a", "b")]
+    made = [context.new_topic_id("t") for context in contexts for _ in range(2)]
+    assert None not in made
+    assert len({*made}) == 4

@@ -121,13 +121,13 @@ class ControllerContext:
     `active` is whether this node considers itself the controller. A wrong value is safe, because each write checks the
     version of /controller_epoch.
 
-    `reset` keeps the attributes `settings`, `backing_off` and `unclean_elections`. `backing_off` is true if this node
-    lets other brokers be elected first because its last term failed to begin. `unclean_elections` is the number of
-    unclean elections since the process started.
+    `reset` keeps the attributes `settings`, `cluster_id`, `backing_off` and `unclean_elections`. `backing_off` is true
+    if this node lets other brokers be elected first because its last term failed to begin. `unclean_elections` is the
+    number of unclean elections since the process started.
     """
 
-    def __init__(self, settings: NodeSettings) -> None:
-        self.settings = settings
+    def __init__(self, settings: NodeSettings, cluster_id: str = "") -> None:
+        self.settings, self.cluster_id = settings, cluster_id
         self.broker_id = settings.node_id
         self.backing_off = False
         self.unclean_elections = 0
@@ -339,13 +339,14 @@ class ControllerContext:
     def new_topic_id(self, topic: str) -> str | None:
         """Return an id for a topic without one; None if the protocol version has no topic ids (KIP-516).
 
-        It is unique in the cluster, because no other term and no other call has these numbers.
+        It is unique, because no other cluster has this cluster's id, and no other term or call has these numbers.
         """
         if not at_least(self.settings.inter_broker_protocol_version, TOPIC_IDS_SINCE):
             return None
         while True:
             self.ids_made += 1
-            digest = hashlib.sha256(f"{self.epoch} {self.ids_made} {topic}".encode()).digest()[:16]
+            numbers = f"{self.cluster_id} {self.epoch} {self.ids_made} {topic}"
+            digest = hashlib.sha256(numbers.encode()).digest()[:16]
             topic_id = base64.urlsafe_b64encode(digest).decode().rstrip("=")
             if not topic_id.startswith("-") and topic_id not in self.topics_by_id:
                 return topic_id
