@@ -47,7 +47,7 @@ function draw() {
 }
 
 let shown = "";
-addEventListener("hashchange", () => {
+function follow() {
   const now = here().path.join("/");
   draw();
   if (now !== shown) {
@@ -55,7 +55,7 @@ addEventListener("hashchange", () => {
     main.focus({ preventScroll: true });
   }
   shown = now;
-});
+}
 addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const field = main.querySelector("input[type=search]");
@@ -72,9 +72,10 @@ document.getElementById("skip").addEventListener("click", (event) => {
 try {
   source.about = await get("/api/about");
   const { start } = await import(`./${source.about.mode}.js`);
-  shown = here().path.join("/");
   await start(source);
+  shown = here().path.join("/");
   draw();
+  addEventListener("hashchange", follow);
 } catch (error) {
   main.replaceChildren(h("p", { class: "error" }, `The page cannot be shown: ${error.message}`));
 }

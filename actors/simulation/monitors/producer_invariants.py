@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from actors.core.topic.topic_name import INTERNAL_TOPICS, TRANSACTION_STATE
 from actors.simulation.client_history import key_of
 from actors.simulation.monitors.cleaning_invariants import FASTEST
-from actors.simulation.monitors.monitor import Monitor, invariant
+from actors.simulation.monitors.monitor import Monitor, invariant, observes
 from actors.simulation.observed_cluster import ObservedCluster
-from actors.simulation.observed_facts import ClusterQueried, Process, ResponseSent, StableOffsetSeen
+from actors.simulation.observed_facts import ClusterQueried, LogExpired, Process, ResponseSent, StableOffsetSeen
 from actors.simulation.simulated_transactions import KnownOutcome, TransactionBroken
 from actors.simulation.streams import StreamBroken
 from actors.simulation.transactional_producers import INPUT, OUTPUT, WORKER
@@ -30,6 +30,14 @@ class ProducerInvariants(Monitor):
         super().__init__(observed)
         self._stable: dict[tuple[Process, TopicPartition, int, int], int] = {}
         """The largest last stable offset of each leader, by process, creation of the topic and leader epoch."""
+        self._expired: dict[tuple[TopicPartition, int], int] = {}
+        """Partition and creation of its topic -> the offset before which the retention has removed records."""
+
+    @observes
+    def _retention_removed(self, fact: LogExpired) -> None:
+        """Note which records need not be there any more; `CleaningInvariants` checks whether they were old enough."""
+        key = fact.partition, self.znodes.born.get(fact.partition.topic, 0)
+        self._expired[key] = max(fact.after, self._expired.get(key, 0))
 
     @invariant("responses to idempotent producers agree", "broker.md 5.3, KIP-98")
     def _responses_to_streams_agree(self, fact: StreamBroken) -> Iterator[str]:
@@ -80,7 +88,7 @@ class ProducerInvariants(Monitor):
             if read is None:
                 yield f"{partition} cannot be read"
                 continue
-            first = self.observed.first_offset(partition)
+            first = self._expired.get((partition, self.znodes.born.get(partition.topic, 0)), 0)
             for offset, each in acknowledged.items():
                 is_kept = offset >= first and not self._is_cleaned(partition, offset, each.value)
                 if is_kept and read.get(offset) != each.value:
