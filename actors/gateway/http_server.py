@@ -14,7 +14,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 _log = logging.getLogger("kafka_actors.http")
 
 IDLE_SECONDS = 5.0
-"""Maximum number of seconds to wait for a client's next bytes."""
+"""Default of the maximum number of seconds to wait for a client's next bytes."""
 
 
 class HttpServer(ThreadingMixIn, WSGIServer):
@@ -28,7 +28,10 @@ class HttpServer(ThreadingMixIn, WSGIServer):
 
     daemon_threads = True
 
-    def __init__(self, host: str, port: int, app: Any, name: str, connections: int) -> None:
+    def __init__(
+        self, host: str, port: int, app: Any, name: str, connections: int, idle_seconds: float = IDLE_SECONDS
+    ) -> None:
+        self.idle_seconds = idle_seconds
         self._slots = threading.BoundedSemaphore(connections)
         self._open: dict[socket.socket, None] = {}
         self._gate = threading.Lock()
@@ -79,7 +82,12 @@ class HttpServer(ThreadingMixIn, WSGIServer):
 class _Handler(WSGIRequestHandler):
     """A handler of HTTP requests that does not log them."""
 
-    timeout = IDLE_SECONDS
+    server: HttpServer
+
+    def setup(self) -> None:
+        """Set the maximum number of seconds to wait for the client."""
+        super().setup()
+        self.connection.settimeout(self.server.idle_seconds)
 
     def get_stderr(self) -> Any:
         """Return where wsgiref writes the traceback of a client that disconnects or reads too slowly."""

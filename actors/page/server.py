@@ -25,6 +25,8 @@ from messages.trace.errors import TraceError
 
 HOST = "127.0.0.1"
 CONNECTIONS = 64
+IDLE_SECONDS = 60.0
+"""How long a connection may be open without a request: a browser opens connections before it needs them."""
 LONGEST_BODY = 1 << 16
 
 Route = Callable[[Mapping[str, str]], Any]
@@ -86,7 +88,7 @@ class PageServer:
         self._host = host
         self._files = {f"/{file.name}": file for file in STATIC.iterdir() if file.suffix in TYPES}
         self._files["/"] = STATIC / "index.html"
-        self._server = HttpServer(host, port, self._respond, "page", CONNECTIONS)
+        self._server = HttpServer(host, port, self._respond, "page", CONNECTIONS, IDLE_SECONDS)
         self.url = f"http://{in_url(host)}:{self._server.server_port}/"
 
     def stop(self) -> None:

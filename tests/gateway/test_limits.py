@@ -20,6 +20,7 @@ from actors.gateway.listener import ListenerGateway
 from actors.gateway.stream import USUAL
 from actors.runtime import LocalBase
 from messages.apis import APIS, BINDINGS
+from messages.apis.alter_partition import AlterPartitionRequest, AlterPartitionResponse, IsrOfPartition
 from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from messages.apis.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from messages.apis.declaration import Api, PartitionError
@@ -471,6 +472,10 @@ ORDERS = {
     "ControlledShutdown": (
         ControlledShutdownRequest(3, 1, 1),
         ControlledShutdownResponse(CLUSTER_AUTHORIZATION_FAILED),
+    ),
+    "AlterPartition": (
+        AlterPartitionRequest(1, 1, 1, (IsrOfPartition(PARTITION, 1, (1,), 1),)),
+        AlterPartitionResponse(CLUSTER_AUTHORIZATION_FAILED),
     ),
 }
 
