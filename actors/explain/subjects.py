@@ -15,7 +15,7 @@ from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
 from messages.facts.declarations import Fact
-from messages.facts.trace_facts import TraceFacts
+from messages.facts.trace_facts import TraceFacts, grouped
 
 USUAL = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS")
 """Names of errors that members get in the normal course of a rebalance."""
@@ -83,9 +83,8 @@ def denied_operations(facts: TraceFacts, client: str) -> list[declarations.Opera
 
 def failed_authentications(facts: TraceFacts, client: str) -> Answer:
     """Return a sentence for each listener and mechanism by which clients failed to authenticate."""
-    found: dict[tuple[object, ...], list[declarations.AuthenticationFailures]] = {}
-    for each in facts.of(declarations.AuthenticationFailures):
-        found.setdefault((each.place.node, each.listener, each.mechanism), []).append(each)
+    failures = facts.of(declarations.AuthenticationFailures)
+    found = grouped(failures, lambda each: (each.place.node, each.listener, each.mechanism))
     return [
         Sentence(f"{text_of(same[-1])}: {counted(sum(each.times for each in same))}, the last:", same[-1].place)
         for same in found.values()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.facts.declarations import ClientThrottled, LogPartCleaned, LogStartMoved, LogTruncated
-from messages.facts.trace_facts import TraceFacts
+from messages.facts.trace_facts import TraceFacts, grouped
 from spark.results import QueryResult
 
 
@@ -45,10 +45,10 @@ def throttles(facts: TraceFacts) -> QueryResult:
         at (the last time).
     """
     columns = "node", "user", "client_id", "quota", "owner", "bound", "times", "longest_ms", "at"
-    rows: dict[tuple[int, str, str, str, str, float], list[ClientThrottled]] = {}
-    for each in facts.of(ClientThrottled):
-        key = each.place.node, each.user, each.client_id, each.quota, each.owner, each.bound
-        rows.setdefault(key, []).append(each)
+    rows = grouped(
+        facts.of(ClientThrottled),
+        lambda each: (each.place.node, each.user, each.client_id, each.quota, each.owner, each.bound),
+    )
     return QueryResult(
         columns,
         tuple(
