@@ -22,6 +22,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 import attrs
 
 from actors.core.topic.topic_admin import numbered
+from actors.node.cluster_security import acl_of
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.coincidences import Occasion, draw_coincidence
@@ -40,16 +41,6 @@ from actors.simulation.swarm import (
 )
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import FAILING, FULL
-from messages.acls import (
-    KAFKA_CLUSTER,
-    Acl,
-    AclResource,
-    Operation,
-    PatternType,
-    Permission,
-    ResourceType,
-    named,
-)
 from messages.apis import API_BY_REQUEST
 from messages.apis.alter_configs import ChangedResource, ConfigChange
 from messages.apis.alter_partition_reassignments import (
@@ -1259,14 +1250,13 @@ def zookeeper_slow(cluster: Cluster) -> Iterator[None]:
 USERS = ("alice", "bob")
 LONGER = "-longer"
 """The end of the names of topics that users ask for, and that do not exist."""
-CLUSTER_RIGHTS = ("ClusterAction",)
 TOPIC_RIGHTS = ("Read", "Write", "Describe", "Delete", "All")
 
 
 def _choose_right(chance: random.Random, known: PlannedTopics) -> Chosen:
     user, verb = chance.choice((*USERS, "*")), chance.choice(("allow", "allow", "deny"))
     if chance.random() < 0.2:
-        return user, verb, *CLUSTER_RIGHTS, "cluster"
+        return user, verb, "ClusterAction", "cluster"
     topic = known.topic(chance)
     kind = chance.choice(("topic", "topic", "prefix"))
     return None if topic is None else (user, verb, chance.choice(TOPIC_RIGHTS), kind, topic)
@@ -1278,16 +1268,10 @@ def _choose_asking(chance: random.Random, known: PlannedTopics) -> Chosen:
 
 
 @action(RIGHTS, 20, _choose_right)
-def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, name: str = KAFKA_CLUSTER) -> None:
+def right(cluster: Cluster, user: str, verb: str, operation: str, kind: str, name: str = "") -> None:
     """Adds an ACL about a topic, the topics with a prefix, or the cluster; removes it if it exists."""
-    type, pattern = ResourceType.TOPIC, PatternType.LITERAL
-    if kind == "cluster":
-        type = ResourceType.CLUSTER
-    elif kind == "prefix":
-        pattern = PatternType.PREFIXED
-    resource = AclResource(type, name, pattern)
-    permission = Permission.ALLOW if verb == "allow" else Permission.DENY
-    acl = Acl(f"User:{user}", "*", Operation(named(Operation, operation) or 0), permission)
+    what = {"cluster": True} if kind == "cluster" else {"topic": name, "prefixed": kind == "prefix"}
+    resource, acl = acl_of({verb: user, "operation": operation, **what})
     ((_, acls),) = cluster.admin.ask(GetAcls((resource,))).resources
     exists = acls is not None and acl in acls
     cluster.admin.ask(ChangeAcls(resource, remove=(acl,)) if exists else ChangeAcls(resource, (acl,)))
