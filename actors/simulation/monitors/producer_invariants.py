@@ -90,8 +90,8 @@ class ProducerInvariants(Monitor):
                 continue
             first = self._expired.get((partition, self.znodes.born.get(partition.topic, 0)), 0)
             for offset, each in acknowledged.items():
-                is_kept = offset >= first and not self._is_cleaned(partition, offset, each.value)
-                if is_kept and read.get(offset) != each.value:
+                is_wrong = offset >= first and read.get(offset) != each.value
+                if is_wrong and not self._is_cleaned(partition, offset, each.value):
                     yield (
                         f"{partition}: {each.value!r} was acknowledged at offset {offset} ({each.at:.3f} s),"
                         f" but {read.get(offset)!r} was read"
