@@ -76,6 +76,7 @@ def has_joined(facts: TraceFacts, group: str, client_id: str, since: declaration
 
 NO_CAUSE = "; the trace does not show why"
 START = Remedy("Start broker {node} again.", _down("node"))
+BEGIN_LATER = Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does.")
 FAULT = "Remove the injected fault"
 
 TEXTS: dict[tuple[type, str], StepText] = {
@@ -214,7 +215,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.LogStartMoved, "requested"): StepText(
         "client {client_id} deleted the records of {partition} before offset {start} by a DeleteRecords request to"
         " broker {node}",
-        Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),
+        BEGIN_LATER,
     ),
     (declarations.LogPartCleaned, ""): StepText(
         "broker {node} cleaned offsets {first} to {last} of {partition}: {after} of {before} bytes remained, with the"
@@ -229,7 +230,7 @@ TEXTS: dict[tuple[type, str], StepText] = {
     (declarations.LogStartMoved, ""): StepText(
         "broker {node} removed the records of {partition} before offset {start}: a client deleted records, or the log"
         " of its leader begins there",
-        Remedy("Let consumers begin at the log start offset {start}, as auto.offset.reset=earliest does."),
+        BEGIN_LATER,
     ),
     (declarations.ControllerElected, ""): StepText("broker {broker} became controller (epoch {epoch})"),
     (declarations.ControllerResigned, ""): StepText("broker {broker} ceased to be controller"),
