@@ -5,8 +5,9 @@ The rows are in the order of importance. `kafka-actors why` prints the first tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 from actors.explain.causes import cause_of
 from actors.explain.partition_situations import OF_PARTITIONS, no_leader
@@ -147,13 +148,17 @@ def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
 
 
 def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
-    errors = produce_errors(facts, name)
-    if not errors:
+    seen = _repeated(produce_errors(facts, name), lambda error: (error.code, error.subject))
+    return None if seen is None else seen._replace(values={**seen.values, "partition": seen.fact.subject})
+
+
+def _repeated(found: Sequence[Any], what: Callable[[Any], object]) -> Seen | None:
+    """Return the last of these facts, with the `times` of all that have the same `what`; None if there is none."""
+    if not found:
         return None
-    last = errors[-1]
-    same = [each for each in errors if (each.code, each.subject) == (last.code, last.subject)]
-    values = {"partition": last.subject, "times": counted(sum(each.times for each in same))}
-    return Seen(last, values, same[0].place.at, last.place.at)
+    same = [each for each in found if what(each) == what(found[-1])]
+    times = counted(sum(each.times for each in same))
+    return Seen(found[-1], {"times": times}, same[0].place.at, found[-1].place.at)
 
 
 def _refused_requests(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
@@ -190,13 +195,7 @@ def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
 
 def _denied(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last refused operation of a client."""
-    denials = denials_of(facts, name)
-    if not denials:
-        return None
-    last = denials[-1]
-    same = [each for each in denials if each[1:-1] == last[1:-1]]
-    times = counted(sum(each.times for each in same))
-    return Seen(last, {"times": times, "host": last.client_host}, same[0].place.at, last.place.at)
+    return _repeated(denials_of(facts, name), lambda denial: denial[1:-1])
 
 
 def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
@@ -209,12 +208,7 @@ def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
 
 def _throttled(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last time that a client was throttled."""
-    throttles = throttles_of(facts, name)
-    if not throttles:
-        return None
-    same = [each for each in throttles if each.quota == throttles[-1].quota]
-    values = {"all_times": counted(sum(each.times for each in same))}
-    return Seen(throttles[-1], values, same[0].place.at, throttles[-1].place.at)
+    return _repeated(throttles_of(facts, name), lambda throttle: throttle.quota)
 
 
 _DAMAGED = (
@@ -263,17 +257,15 @@ CONSUMER_GROUP = (
 
 def _unauthenticated(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last failed authentications; a broker does not know which clients these are of."""
-    failures = facts.of(declarations.AuthenticationFailures)
-    if not failures:
-        return None
-    same = [each for each in failures if each[1:-1] == failures[-1][1:-1]]
-    return Seen(same[-1], {"times": counted(sum(each.times for each in same))}, same[0].place.at, same[-1].place.at)
+    return _repeated(facts.of(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
 
 
 CLIENT = (
-    Situation(_denied, "client {subject} has been refused since {since} ({times}, from host {host}): {first}", True),
     Situation(
-        _throttled, "client {subject} is slow because of a quota from {since} to {until} ({all_times}): {first}", True
+        _denied, "client {subject} has been refused since {since} ({times}, from host {client_host}): {first}", True
+    ),
+    Situation(
+        _throttled, "client {subject} is slow because of a quota from {since} to {until} ({times}): {first}", True
     ),
     Situation(
         _unauthenticated,
