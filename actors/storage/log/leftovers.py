@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from actors.storage.log.checkpoint import replace_file
 from messages.wire import WireError
 from messages.wire.record_batch import HEADER, read_header
 
@@ -121,12 +122,7 @@ def stored_topic_id(folder: str) -> str:
 
 def store_topic_id(folder: str, topic_id: str) -> None:
     """Write the topic id that a log keeps from now on, durably."""
-    draft = Path(folder, f"{PARTITION_METADATA}{DRAFT}")
-    with draft.open("w", encoding="ascii") as file:
-        file.write(f"version: 0\ntopic_id: {topic_id}")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(Path(folder, PARTITION_METADATA))
+    replace_file(f"{folder}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}".encode())
 
 
 def remove_topic_id(folder: str) -> None:
