@@ -8,6 +8,7 @@ step of the release.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _WRITTEN = re.compile(r"(0\.[0-9]+\.[0-9]+|[1-9][0-9]*\.[0-9]+)(?:\.[0-9]+)*(?:-IV([0-9]+))?")
 
@@ -32,6 +33,7 @@ def at_least(version: str, since: str) -> bool:
     return step is None or step >= (since_step or 0)
 
 
+@lru_cache(64)
 def _parts(version: str) -> tuple[Release, int | None]:
     match = _WRITTEN.fullmatch(version)
     if match is None:
