@@ -174,18 +174,23 @@ def batch_verdict(batch: AppendBatch, settings: LogSettings, now_ms: int) -> Pro
     refusal = produce_verdict(part.records, batch.version, settings)
     if refusal is not TAKEN:
         return ProducedPartition(part.partition, refusal.error_code, error_message=refusal.message)
-    runs, error_code = part.records.keyless, errors.INVALID_RECORD
-    text: str | None = "Compacted topic cannot accept message without key"
-    if not (settings.compacted and runs):
-        [header] = part.records.batches
-        text, error_code = time_fault(header, settings, now_ms), errors.INVALID_TIMESTAMP
-        # The header of a batch tells the times of all its records only if they are equal.
-        runs = (0, header.last_offset_delta) if header.first_timestamp == header.max_timestamp else ()
-    if text is None:
+    if settings.compacted and part.records.keyless:
+        text = "Compacted topic cannot accept message without key"
+        return _refused_records(batch, errors.INVALID_RECORD, text, part.records.keyless)
+    [header] = part.records.batches
+    fault = time_fault(header, settings, now_ms)
+    if fault is None:
         return None
+    # The header of a batch tells the times of all its records only if they are equal.
+    runs = (0, header.last_offset_delta) if header.first_timestamp == header.max_timestamp else ()
+    return _refused_records(batch, errors.INVALID_TIMESTAMP, fault, runs)
+
+
+def _refused_records(batch: AppendBatch, error_code: int, text: str, runs: Sequence[int]) -> ProducedPartition:
+    """Return the result of a batch whose records in these ranges are invalid; the ranges are as `Records.keyless`."""
     places = [place for first, last in zip(runs[::2], runs[1::2], strict=True) for place in range(first, last + 1)]
     faults = tuple([RecordError(place, text) for place in places])
-    return ProducedPartition(part.partition, error_code, record_errors=faults, error_message=text)
+    return ProducedPartition(batch.part.partition, error_code, record_errors=faults, error_message=text)
 
 
 UNKNOWN = -1
