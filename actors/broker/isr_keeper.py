@@ -96,6 +96,18 @@ def _outcome(change: partition.ChangeIsr, written: bool) -> str:
     return FAILED if not written else EXPANDS if change.grows else SHRINKS
 
 
+def find_controller(settings: NodeSettings) -> Flow[tuple[Endpoint, int]]:
+    """Return the controller's endpoint and the own broker epoch. Raises LookupError if they are not registered."""
+    controller = yield from ask(GetController(watch=False))
+    brokers = {each.id: each for each in (yield from ask(GetBrokers(watch=False))).brokers}
+    if controller.broker_id not in brokers or settings.node_id not in brokers:
+        raise LookupError("the controller or this broker is not registered")
+    for endpoint in brokers[controller.broker_id].endpoints:
+        if endpoint.listener == settings.inter_broker_listener_name:
+            return endpoint, brokers[settings.node_id].epoch
+    raise LookupError(f"controller {controller.broker_id} has no listener {settings.inter_broker_listener_name}")
+
+
 class IsrKeeperActor(FlowActor):
     """This actor writes ISR changes to ZooKeeper and notifies the controller of them; each broker has one."""
 
@@ -222,7 +234,7 @@ class IsrKeeperActor(FlowActor):
         newest = {change.partition: change for change in wanted}
         try:
             if self._controller is None:
-                self._controller = yield from self._find_controller(settings)
+                self._controller = yield from find_controller(settings)
             endpoint, broker_epoch = self._controller
         except (AskFailed, LookupError) as error:
             log.warning("Failed to find the controller for %d ISR changes, retrying: %s", len(wanted), error)
@@ -249,17 +261,6 @@ class IsrKeeperActor(FlowActor):
         return [
             _version(altered[change.partition]) if newest[change.partition] is change else REFUSED for change in wanted
         ]
-
-    def _find_controller(self, settings: NodeSettings) -> Flow[tuple[Endpoint, int]]:
-        """Return the controller's endpoint and the own broker epoch. Raises LookupError if they are not registered."""
-        controller = yield from ask(GetController(watch=False))
-        brokers = {each.id: each for each in (yield from ask(GetBrokers(watch=False))).brokers}
-        if controller.broker_id not in brokers or settings.node_id not in brokers:
-            raise LookupError("the controller or this broker is not registered")
-        for endpoint in brokers[controller.broker_id].endpoints:
-            if endpoint.listener == settings.inter_broker_listener_name:
-                return endpoint, brokers[settings.node_id].epoch
-        raise LookupError(f"controller {controller.broker_id} has no listener {settings.inter_broker_listener_name}")
 
     def _notify_if_due(self) -> Flow[None]:
         """Notify the controller of changed ISRs if it is time (rule 3)."""

@@ -25,7 +25,7 @@ from actors.broker.config_requests import ConfigsActor
 from actors.broker.delegation_tokens import DelegationTokensActor
 from actors.broker.dynamic_config import DynamicConfigActor
 from actors.broker.fetcher_manager import ReplicaFetcherManagerActor
-from actors.broker.isr_keeper import IsrKeeperActor
+from actors.broker.isr_keeper import IsrKeeperActor, find_controller
 from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.broker.metadata_cache import MetadataCacheActor
 from actors.broker.partition_requests import PartitionRequestsActor
@@ -447,20 +447,12 @@ class NodeActor(FlowActor):
         settings = self._settings
         self.set_timer(LOOKED_LONG_ENOUGH, settings.zookeeper_session_timeout_ms / 1000, LOOKED_LONG_ENOUGH)
         try:
-            controller = yield from ask(zookeeper.GetController(watch=False))
-            brokers = yield from ask(zookeeper.GetBrokers(watch=False))
-        except AskFailed as error:
+            endpoint, broker_epoch = yield from find_controller(settings)
+        except (AskFailed, LookupError) as error:
             _log.warning("[KafkaServer id=%d] Error during controlled shutdown: %s", settings.node_id, error)
             return False
         finally:
             self.cancel_timer(LOOKED_LONG_ENOUGH)
-        by_id = {broker.id: broker for broker in brokers.brokers}
-        endpoint = self._inter_broker_endpoint(by_id.get(controller.broker_id))
-        if endpoint is None or settings.node_id not in by_id:
-            _log.warning(
-                "[KafkaServer id=%d] Error during controlled shutdown: no controller is registered", settings.node_id
-            )
-            return False
         self._correlation_id += 1
         outcome = yield from ask(
             Transmit(
@@ -468,7 +460,7 @@ class NodeActor(FlowActor):
                 endpoint,
                 self._correlation_id,
                 str(settings.node_id),
-                ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, by_id[settings.node_id].epoch),
+                ControlledShutdownRequest(CONTROLLED_SHUTDOWN_VERSION, settings.node_id, broker_epoch),
                 settings.controller_socket_timeout_ms / 1000,
             )
         )
@@ -478,10 +470,6 @@ class NodeActor(FlowActor):
                 return True
         _log.warning("[KafkaServer id=%d] Controlled shutdown request failed: %s", settings.node_id, outcome)
         return False
-
-    def _inter_broker_endpoint(self, broker: Broker | None) -> Endpoint | None:
-        endpoints = broker.endpoints if broker is not None else ()
-        return next((e for e in endpoints if e.listener == self._settings.inter_broker_listener_name), None)
 
     def _stopped(self) -> None:
         self._enter(NodeState.STOPPING)
