@@ -92,10 +92,6 @@ def unpack(header: BatchHeader, batch: Data) -> bytes:
     return decompressed(memoryview(batch)[HEADER.size :], header.codec)
 
 
-def _modified_ms(segment: Segment) -> int:
-    return Path(segment.path).stat().st_mtime_ns // 1_000_000
-
-
 def measure(log: Log, checkpoint: int, last_stable: int, now_ms: int) -> Dirt:
     """Return what can be cleaned in a log.
 
@@ -245,7 +241,7 @@ class Cleaning:
         self._transactions = CleanedTransactions(aborted)
         clean = [part for part in segments if part.base_offset < dirt.first_dirty]
         if clean:
-            self._message_horizon_ms = _modified_ms(clean[-1]) - log.config.delete_retention_ms
+            self._message_horizon_ms = clean[-1].modified_ms - log.config.delete_retention_ms
         producers = log.producers.last_batches()
         for group in self._groups(segments, bases):
             yield from self._clean(group, producers)
@@ -398,7 +394,7 @@ class Cleaning:
 
     def _copy(self, segment: Segment, producers: dict[int, tuple[int, int]]) -> Steps:
         keys, end, work, read = self.map, self.end, 0, 0
-        is_late = _modified_ms(segment) <= self._message_horizon_ms
+        is_late = segment.modified_ms <= self._message_horizon_ms
         for header, batch, reading in self._batches(segment, 0, self._skim_kept):
             if work >= RECORDS or read >= BYTES:
                 yield read

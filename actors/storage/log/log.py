@@ -710,8 +710,7 @@ class Log:
         Kafka: `UnifiedLog.legacyFetchOffsetsBefore`.
         """
         found = [
-            (max(part.base_offset, self.start), self._handles.modified_ms(part.path) if part.size else now_ms)
-            for part in self._segments
+            (max(part.base_offset, self.start), part.modified_ms if part.size else now_ms) for part in self._segments
         ] or [(self.end, now_ms)]
         if self._segments and self.active.size:
             found.append((self.end, now_ms))
@@ -837,7 +836,7 @@ class Log:
         if config.retention_ms >= 0:
             newest = segment.max_timestamp
             if newest < 0:
-                newest = self._handles.modified_ms(segment.path)
+                newest = segment.modified_ms
             if now_ms - newest > config.retention_ms:
                 return "retention.ms"
         is_large = config.retention_bytes >= 0 and self.size - segment.size >= config.retention_bytes

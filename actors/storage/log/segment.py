@@ -125,6 +125,11 @@ class Segment:
         offsets, times = len(self.offsets) + entries, len(self.times) + entries + 1
         return 8 * offsets <= self._max_index and 12 * times <= self._max_index
 
+    @property
+    def modified_ms(self) -> int:
+        """The modification time of the segment's file in ms."""
+        return self._handles.modified_ms(self.path)
+
     # ------------------------------------------------------------------------------------------------ writing
 
     def append(self, pieces: Sequence[bytes | memoryview], headers: Sequence[BatchHeader]) -> None:
