@@ -273,8 +273,9 @@ class Fetcher:
         followed = self.partitions[partition]
         start = max(followed.last_sent[1], 0)
         most = self._settings.partition_max_bytes
-        at = followed.log_end_offset, most, followed.leader_epoch, start, followed.last_epoch
-        return FetchPartition(partition, *at)
+        return FetchPartition(
+            partition, followed.log_end_offset, most, followed.leader_epoch, start, followed.last_epoch
+        )
 
     def _truncate(self, followed: PartitionFetchState, epoch: int, end: int) -> TruncateToEpochEnd:
         return TruncateToEpochEnd(followed.leader_epoch, epoch, end, followed.high_watermark, self._truncates_on_fetch)
