@@ -451,7 +451,7 @@ class NodeSettings(Message):
 
 
 def keeps_topic_ids(settings: NodeSettings) -> bool:
-    """Return whether logs keep the ids of their topics, in `partition.metadata`."""
+    """Return whether topics get ids, which their logs keep in `partition.metadata`."""
     return at_least(settings.inter_broker_protocol_version, TOPIC_IDS_SINCE)
 
 

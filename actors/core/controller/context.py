@@ -33,10 +33,9 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState
 from messages.apis.update_metadata import UpdateMetadataPartitionState
 from messages.flow.conversation import Flow, for_each
 from messages.node import NodeSettings
-from messages.node_settings import TOPIC_IDS_SINCE
+from messages.node_settings import keeps_topic_ids
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
-from messages.protocol_version import at_least
 from messages.topic_deletion import DeletingTopic, DeletionSets
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import TopicAssignment
@@ -341,7 +340,7 @@ class ControllerContext:
 
         It is unique, because no other cluster has this cluster's id, and no other term or call has these numbers.
         """
-        if not at_least(self.settings.inter_broker_protocol_version, TOPIC_IDS_SINCE):
+        if not keeps_topic_ids(self.settings):
             return None
         while True:
             self.ids_made += 1
