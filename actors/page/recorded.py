@@ -38,9 +38,6 @@ from messages.facts.declarations import Fact, TracePosition, fields_of
 from messages.facts.indexed import decoded, readable_content_of
 from messages.facts.trace_facts import TraceFacts, before, merged
 from messages.trace.errors import TraceError
-from messages.trace.files.runs import slice_lines
-from messages.trace.schema import DELIVERIES
-from messages.trace.text import records_of
 
 EVERY = 4_000
 """Number of facts between two kept pictures."""
@@ -440,21 +437,9 @@ class RecordedPage:
     def _containing(self, text: str, start: float) -> Iterator[TraceDelivery]:
         """Yield the deliveries from a time on whose record contains the text, run by run."""
         needle = text.encode()
+        most = FOUND // len(self._recorded.runs) + 1
         for run in self._recorded.runs:
-            first = run.number_before(start)
-            found = 0
-            try:
-                for slice in run.slices(first):
-                    for line in slice_lines(slice):
-                        if needle in line and found < FOUND // len(self._recorded.runs) + 1:
-                            for record in records_of(line):
-                                if record.kind in DELIVERIES and record.n > first:
-                                    found += 1
-                                    yield TraceDelivery(run.run, record)
-                    if found > FOUND // len(self._recorded.runs):
-                        break
-            except (TraceError, OSError, ValueError):
-                continue  # RecordedRun.problem says so
+            yield from islice(run.containing(lambda line: needle in line, run.number_before(start)), most)
 
 
 def effect_json(effect: Any) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from actors.trace.links import CauseFinder, DeliveryId, Link
 from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
 from messages.trace.errors import TraceError
 from messages.trace.files.frames import RECORDS
-from messages.trace.files.runs import RunRecords, Slice, slice_records
+from messages.trace.files.runs import RunRecords, Slice, slice_lines, slice_records
 from messages.trace.schema import DELIVERIES, FULL
+from messages.trace.text import records_of
 
 LEAD = 600
 """Number of deliveries of each run that are read before a stretch, to find what is still under way when it begins."""
@@ -158,10 +159,16 @@ class RecordedRun:
         count = find(decoded, at, key=lambda each: each.at)
         return decoded[count - 1].seq if count else self._frames[low - 1].after
 
-    def slices(self, after: int = 0, step: int = 1) -> Iterator[Slice]:
-        """Yield the frames that have the deliveries after a number, to search their text; of `step` frames one."""
-        for frame in self._frames[max(bisect_right(self._afters, after) - 1, 0) :: step]:
-            yield frame.slice
+    def containing(self, is_wanted: Callable[[bytes], bool], after: int = 0, step: int = 1) -> Iterator[TraceDelivery]:
+        """Yield the deliveries after a number in whose line of text something is; of `step` frames one is searched."""
+        try:
+            for frame in self._frames[max(bisect_right(self._afters, after) - 1, 0) :: step]:
+                for line in filter(is_wanted, slice_lines(frame.slice)):
+                    for record in records_of(line):
+                        if record.kind in DELIVERIES and record.n > after:
+                            yield TraceDelivery(self.run, record)
+        except (TraceError, OSError, ValueError):
+            return  # `problem` says so
 
 
 class Stretch(NamedTuple):

@@ -21,9 +21,6 @@ from messages.errors import NONE
 from messages.facts import declarations
 from messages.facts.histories import state_history
 from messages.facts.trace_facts import TraceFacts
-from messages.trace.errors import TraceError
-from messages.trace.files.runs import slice_lines
-from messages.trace.text import records_of
 
 MOST_POINTS = 1_500
 MOST_READ = 60_000
@@ -72,21 +69,17 @@ def partition_history(
 def _mentions(recorded: RecordedTrace, partition: TopicPartition, start: float, end: float) -> Iterator[TraceDelivery]:
     """Yield the deliveries of the types that this module reads and whose text contains the topic, run by run."""
     name = json.dumps(partition.topic, ensure_ascii=False).encode()
+
+    def is_wanted(line: bytes) -> bool:
+        return name in line and any(each in line for each in _TYPES)
+
     for run in recorded.runs:
         first, last = run.number_before(start), run.number_before(end)
-        try:
-            for slice in run.slices(first, (last - first) // MOST_READ + 1):
-                done = False
-                for line in slice_lines(slice):
-                    if name in line and any(each in line for each in _TYPES):
-                        for record in records_of(line):
-                            done = record.n > last
-                            if first < record.n <= last and not record.receiver.startswith("outside:"):
-                                yield TraceDelivery(run.run, record)
-                if done:
-                    break
-        except (TraceError, OSError, ValueError):
-            continue  # RecordedRun.problem says so
+        for each in run.containing(is_wanted, first, (last - first) // MOST_READ + 1):
+            if each.seq > last:
+                break
+            if not each.receiver.startswith("outside:"):
+                yield each
 
 
 def _extend(points: list[list[float]], at: float, value: float) -> None:
