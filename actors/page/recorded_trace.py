@@ -87,7 +87,7 @@ class RecordedRun:
     @property
     def begin(self) -> float:
         """The time of the first delivery, or of the start of the recording."""
-        return self._decoded(0)[0].at if self.last >= self.first else self.run.started.timestamp()
+        return self._begin_of(0) if self._frames else self.run.started.timestamp()
 
     @property
     def end(self) -> float:
@@ -141,23 +141,20 @@ class RecordedRun:
 
     def number_before(self, at: float, inclusive: bool = False) -> int:
         """Return the number of the last delivery before a time; with `inclusive`, also at this time."""
-        low, high = 0, len(self._frames)
-        while low < high:  # the first frame that begins at this time or later
-            middle = (low + high) // 2
-            begins = self._begins.get(middle)
-            if begins is None:
-                decoded = self._decoded(middle)
-                begins = self._begins[middle] = decoded[0].at if decoded else self._frames[middle].after
-            if begins < at or (inclusive and begins == at):
-                low = middle + 1
-            else:
-                high = middle
-        if not low:
-            return self.first - 1
-        decoded = self._decoded(low - 1)
         find = bisect_right if inclusive else bisect_left
-        count = find(decoded, at, key=lambda each: each.at)
-        return decoded[count - 1].seq if count else self._frames[low - 1].after
+        index = find(range(len(self._frames)), at, key=self._begin_of) - 1
+        if index < 0:
+            return self.first - 1
+        count = find(self._decoded(index), at, key=lambda each: each.at)
+        return self._decoded(index)[count - 1].seq if count else self._afters[index]
+
+    def _begin_of(self, index: int) -> float:
+        """Return the time of the first delivery in a frame, or in the next one that has any, as the last one does."""
+        found = self._begins.get(index)
+        if found is None:
+            decoded = self._decoded(index)
+            found = self._begins[index] = decoded[0].at if decoded else self._begin_of(index + 1)
+        return found
 
     def containing(self, is_wanted: Callable[[bytes], bool], after: int = 0, step: int = 1) -> Iterator[TraceDelivery]:
         """Yield the deliveries after a number in whose line of text something is; of `step` frames one is searched."""
