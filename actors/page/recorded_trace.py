@@ -15,13 +15,12 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.page.clock_skew import corrections, skews_of
 from actors.trace.delivery_text import clock
 from actors.trace.links import CauseFinder, DeliveryId, Link
-from actors.trace.reader import Trace, TraceDelivery, TraceRun, open_trace
+from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.errors import TraceError
 from messages.trace.files.frames import RECORDS
 from messages.trace.files.runs import RunRecords, Slice, slice_lines, slice_records
@@ -299,8 +298,3 @@ class RecordedTrace:
             if delivery.at >= start:
                 found.deliveries.append(delivery)
         return found
-
-
-def open_recorded(folder: str | Path) -> RecordedTrace:
-    """Open the traces below a folder. Raises NotATrace if it contains no run."""
-    return RecordedTrace(open_trace(folder))
