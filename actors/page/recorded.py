@@ -34,7 +34,7 @@ from actors.trace.moment import shown_state
 from actors.trace.reader import Trace, TraceDelivery
 from messages.cluster import partition_named
 from messages.facts import declarations
-from messages.facts.declarations import Fact, TracePosition, fields_of
+from messages.facts.declarations import Fact, fields_of
 from messages.facts.indexed import decoded, readable_content_of
 from messages.facts.trace_facts import TraceFacts, before, merged
 from messages.trace.errors import TraceError
@@ -195,7 +195,7 @@ class RecordedPage:
             "folder": str(recorded.trace.folder),
             "begin": recorded.begin,
             "end": recorded.end,
-            "deliveries": sum(max(run.last - run.first + 1, 0) for run in recorded.runs),
+            "deliveries": sum(run.length for run in recorded.runs),
             "problems": [*recorded.problems, *([self._problem] if self._problem else [])],
             "ready": facts is not None or bool(self._problem),
             "read": self._survey.read,
@@ -265,14 +265,13 @@ class RecordedPage:
         def key(fact: Fact) -> Position:
             return fact.place.at, places.get(fact.place.run, 0), fact.place.n
 
-        steps = self._known().steps
-        index = bisect_left(steps, position[0], key=_time_of)
-        numbers = range(min(bisect_right(steps, position[0], key=_time_of), len(steps)) - 1, -1, -1)
-        for number in numbers if back else range(index, len(steps)):
+        steps, at = self._known().steps, position[0]
+        first, count = bisect_left(steps, at, key=_time_of), bisect_right(steps, at, key=_time_of)
+        for number in range(count - 1, -1, -1) if back else range(first, len(steps)):
             fact = steps[number]
             passed = key(fact) < position if back else key(fact) > position
             if passed and (not name or name in _text(fact)):
-                return {**self._place_of(fact.place), "text": _text(fact)}
+                return _shown(fact)
         return None
 
     def _place(self, delivery: TraceDelivery) -> dict[str, Any]:
@@ -284,10 +283,6 @@ class RecordedPage:
             "title": title(delivery.record),
             "to": delivery.receiver,
         }
-
-    @staticmethod
-    def _place_of(place: TracePosition) -> dict[str, Any]:
-        return {"run": place.run, "node": place.node, "seq": place.n, "at": place.at}
 
     # ------------------------------------------------------------------------------------------------ a delivery
 

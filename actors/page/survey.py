@@ -120,7 +120,7 @@ class TraceSurvey:
     def run(self) -> None:
         """Read the trace. Other threads may look at the results so far."""
         runs = self._recorded.runs
-        total = sum(max(run.last - run.first + 1, 0) for run in runs) or 1
+        total = sum(run.length for run in runs) or 1
         done = 0
         for run in runs:
             offset, activity = run.run.clock_offset, self.activities[run.place]
