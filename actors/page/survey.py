@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from actors.page.recorded_trace import RecordedTrace
-from actors.trace import payloads
+from actors.trace import filters, payloads
 from messages.facts.open_requests import REQUESTS, RESPONSES
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import RunRecords
@@ -23,7 +23,7 @@ BINS = 1_000
 """Number of equal parts of the time of a trace for which it is known how busy each run was."""
 SLOWEST = 30
 """Number of requests per run and API that are kept."""
-OWNERS = {"Ask": "PartitionActor", "StartChannel": "BrokerChannelActor", "StartGroup": "GroupActor"}
+OWNERS = {**filters.OWNERS, "StartGroup": "GroupActor"}
 """The first message of an actor that belongs to one partition, broker or group."""
 OF_BROKERS = frozenset("LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown WriteTxnMarkers".split())
 """APIs that only brokers send."""
