@@ -13,6 +13,7 @@ import copy
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -90,8 +91,9 @@ class _Facts:
             picture.apply(each)
         return picture
 
+    @cached_property
     def subjects(self) -> dict[str, list[str]]:
-        """Return the names of what the facts are about, by kind."""
+        """The names of what the facts are about, by kind."""
         of = self.all.of
         found = {
             "partition": {str(partition) for partition in self.all.states},
@@ -219,7 +221,7 @@ class RecordedPage:
                 {"node": gap.place.node, "begin": gap.began, "end": gap.place.at}
                 for gap in facts.all.of(declarations.RecordingGap)
             ],
-            "subjects": {} if facts is None else facts.subjects(),
+            "subjects": {} if facts is None else facts.subjects,
             "skews": [{**each._asdict(), "certain": each.is_certain} for each in recorded.skews],
         }
 
@@ -421,7 +423,7 @@ class RecordedPage:
         words = text.lower()
         subjects, facts = [], []
         if self._facts is not None:
-            named = self._facts.subjects().items()
+            named = self._facts.subjects.items()
             subjects = [[kind, name] for kind, names in named for name in names if words in name.lower()][:FOUND]
             facts = list(
                 islice((each for each in map(_shown, self._facts.steps) if words in each["text"].lower()), FOUND)
