@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from actors.node.free_ports import HOST
 from actors.node.memory_cluster import FaultInEffect
 from actors.page.controls import Controls, perform
 from actors.page.event_stream import EventStream
 from actors.page.picture import Picture
-from actors.page.server import HOST, PageServer
+from actors.page.server import PageServer
 from actors.trace.explanation import explain, utc
 from actors.trace.explanation_text import explanation_json
 from actors.trace.following import FactFollower

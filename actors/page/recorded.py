@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from actors.explain.step_texts import TEXTS, text_of
+from actors.node.free_ports import HOST
 from actors.page import critical_path, subject_histories
 from actors.page.lanes import drawn, interest_of, lanes, strip_of
 from actors.page.picture import Picture, timeline
 from actors.page.recorded_trace import Position, RecordedTrace
-from actors.page.server import HOST, PageServer, Route
+from actors.page.server import PageServer, Route
 from actors.page.survey import TraceSurvey
 from actors.trace.changes import ABSENT, compare
 from actors.trace.debugger import Debugger

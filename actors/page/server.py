@@ -19,11 +19,11 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from actors.gateway.http_server import HttpServer
+from actors.node.free_ports import HOST
 from actors.page.event_stream import EventStream
 from messages.cluster import in_url
 from messages.trace.errors import TraceError
 
-HOST = "127.0.0.1"
 CONNECTIONS = 64
 IDLE_SECONDS = 60.0
 """How long a connection may be open without a request: a browser opens connections before it needs them."""
