@@ -3,7 +3,7 @@
 import { count, h, ids, plural, time } from "./dom.js";
 import { get } from "./api.js";
 import { address, change, here } from "./router.js";
-import { OFFLINE, OK, STATES, isPaused, problems, store, summary } from "./store.js";
+import { OFFLINE, OK, STATES, isPaused, store, summary } from "./store.js";
 import { subject, why } from "./why.js";
 
 const CELLS = 1000;
@@ -48,7 +48,7 @@ export function cluster(_, source) {
         section("Topics", topicTable())),
       section("Events", feed(store.feed.slice(0, LINES)),
         store.feed.length > LINES && h("p", {}, h("a", { href: address(["events"]) }, "All events")))),
-    why("cluster", null, source.render, source.linked),
+    why("cluster", null, source),
   ];
 }
 
@@ -162,7 +162,7 @@ const legend = () => h("p", { class: "legend" }, STATES.map((text, level) => [h(
 
 export function topic(name, source) {
   const found = summary().topics.find((each) => each.topic.name === name);
-  if (!found) return [h("h1", {}, name), h("p", { class: "quiet" }, "This topic is not in the picture."), why("topic", name, source.render, source.linked)];
+  if (!found) return [h("h1", {}, name), h("p", { class: "quiet" }, "This topic is not in the picture."), why("topic", name, source)];
   const { topic: rows, states, counts } = found;
   const page = Number(here().query.get("page") ?? 0);
   const order = [...states.keys()].sort((a, b) => rows.numbers[a] - rows.numbers[b]);
@@ -193,7 +193,7 @@ export function topic(name, source) {
         h("td", {}, ids(rows.isrs[row])),
         h("td", {}, ids(rows.replicas[row])),
         h("td", {}, state(states[row], STATES[states[row]])))), "All are in sync.")),
-    why("topic", name, source.render, source.linked),
+    why("topic", name, source),
     about("topic", name),
   ];
 }
@@ -215,7 +215,7 @@ export function partition(name, source) {
   const [topicName, number] = [name.slice(0, at), Number(name.slice(at + 1))];
   const found = summary().topics.find((each) => each.topic.name === topicName);
   const row = found?.topic.numbers.indexOf(number) ?? -1;
-  if (row < 0) return [h("h1", {}, name), h("p", { class: "quiet" }, "This partition is not in the picture."), why("partition", name, source.render, source.linked)];
+  if (row < 0) return [h("h1", {}, name), h("p", { class: "quiet" }, "This partition is not in the picture."), why("partition", name, source)];
   const { topic: rows, states } = found;
   const key = JSON.stringify([name, here().query.get("at"), rows.leaders[row], rows.isrs[row], rows.replicas[row]]);
   if (!details.has(key)) {
@@ -244,14 +244,14 @@ export function partition(name, source) {
         ? [["Reassignment", `adding ${ids(more.adding)}, removing ${ids(more.removing)}`]] : []),
     ]),
     source.panels("partition", name),
-    why("partition", name, source.render, source.linked),
+    why("partition", name, source),
     about("partition", name),
   ];
 }
 
 export function broker(name, source) {
   const found = store.brokers.find(({ id }) => String(id) === name);
-  if (!found) return [h("h1", {}, `Broker ${name}`), h("p", { class: "quiet" }, "This broker is not in the picture."), why("broker", name, source.render, source.linked)];
+  if (!found) return [h("h1", {}, `Broker ${name}`), h("p", { class: "quiet" }, "This broker is not in the picture."), why("broker", name, source)];
   const { leads, follows, out } = summary().brokers.get(found.id);
   const led = summary().topics
     .map(({ topic: rows, states }) => {
@@ -272,7 +272,7 @@ export function broker(name, source) {
     source.actions.length > 0 && section("Inject faults", h("div", { class: "actions wide" }, source.buttons(found, false))),
     store.effects.length > 0 && section("In effect", effects(source)),
     source.panels("broker", name),
-    why("broker", name, source.render, source.linked),
+    why("broker", name, source),
     section("Its replicas by topic", table("Its replicas", ["Topic", "#Replicas", "#Leads", "Heat map"],
       led.slice(0, ROWS).map(({ rows, states, leads: own }) => h("tr", { key: `t${rows.name}` },
         h("th", { scope: "row" }, h("a", { href: address(["topic", rows.name]) }, rows.name)),
@@ -288,7 +288,7 @@ export function controller(_, source) {
     h("h1", {}, "Controller"),
     facts([["Broker", id === null ? state(OFFLINE, "none") : brokerLink(id)], ["Controller epoch", epoch ?? "–"], ["Since", time(since)]]),
     source.panels("controller", null),
-    why("controller", null, source.render, source.linked),
+    why("controller", null, source),
     section("Events", feed(store.feed.filter((line) => line.about === "controller").slice(0, LINES))),
   ];
 }
@@ -314,7 +314,7 @@ export function group(name, source) {
     found && section("Members", table("Members", ["Client", "Member"], Object.entries(found.members).map(([member, client]) =>
       h("tr", { key: member }, h("th", { scope: "row" }, client || "–"), h("td", { class: "id" }, member))), "It has no member.")),
     source.panels("consumer-group", name),
-    why("consumer-group", name, source.render, source.linked),
+    why("consumer-group", name, source),
     about("consumer-group", name),
   ];
 }
@@ -332,7 +332,7 @@ export function transactions() {
 
 // A subject of which the picture has no more than its events.
 const named = (kind) => (name, source) => [
-  h("h1", {}, name), source.panels(kind, name), why(kind, name, source.render, source.linked), about(kind, name),
+  h("h1", {}, name), source.panels(kind, name), why(kind, name, source), about(kind, name),
 ];
 export const transaction = named("transaction");
 export const producer = named("producer");
@@ -371,5 +371,3 @@ export const views = {
   cluster, topics, topic, partition, broker, controller, groups, group, transactions, transaction, producer, client,
   refused, events,
 };
-
-export { problems };

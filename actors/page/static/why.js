@@ -18,7 +18,7 @@ export function subject(about, name) {
 }
 
 // The button "Why?", and the explanation if the address has `why`. `linked(line)` may return the address of a line.
-export function why(about, name, render, linked = () => null) {
+export function why(about, name, { render, linked }) {
   const { query } = here();
   const at = query.get("at");
   const key = JSON.stringify([about, name, at]);
@@ -49,7 +49,7 @@ async function ask(key, about, name, at, render) {
   render();
 }
 
-export function explanation({ verdict, chain, answers }, linked = () => null) {
+function explanation({ verdict, chain, answers }, linked) {
   return h("div", { class: "explanation" },
     h("p", { class: "verdict" }, verdict),
     chain.length > 0 && h("ol", { class: "chain", "aria-label": "Chain of causes" },
