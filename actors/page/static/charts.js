@@ -47,7 +47,7 @@ export function offsets(name) {
     value.produces.length > 0 && h("details", { key: "produces", open: true }, h("summary", {}, "Produce requests that waited longest"), h("ul", { class: "found" },
       value.produces.slice(0, 5).map((each) => h("li", {}, h("a", { href: pathOf(each) }, time(each.at), ` node ${each.node}: ${span(each.ms / 1000)}`))))),
     h("details", { key: "states" }, h("summary", {}, `${value.states.length} states`), h("ul", { class: "found" }, value.states.map((state) =>
-      h("li", {}, h("a", { href: linked({ ...state }) }, time(state.at)), ` leader ${state.leader < 0 ? "none" : state.leader}, ISR ${state.isr.join(" ")}, epoch ${state.epoch}, by ${state.by.replace(/,.*/, "")}`)))));
+      h("li", {}, h("a", { href: linked(state) }, time(state.at)), ` leader ${state.leader < 0 ? "none" : state.leader}, ISR ${state.isr.join(" ")}, epoch ${state.epoch}, by ${state.by.replace(/,.*/, "")}`)))));
 }
 
 export function members(name) {

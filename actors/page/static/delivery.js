@@ -65,7 +65,7 @@ function state(place) {
 const plain = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
 // A value of JSON as nested lists that open and close.
-export function tree(value, depth = 0) {
+function tree(value, depth = 0) {
   if (value === null || typeof value !== "object") return h("span", { class: "value" }, cut(plain(value)));
   const text = JSON.stringify(value);
   if (text.length <= 72) return h("code", {}, text);

@@ -135,8 +135,8 @@ function axis(times, places, height, shaded) {
     if (pause > 0.02 && index !== shaded) {
       found.push(h("rect", { class: "pause", x: before + 6, y: TOP - 16, width: Math.max(here - before - 12, 0), height: height - TOP + 16 }));
     }
-    if (pause > 0.02) {
-      if (here - before > 40) found.push(h("text", { class: "pause", x: (before + here) / 2, y: height - 2, "text-anchor": "middle" }, span(pause)));
+    if (pause > 0.02 && here - before > 40) {
+      found.push(h("text", { class: "pause", x: (before + here) / 2, y: height - 2, "text-anchor": "middle" }, span(pause)));
     }
     const text = new Date(at * 1000).toISOString().slice(11, 23);
     if (here - free > 84 && text !== said) {
@@ -193,7 +193,7 @@ function causesOf(value) {
   return new Set(found.map((each) => id([places.get(each.run), each.seq])));
 }
 
-const INTERESTS = [["", "everything"], ["controller", "controller"]];
+const INTERESTS = ["", "controller", "actor:ControllerActor", "message:ClientRequest"];
 
 function choice(about) {
   const subjects = Object.entries(overview.subjects ?? {}).flatMap(([kind, names]) => names.map((name) => `${kind}:${name}`));
@@ -202,7 +202,7 @@ function choice(about) {
       list: "interests", class: "find", value: about, placeholder: "everything", "aria-label": "Subject of the messages",
       onchange: (event) => change({ about: event.target.value }, true),
     }),
-    h("datalist", { id: "interests" }, [...INTERESTS.map(([value]) => value), "actor:ControllerActor", "message:ClientRequest", ...subjects.slice(0, 500)]
+    h("datalist", { id: "interests" }, [...INTERESTS, ...subjects.slice(0, 500)]
       .map((value) => h("option", { value }))));
 }
 

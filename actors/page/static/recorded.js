@@ -7,7 +7,7 @@ import { lanes, lanesOf, scrollToChosen } from "./lanes.js";
 import { path, slow } from "./requests.js";
 import { address, change, here, sticky } from "./router.js";
 import { load as loadPicture, store } from "./store.js";
-import { subject } from "./why.js";
+import { LINKED } from "./why.js";
 import { views } from "./views.js";
 
 const POLL_MS = 700;
@@ -190,7 +190,7 @@ function cluster(name, given) {
 }
 
 function panels(about, name) {
-  const kind = { "consumer-group": "group" }[about] ?? about;
+  const kind = LINKED[about];
   const key = name === null ? kind : `${kind}:${name}`;
   return [
     about === "partition" && offsets(name),
@@ -215,8 +215,6 @@ function trace() {
   ];
 }
 
-const KINDS = { group: "consumer-group" };
-
 function search() {
   const text = here().query.get("find") ?? "";
   const found = text ? ask("search", { text, from: here().query.get("from") }) : null;
@@ -230,7 +228,7 @@ function search() {
       }),
       found && !value && loading(found)),
     value && h("section", {}, h("h2", {}, `Subjects: ${value.subjects.length}`), h("p", {}, value.subjects.map(([kind, name]) =>
-      [h("a", { href: subject(KINDS[kind] ?? kind, name) }, `${kind} ${name}`), " "]))),
+      [h("a", { href: address([kind, name]) }, `${kind} ${name}`), " "]))),
     value && h("section", {}, h("h2", {}, `Facts: ${value.facts.length}`), h("ul", { class: "found" }, value.facts.map((fact) => place(fact, fact.text)))),
     value && h("section", {}, h("h2", {}, `Messages: ${value.deliveries.length}${value.deliveries.length >= 100 ? " (the first)" : ""}`),
       h("ul", { class: "found" }, value.deliveries.map((each) => place(each, `${each.title} to ${each.to}`)))),
