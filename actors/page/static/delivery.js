@@ -4,6 +4,7 @@ import { count, h, time } from "./dom.js";
 import { span } from "./lanes.js";
 import { ask, linked, loading } from "./recorded.js";
 import { address } from "./router.js";
+import { facts, table } from "./views.js";
 
 const SHORT = 400;
 
@@ -11,7 +12,6 @@ export function delivery(place) {
   const answer = ask("delivery", place);
   const { value } = answer;
   if (!value) return h("section", { class: "delivery" }, loading(answer));
-  const row = ([name, content]) => h("div", {}, h("dt", {}, name), h("dd", {}, content));
   const where = (each) => h("a", { href: linked(each) }, time(each.at), ` node ${each.node} `, `${each.title} to ${each.to.replace("outside:", "")}`);
   return h("div", { class: "delivery columns" },
     h("div", {},
@@ -19,13 +19,13 @@ export function delivery(place) {
         h("h1", {}, value.title, h("span", { class: "quiet" }, `delivery ${value.seq} of node ${value.node}`)),
         value.facts.map((fact) => h("p", { class: "fact-text" }, fact.text)),
         value.error && h("p", { class: "error" }, value.error),
-        h("dl", { class: "facts" }, [
+        facts([
           ["Time", time(value.at)], ["From", value.sender || value.kind], ["To", value.receiver],
           ["In the queue", span(value.waited_ms / 1000)], ["Handler", span(value.took_ms / 1000)],
           ...(/^ClientRequest/.test(value.title) && value.payload?.connection !== undefined
             ? [["Request", h("a", { href: address(["path", `${value.run}~${value.seq}~${value.payload.connection}~${value.payload.correlation_id}`]) }, "its critical path")]] : []),
           ["Event", value.event ? h("a", { href: linked({ at: value.at, run: value.run, seq: value.event }) }, `began with delivery ${value.event}`) : "–"],
-        ].map(row))),
+        ])),
       state(place),
       h("section", { "aria-label": "Payload" }, h("h2", {}, "Message"),
         value.payload === null ? h("p", { class: "quiet" }, value.payload_bytes > 4 ? `${count(value.payload_bytes)} bytes are not shown.` : "The trace has no contents of this message.")
@@ -49,11 +49,9 @@ function state(place) {
   const { value } = answer;
   const content = value && (value.problem ? h("p", { class: "error" }, value.problem) : value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
     : [
-      value.differences.length === 0 ? h("p", { class: "quiet" }, "The delivery changed nothing in the actor's state.")
-        : h("div", { class: "scroll" }, h("table", { class: "differences" },
-          h("thead", {}, h("tr", {}, ["Part", "Before", "After"].map((head) => h("th", { scope: "col" }, head)))),
-          h("tbody", {}, value.differences.slice(0, 60).map((each) => h("tr", {},
-            h("th", { scope: "row" }, each.path.replace(/^\./, "") || value.actor), h("td", { class: "was" }, cut(plain(each.before))), h("td", { class: "is" }, cut(plain(each.after)))))))),
+      h("div", { class: "differences" }, table("Differences", ["Part", "Before", "After"], value.differences.slice(0, 60).map((each) => h("tr", {},
+        h("th", { scope: "row" }, each.path.replace(/^\./, "") || value.actor), h("td", { class: "was" }, cut(plain(each.before))), h("td", { class: "is" }, cut(plain(each.after))))),
+      "The delivery changed nothing in the actor's state.")),
       value.differences.length > 60 && h("p", { class: "quiet" }, `${value.differences.length - 60} more differences`),
       h("details", { key: "whole" }, h("summary", {}, "The whole state after it"), value.after && tree(value.after)),
       value.before && h("details", { key: "whole-before" }, h("summary", {}, "The whole state before it"), tree(value.before)),

@@ -8,7 +8,7 @@ import { path, slow } from "./requests.js";
 import { address, change, here, sticky } from "./router.js";
 import { load as loadPicture, store } from "./store.js";
 import { LINKED } from "./why.js";
-import { views } from "./views.js";
+import { table, views } from "./views.js";
 
 const POLL_MS = 700;
 const KEPT = 60;
@@ -205,13 +205,12 @@ function trace() {
   return [
     h("h1", {}, folder),
     problems.length > 0 && h("section", { "aria-label": "Remarks" }, h("h2", {}, "What is not shown"), h("ul", {}, problems.map((each) => h("li", {}, each)))),
-    h("section", {}, h("h2", {}, `Runs: ${count(deliveries)} deliveries`), h("div", { class: "scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Node", "Run", "From", "To", "Deliveries", "Ended"].map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, runs.map((run) => h("tr", {},
+    h("section", {}, h("h2", {}, `Runs: ${count(deliveries)} deliveries`),
+      table("Runs", ["Node", "Run", "From", "To", "Deliveries", "Ended"], runs.map((run) => h("tr", {},
         h("th", { scope: "row" }, h("a", { href: address(["broker", run.node]) }, `node ${run.node}`)), h("td", { class: "id" }, run.run),
         h("td", {}, h("a", { href: address(["lanes"], { at: run.begin, d: null }) }, time(run.begin))),
         h("td", {}, h("a", { href: address(["lanes"], { at: run.end, d: null }) }, time(run.end))),
-        h("td", {}, count(Math.max(run.last - run.first + 1, 0))), h("td", {}, run.ending))))))),
+        h("td", {}, count(Math.max(run.last - run.first + 1, 0))), h("td", {}, run.ending))))),
   ];
 }
 

@@ -5,6 +5,7 @@ import { drawing, span } from "./lanes.js";
 import { delivery } from "./delivery.js";
 import { ask, chosen, linked, loading, overview } from "./recorded.js";
 import { address, change, here } from "./router.js";
+import { facts, table } from "./views.js";
 
 export function slow() {
   const { query } = here();
@@ -20,15 +21,14 @@ export function slow() {
         ["", ...new Set([api, ...apis].filter(Boolean))].map((name) => h("option", { value: name, selected: name === api }, name || "all APIs"))),
       about && h("button", { onclick: () => change({ about: null }) }, `${about} ×`),
       value.read < 1 && h("span", { class: "state s1" }, `${Math.floor(value.read * 100)} % of the trace is read`)),
-    value.requests.length === 0 ? h("p", { class: "quiet" }, "The trace has no answered request of a client.")
-      : h("div", { class: "scroll" }, h("table", {},
-        h("thead", {}, h("tr", {}, ["Took", "", "Request", "Client", "Subject", "Node", "Time"].map((head) => h("th", { scope: "col", class: head === "Took" ? "number took" : null }, head)))),
-        h("tbody", {}, value.requests.map((each) => h("tr", { key: `${each.run}${each.seq}${each.correlation_id}` },
-          h("th", { scope: "row", class: "number took" }, h("a", { href: pathOf(each) }, span(each.ms / 1000))),
-          h("td", {}, bar(each.ms / longest)),
-          h("td", {}, each.api), h("td", {}, each.client_id || "–"),
-          h("td", {}, /-\d+$/.test(each.subject) ? h("a", { href: address(["partition", each.subject], { at: each.at + each.ms / 1000, d: null }) }, each.subject) : each.subject),
-          h("td", {}, each.node), h("td", {}, h("a", { href: linked(each) }, time(each.at)))))))))];
+    table("Slowest requests", ["#Took", "", "Request", "Client", "Subject", "Node", "Time"],
+      value.requests.map((each) => h("tr", { key: `${each.run}${each.seq}${each.correlation_id}` },
+        h("th", { scope: "row", class: "number took" }, h("a", { href: pathOf(each) }, span(each.ms / 1000))),
+        h("td", {}, bar(each.ms / longest)),
+        h("td", {}, each.api), h("td", {}, each.client_id || "–"),
+        h("td", {}, /-\d+$/.test(each.subject) ? h("a", { href: address(["partition", each.subject], { at: each.at + each.ms / 1000, d: null }) }, each.subject) : each.subject),
+        h("td", {}, each.node), h("td", {}, h("a", { href: linked(each) }, time(each.at))))),
+      "The trace has no answered request of a client."))];
 }
 
 export const pathOf = (each) => address(["path", `${each.run}~${each.seq}~${each.connection}~${each.correlation_id}`], { at: each.at, d: null });
@@ -56,16 +56,15 @@ export function path(name) {
   return [
     h("h1", {}, `${request} took ${span(ms / 1000)}`),
     h("p", { class: "verdict" }, `${span(worst.ms / 1000)} of it (${Math.round((worst.ms / ms) * 100)} %): ${value.reason || worst.words}.`),
-    h("dl", { class: "facts" }, stages.map(([stage, took]) => h("div", {}, h("dt", {}, stage), h("dd", {}, span(took / 1000))))),
+    facts(stages.map(([stage, took]) => [stage, span(took / 1000)])),
     h("section", { class: "messages", "aria-label": "Critical path" }, h("h2", {}, "Critical path"),
       drawing({ deliveries: linkedPath, lanes, runs, strong, selected, step: 44, gap: { from: gap, to: gap + 1, text: value.reason } })),
-    h("section", {}, h("h2", {}, "Edges"), h("div", { class: "scroll" }, h("table", { class: "edges" },
-      h("thead", {}, h("tr", {}, ["Took", "When", "Stage", "From the cause to", "In the queue"].map((head) => h("th", { scope: "col", class: /Took|queue/.test(head) ? "number" : null }, head)))),
-      h("tbody", {}, edges.map((edge, index) => h("tr", { class: index === gap ? "worst" : null },
+    h("section", { class: "edges" }, h("h2", {}, "Edges"),
+      table("Edges", ["#Took", "When", "Stage", "From the cause to", "#In the queue"], edges.map((edge, index) => h("tr", { class: index === gap ? "worst" : null },
         h("th", { scope: "row", class: "number" }, span(edge.ms / 1000)),
         h("td", {}, bar((edge.end - edge.start) * 1000 / ms, ((edge.start - begin) * 1000) / ms, index === gap ? "out" : "leads")),
         h("td", {}, edge.stage), h("td", {}, h("a", { href: linked({ at: edge.end, run: edge.run, seq: edge.effect[1] }) }, edge.words)),
-        h("td", { class: "number" }, edge.queue_ms > 0.001 ? span(edge.queue_ms / 1000) : "–"))))))),
+        h("td", { class: "number" }, edge.queue_ms > 0.001 ? span(edge.queue_ms / 1000) : "–"))))),
     selected && delivery(selected),
   ];
 }

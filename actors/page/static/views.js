@@ -17,7 +17,8 @@ export const TABS = [
   [["refused"], "Refused"], [["events"], "Events"],
 ];
 
-const table = (caption, heads, rows, empty) => rows.length === 0
+// A table with these heads, or a text if it has no row. A head that begins with "#" is that of numbers.
+export const table = (caption, heads, rows, empty) => rows.length === 0
   ? h("p", { class: "quiet" }, empty)
   : h("div", { class: "scroll" }, h("table", {},
     h("caption", { class: "hidden" }, caption),
@@ -30,7 +31,8 @@ const section = (title, ...content) => {
   return h("section", { "aria-labelledby": id, key: id }, h("h2", { id }, title), ...content);
 };
 
-const facts = (rows) => h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+// Names and values.
+export const facts = (rows) => h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 
 const state = (level, text) => h("span", { class: `state s${level}` }, text);
 
