@@ -108,13 +108,11 @@ def lanes(recorded: RecordedTrace, survey: TraceSurvey, position: Position, inte
 
 
 def lanes_of(recorded: RecordedTrace, deliveries: Iterable[TraceDelivery]) -> list[dict[str, Any]]:
-    """Return the receivers of these deliveries by node, external endpoints first."""
+    """Return the receivers of these deliveries by run, which are in the order of nodes; external endpoints first."""
     found = {(recorded.id_of(each).run, each.receiver) for each in deliveries}
     return [
         {"run": place, "node": recorded.runs[place].run.node, "address": address}
-        for place, address in sorted(
-            found, key=lambda each: (recorded.runs[each[0]].run.node, not each[1].startswith("outside:"), each[1])
-        )
+        for place, address in sorted(found, key=lambda each: (each[0], not each[1].startswith("outside:"), each[1]))
     ]
 
 
