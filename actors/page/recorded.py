@@ -21,7 +21,7 @@ from typing import Any
 from actors.explain.step_texts import TEXTS, text_of
 from actors.node.free_ports import HOST
 from actors.page import critical_path, subject_histories
-from actors.page.lanes import drawn, interest_of, lanes, strip_of
+from actors.page.lanes import drawn, interest_of, lanes, lanes_of, strip_of
 from actors.page.picture import Picture, timeline
 from actors.page.recorded_trace import Position, RecordedTrace
 from actors.page.server import PageServer, Route
@@ -385,6 +385,7 @@ class RecordedPage:
         path = critical_path.critical_path(self._recorded, query["run"], int(query["seq"]), *ids)
         return {
             **critical_path.as_json(path, self._recorded),
+            "lanes": lanes_of(self._recorded, path.deliveries),
             "deliveries": [drawn(self._recorded, path.stretch, each) for each in path.deliveries],
         }
 

@@ -41,13 +41,10 @@ export function path(name) {
   const answer = ask("path", { run, seq, connection, correlation });
   const { value } = answer;
   if (!value) return [loading(answer, "Looking for the critical path …")];
-  const { edges, gap, ms } = value;
+  const { edges, gap, ms, lanes, deliveries } = value;
   const worst = edges[gap];
   const begin = edges[0].start;
   const runs = overview.runs;
-  const lanes = [...new Map(value.deliveries.map((each) => [`${each.run} ${each.to}`, { run: each.run, node: runs[each.run].node, address: each.to }])).values()]
-    .sort((a, b) => a.run - b.run || (a.address < b.address ? -1 : 1));
-  const { deliveries } = value;
   const linkedPath = deliveries.map((each, index) => (index ? { ...each, cause: [deliveries[index - 1].run, deliveries[index - 1].seq], sent: deliveries[index - 1].at } : { ...each, cause: null }));
   const strong = new Set(deliveries.map((each) => `${each.run}~${each.seq}`));
   const stages = [...new Set(edges.map((edge) => edge.stage))].map((stage) => [stage, edges.filter((edge) => edge.stage === stage).reduce((sum, edge) => sum + edge.ms, 0)]);
