@@ -120,12 +120,10 @@ def drawn(recorded: RecordedTrace, stretch: Stretch, each: TraceDelivery) -> dic
     """Return a delivery as the lanes draw it, with the id of its cause and how it came."""
     here = recorded.id_of(each)
     link = stretch.links.get(here)
-    cause = None if link is None else stretch.read.get(link.cause)
     found: dict[str, Any] = {
         "run": here.run,
         "seq": each.seq,
         "at": each.at,
-        "queued": each.record.queued_at + each.run.clock_offset,
         "took": each.took_ms,
         "to": each.receiver,
         "title": title(each.record),
@@ -135,8 +133,6 @@ def drawn(recorded: RecordedTrace, stretch: Stretch, each: TraceDelivery) -> dic
     if link is not None:
         found["cause"] = list(link.cause)
         found["crossed"] = link.crossed
-    if cause is not None:
-        found["sent"] = cause.at
     if each.effects:
         found["calls"] = calls(each)
     if each.error:

@@ -336,7 +336,7 @@ class RecordedPage:
             for each in near.deliveries
             if (link := near.links.get(self._recorded.id_of(each))) is not None and link.cause == here
         ]
-        return [drawn(self._recorded, near, each) | self._place(each) for each in effects[:EFFECTS]]
+        return [self._place(each) for each in effects[:EFFECTS]]
 
     def _state(self, query: Mapping[str, str]) -> Any:
         """Return the state of the receiver before and after a delivery, with what differs, by replay."""

@@ -45,7 +45,7 @@ export function path(name) {
   const worst = edges[gap];
   const begin = edges[0].start;
   const runs = overview.runs;
-  const linkedPath = deliveries.map((each, index) => (index ? { ...each, cause: [deliveries[index - 1].run, deliveries[index - 1].seq], sent: deliveries[index - 1].at } : { ...each, cause: null }));
+  const linkedPath = deliveries.map((each, index) => (index ? { ...each, cause: [deliveries[index - 1].run, deliveries[index - 1].seq] } : { ...each, cause: null }));
   const strong = new Set(deliveries.map((each) => `${each.run}~${each.seq}`));
   const stages = [...new Set(edges.map((edge) => edge.stage))].map((stage) => [stage, edges.filter((edge) => edge.stage === stage).reduce((sum, edge) => sum + edge.ms, 0)]);
   const request = deliveries[0].title.replace(/^ClientRequests? /, "");
