@@ -65,6 +65,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedPage]:
 
 def click(page: Page, name: str) -> None:
     """Click the first link or button with this name, or type a text to search for."""
+    expect(page.get_by_text("Reading the trace …")).to_have_count(0)  # what is loaded moves the buttons below it
     if name.startswith("type "):
         page.get_by_label("Search", exact=True).fill(name.removeprefix("type "))
         page.keyboard.press("Enter")
