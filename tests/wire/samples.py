@@ -26,6 +26,7 @@ from messages.apis.fetch import (
     FetchRequest,
     FetchResponse,
 )
+from messages.apis.leader_and_isr import LeaderAndIsrResponse
 from messages.apis.leave_group import LeaveGroupRequest, LeavingMember
 from messages.apis.metadata import MetadataRequest
 from messages.apis.produce import ProducePartition
@@ -147,6 +148,9 @@ def _encodable(version: int, message: Any) -> Any:
             return attrs.evolve(kept, partitions=_with_ids(message.partitions), forgotten=forgotten)
         case FetchResponse() if version >= IDS_SINCE:
             return attrs.evolve(message, partitions=_with_ids(message.partitions))
+        case LeaderAndIsrResponse() if version >= 5:  # by topic, as the codec adds them to the group without an id
+            errors = sorted(message.partition_errors, key=lambda each: each.partition.topic)
+            return attrs.evolve(message, partition_errors=tuple(errors))
         case MetadataRequest() if version < 10:
             topics = message.topics or None if version == 0 else message.topics
             return attrs.evolve(message, topics=topics, named_or_ids=())
