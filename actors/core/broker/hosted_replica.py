@@ -26,7 +26,7 @@ from actors.core.broker import partition_effects
 from actors.core.broker.leader import CompleteProduce, Leader, ToDo, WriteIsr, epoch_verdict
 from actors.core.broker.partition_effects import Address, Send
 from actors.core.broker.replica_log import ReplicaLog
-from actors.core.broker.replica_role import FOLLOWER, STOPPED, ReplicaRole, health_flags
+from actors.core.broker.replica_role import FOLLOWER, LEADER, STOPPED, ReplicaRole, health_flags
 from actors.core.broker.state_changes import changing_isr
 from actors.core.broker.verification import TransactionVerification
 from messages import errors, partition
@@ -234,7 +234,7 @@ class HostedReplica:
         """Return the log's state for readers."""
         role, log = self.role, self.log
         offsets = log.start, log.high_watermark, log.last_stable_offset, log.end
-        return tuple.__new__(partition.LogState, (role.leader_epoch, role.leads, *offsets))
+        return tuple.__new__(partition.LogState, (role.leader_epoch, role.name == LEADER, *offsets))
 
     def log_moved(self) -> tuple[partition_effects.Send, ...]:
         """Return a LogMoved if the log's state has a new difference from the reader's last read (rule 2).

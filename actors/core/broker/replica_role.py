@@ -62,21 +62,6 @@ class ReplicaRole(NamedTuple):
     adding_replicas: tuple[int, ...] = ()
     removing_replicas: tuple[int, ...] = ()
 
-    @property
-    def leads(self) -> bool:
-        """Whether this replica is the leader."""
-        return self.name == LEADER
-
-    @property
-    def under_replicated(self) -> bool:
-        """Whether a led partition has fewer in-sync replicas than assigned replicas.
-
-        Replicas that a reassignment adds do not count.
-
-        (broker.md 9.5 row 69)
-        """
-        return self.leads and len(self.isr) < len(self.replicas) - len(self.adding_replicas)
-
 
 _DEFAULTS = ReplicaRole(TopicPartition("", -1), -1)[2:]
 
