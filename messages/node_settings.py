@@ -32,7 +32,8 @@ TOPIC_IDS_SINCE = "2.8-IV0"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
-AUTHORIZERS = ("", "kafka.security.authorizer.AclAuthorizer", "kafka.security.auth.SimpleAclAuthorizer")
+ACL_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
+AUTHORIZERS = ("", ACL_AUTHORIZER, "kafka.security.auth.SimpleAclAuthorizer")
 
 T = TypeVar("T")
 
@@ -238,7 +239,7 @@ def _principals(text: str) -> tuple[str, ...]:
     return found
 
 
-AUTHORIZER = SettingType("CLASS", f"nothing or {AUTHORIZERS[1]}", _authorizer)
+AUTHORIZER = SettingType("CLASS", f"nothing or {ACL_AUTHORIZER}", _authorizer)
 PRINCIPALS = SettingType("STRING", "TYPE:NAME, several separated by semicolons", _principals)
 TEXT = SettingType("STRING", "text without control characters", _text)
 PASSWORD = SettingType("PASSWORD", "text", lambda text: MASK if text else "")

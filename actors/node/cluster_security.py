@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from actors.core.security.access import Authorizer
 from actors.core.security.scram import (
     HASHES,
     MIN_ITERATIONS,
@@ -38,9 +39,11 @@ from messages.acls import (
     named,
 )
 from messages.client_quotas import QuotaEntity, sanitized
+from messages.node_settings import ACL_AUTHORIZER
 from messages.security import Secret
 from messages.vocabulary import AnyMessage
 from messages.zookeeper import ChangeAcls, QuotaSetting, SetClientQuotas
+from zk_bridge.client import Client
 
 BROKER = "broker"
 """The user that the nodes are."""
@@ -125,7 +128,7 @@ class ClusterSecurity:
         """Return the settings of each node, with these names of listeners."""
         found = {"security.inter.broker.protocol": self.protocol}
         if self._acls is not None:
-            found["authorizer.class.name"] = "kafka.security.authorizer.AclAuthorizer"
+            found["authorizer.class.name"] = ACL_AUTHORIZER
             found["super.users"] = f"User:{BROKER}"
         if self.protocol.endswith("SSL"):
             found |= {
@@ -168,7 +171,7 @@ class ClusterSecurity:
         if self._has_credentials:
             for user, password in self.users.items():
                 yield _user_question(user, self.mechanism, self._credential(password))
-        yield from self.changes(self._acls or ())
+        yield from _changes(self._acls or ())
 
     @property
     def _has_credentials(self) -> bool:
@@ -200,18 +203,6 @@ class ClusterSecurity:
             return None
         credential = self._credential(password)
         return credential, _user_question(user, self.mechanism, credential)
-
-    def acls_of(self, entries: Sequence[Mapping[str, Any]]) -> list[tuple[AclResource, Acl]]:
-        """Return ACLs of entries as `acl_of` does. Raises ClusterError if there is no authorizer."""
-        if self._acls is None:
-            raise ClusterError("the cluster has no authorizer: start it with acls=[...], which may be empty")
-        return [acl_of(each) for each in entries]
-
-    @staticmethod
-    def changes(acls: Iterable[tuple[AclResource, Acl]], removed: bool = False) -> Iterator[AnyMessage]:
-        """Yield the requests to ZooKeeper that add ACLs, or remove them."""
-        for resource, acl in acls:
-            yield ChangeAcls(resource, remove=(acl,)) if removed else ChangeAcls(resource, (acl,))
 
     # ------------------------------------------------------------------------------------------------ clients
 
@@ -328,6 +319,33 @@ def _general_name(x509: Any, name: str) -> Any:
 def _quoted(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
+
+
+def _changes(acls: Iterable[tuple[AclResource, Acl]], removed: bool = False) -> Iterator[AnyMessage]:
+    """Yield the requests to ZooKeeper that add ACLs, or remove them."""
+    for resource, acl in acls:
+        yield ChangeAcls(resource, remove=(acl,)) if removed else ChangeAcls(resource, (acl,))
+
+
+def change_acls(
+    client: Client,
+    entries: Sequence[Mapping[str, Any]],
+    removed: bool,
+    authorizers: Callable[[], Sequence[Authorizer | None]],
+) -> Callable[[], bool]:
+    """Add the ACLs of entries, or remove them. Return a function that says whether all authorizers apply that.
+
+    Raises:
+        ClusterError: An ACL is invalid (`acl_of`), or a node has no authorizer.
+    """
+    acls = [acl_of(each) for each in entries]
+    if None in authorizers():
+        raise ClusterError(
+            f"the cluster has no authorizer: start it with acls=[...] or authorizer.class.name={ACL_AUTHORIZER}"
+        )
+    for question in _changes(acls, removed):
+        client.ask(question)
+    return lambda: all(each is not None and each.has(*acl) != removed for each in authorizers() for acl in acls)
 
 
 def acl_of(entry: Mapping[str, Any]) -> tuple[AclResource, Acl]:

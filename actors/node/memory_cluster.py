@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 
 from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.broker.replica_manager import ReplicaManagerActor
+from actors.core.security.access import Authorizer
 from actors.core.topic.topic_name import GROUP_METADATA
 from actors.gateway.listener import ListenerGateway
 from actors.gateway.network import NetworkGateway
 from actors.gateway.request_faults import KINDS as REQUEST_FAULTS
 from actors.gateway.request_faults import OBSERVER, FaultError, RequestFault, RequestFaults
 from actors.node.assembly import Node
-from actors.node.cluster_security import ClusterSecurity
+from actors.node.cluster_security import ClusterSecurity, change_acls
 from actors.node.free_ports import HOST, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
 from actors.node.node_faults import PAUSE, SESSION_EXPIRY, NodeFault, NodeFaults
@@ -387,13 +388,11 @@ class MemoryCluster(ZooKeeperView):
         await self._change_acls(acls, removed=True)
 
     async def _change_acls(self, entries: Sequence[Mapping[str, Any]], removed: bool) -> None:
-        acls = self._secured.acls_of(entries)
-        self._write_to_zookeeper(self._secured.changes(acls, removed))
+        def authorizers() -> list[Authorizer | None]:
+            return [_gateways(self._members[id].node)[1].authorizer for id in self._responsive]
 
-        def applied() -> bool:
-            authorizers = [_gateways(self._members[id].node)[1].authorizer for id in self._responsive]
-            return all(each is not None and each.has(*acl) != removed for each in authorizers for acl in acls)
-
+        with Client(MemoryStore(self._zookeeper)) as client:
+            applied = change_acls(client, entries, removed, authorizers)
         await self._until(applied, "not all brokers know the ACLs")
 
     def _write_to_zookeeper(self, questions: Iterable[AnyMessage]) -> None:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 PATIENCE = 120.0
 """Maximum virtual time in seconds of an operation."""
 
@@ -216,20 +215,12 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         self._change_acls(acls, removed=True)
 
     def _change_acls(self, entries: Sequence[Mapping[str, Any]], removed: bool) -> None:
-        from actors.node.cluster_security import ClusterSecurity, acl_of
+        from actors.node.cluster_security import change_acls
 
-        acls = [acl_of(each) for each in entries]
         live = [self._cluster.machines[id].node for id in self._live_brokers()]
-        found = [node.listener.authorizer for node in live if node is not None]
-        authorizers = [each for each in found if each is not None]
-        if len(authorizers) < len(found):
-            raise ClusterError(f"the cluster has no authorizer: set authorizer.class.name={AUTHORIZER}")
-        for question in ClusterSecurity.changes(acls, removed):
-            self._cluster.admin.ask(question)
-        self._until(
-            lambda: all(each.has(*acl) != removed for each in authorizers for acl in acls),
-            "not all brokers know the ACLs",
-        )
+        authorizers = [node.listener.authorizer for node in live if node is not None]
+        applied = change_acls(self._cluster.admin, entries, removed, lambda: authorizers)
+        self._until(applied, "not all brokers know the ACLs")
 
     def _kill(self, broker_id: int) -> None:
         self._live(broker_id)

@@ -46,6 +46,7 @@ from actors.simulation.transcript import TranscriptWriter
 from messages.apis.metadata import MetadataRequest
 from messages.apis.update_metadata import ControllerRequest
 from messages.node import NodeSettings
+from messages.node_settings import ACL_AUTHORIZER
 from messages.partition import LogMoved, LogRead
 from messages.probes import collecting
 from messages.store import WriteOp, Written
@@ -65,8 +66,6 @@ READS = 15.0
 
 STABLE_OFFSETS = frozenset((LogMoved, LogRead))
 """Messages with the state of a log."""
-
-AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 SWITCHES = frozenset(field.name for field in attrs.fields(NodeSettings) if field.type in (bool, "bool"))
 """Settings that are yes or no; a schedule has 1 and 0 for them. A trace with such a number cannot be replayed."""
@@ -157,7 +156,7 @@ class _Run:
         judged = any(ACTIONS[each.name].part == RIGHTS for each in schedule.actions if each.name != REST)
         settings = {
             **SETTINGS,
-            "authorizer_class_name": AUTHORIZER if judged else "",
+            "authorizer_class_name": ACL_AUTHORIZER if judged else "",
             "validate_state": schedule.validated,
             "offsets_topic_replication_factor": min(3, schedule.brokers),
             "transaction_state_log_replication_factor": min(3, schedule.brokers),

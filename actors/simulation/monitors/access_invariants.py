@@ -45,6 +45,8 @@ class AccessInvariants(Monitor):
 
     def _note_changes(self) -> None:
         nodes = self.cluster.zookeeper.nodes
+        if "/kafka-acl" not in nodes:
+            return  # no node has an authorizer
         now = {path: nodes[path].data or b"" for path in nodes if path.startswith((LITERAL, PREFIXED))}
         for path in now.keys() | self._known.keys():
             if now.get(path) != self._known.get(path):
