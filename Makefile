@@ -11,7 +11,7 @@ PORT    = 9092
 BROKERS = 3
 DIR     = .cache/cluster
 # What the tests take: make soak SOAK_SECONDS=60 SOAK_SEED=7; make test WORKERS=4
-WORKERS      = 2
+WORKERS      = 3
 SOAK_SECONDS = 600
 SEEDS        = 30
 RECORD_SEEDS = 5
@@ -19,7 +19,9 @@ SOAK_SEEDS   = 10000
 MUTANT_RUNS = 20
 FAULTS       = all
 
-# Two files at a time, in the order of tests/conftest.py: a file with a cluster or a Spark session makes it once
+# Three files at a time, as many wait rather than compute; a file with a cluster or a Spark session makes it once.
+# Their order is that of tests/conftest.py. Without bytecode, each process compiles what it imports: 12 s a worker
+export PYTHONDONTWRITEBYTECODE :=
 PARALLEL = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard tests/benchmarks/*.py))))

@@ -27,15 +27,15 @@ class Step(NamedTuple):
 
 
 SECOND_LANE = (
-    Step("lint", "make lint", 60),
-    Step("site", "make site", 60),
-    Step("Thespian's own tests on our base", "make test-thespian", 180),
+    Step("lint", "make lint", 80),
+    Step("site", "make site", 45),
+    Step("Thespian's own tests on our base", "make test-thespian", 150),
+    Step("Spark's executors, masters and workers", "make test-spark WORKERS=1", 170),
 )
 FIRST_LANE = (
-    Step("beside Apache Kafka", "make interop ARGS='--soak-seed 7'", 340),
-    Step("Spark's executors, masters and workers", "make test-spark", 150),
-    Step("simulated clusters", "make simulate", 70),
-    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 490),
+    Step("beside Apache Kafka", "make interop WORKERS=2 ARGS='--soak-seed 7'", 340),
+    Step("simulated clusters", "make simulate", 80),
+    Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 430),
     Step("tests", "make test", 270),
 )
 """The soak has another seed each time without --soak-seed."""

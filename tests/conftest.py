@@ -56,6 +56,21 @@ run first, in this order, so that no worker idles at the end."""
 FAST = ("tests/cluster/test_main_job.py",)
 """Files in the folders of SLOW that `make test` runs: one main job on real processes, with one Spark session."""
 
+LONGEST = (
+    *FAST,
+    "tests/public/test_kafka_cluster.py",
+    "tests/simulation/test_run.py",
+    "tests/zk_bridge/test_kazoo_store.py",
+    "tests/zk_bridge/test_real_bridge.py",
+    "tests/cli/test_in_memory.py",
+    "tests/controller/test_life.py",
+    "tests/node/test_node.py",
+    "tests/page/test_live_page.py",
+    "tests/storage",
+    "tests/trace/test_codec.py",
+)
+"""The longest files of `make test`, which run first there."""
+
 
 def is_slow(name: str) -> bool:
     """Return whether a file or test (its node id) belongs to the slow tier."""
@@ -73,14 +88,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if wanted.startswith("slow") and not is_slow(name) and not mixed else None
 
 
-settings.register_profile("kafka-actors", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("kafka-actors", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kafka-actors")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of the soak and of the scenarios."""
     group = parser.getgroup("soak")
-    group.addoption("--soak-seconds", type=float, default=20, help="how long the soak injects faults (20)")
+    group.addoption("--soak-seconds", type=float, default=12, help="how long the soak injects faults (12)")
     parser.addoption("--rewrite-scenarios", action="store_true", help="rewrite the expected lines of the scenarios")
     group.addoption("--soak-seed", type=int, default=random.randrange(10**6), help="the seed of the faults (any)")
 
@@ -153,7 +168,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.slow)
         if "apache_jars" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.apache)
-    items.sort(key=lambda item: next((n for n, slow in enumerate(SLOW) if item.nodeid.startswith(slow)), len(SLOW)))
+    order = (*LONGEST, *SLOW)
+    items.sort(key=lambda item: next((n for n, name in enumerate(order) if item.nodeid.startswith(name)), len(order)))
     if config.getoption("soak_seconds") < LONG_SOAK:
         long = [item for item in items if item.get_closest_marker("long")]
         config.hook.pytest_deselected(items=long)
