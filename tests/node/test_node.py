@@ -346,7 +346,7 @@ def test_a_stop_does_not_wait_for_a_start_that_waits_for_zookeeper(frozen: Froze
         if node.store.session_id:
             tried += 1
             node.store.disconnect()
-            node.run(600.0)
+            node.run(60.0)
             serving = ServeClients in map(type, node.reported)
             assert NodeStopped() in node.stop() + (node.run(SESSION) if serving else []), deliveries
             assert node.errors == [], deliveries
@@ -357,7 +357,7 @@ def test_a_stop_does_not_wait_for_a_new_registration_either(node: Node) -> None:
     node.store.expire(reconnect=False)
     node.store.reconnect()
     node.store.disconnect()
-    assert node.run(600.0) == []
+    assert node.run(60.0) == []
     assert node.stop() == []
     assert node.run(SESSION - 0.1) == []
     assert node.run(0.2) == [NodeStopped()]
