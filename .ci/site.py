@@ -179,6 +179,14 @@ def foreign_requests(folder: Path) -> Iterator[str]:
         yield from (f"{file.relative_to(folder)}: {link}" for link in links)
 
 
+def hidden_items(folder: Path) -> Iterator[str]:
+    """Items of lists that Python-Markdown put into the paragraph before: their hyphen or number is shown as text."""
+    for file in sorted(folder.rglob("*.html")):
+        text = re.sub(r"(?s)<pre.*?</pre>", "", file.read_text("utf-8"))
+        found = re.findall(r"(?m)^ {0,4}(?:- |\d+\. )\S.*", text)
+        yield from (f"{file.relative_to(folder)}: {item}" for item in found)
+
+
 def build(folder: Path) -> None:
     """Build the site into the folder; a warning of MkDocs is an error."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
@@ -186,7 +194,7 @@ def build(folder: Path) -> None:
 
 
 def main() -> None:
-    """Build the site, and fail for requests to other hosts."""
+    """Build the site, and fail for requests to other hosts, hidden items and a missing search."""
     folder = Path(sys.argv[1]).absolute()
     try:
         for script in SCRIPTS:
@@ -198,6 +206,10 @@ def main() -> None:
         sys.exit(error.returncode)
     if found := list(foreign_requests(folder)):
         sys.exit("Pages request files from other hosts:\n" + "\n".join(found))
+    if found := list(hidden_items(folder)):
+        sys.exit("Put an empty line before these items, and indent them by four columns a level:\n" + "\n".join(found))
+    if not (folder / "search" / "search_index.js").exists():
+        sys.exit("The search does not work from the disk: search/search_index.js is missing")
     print(f"The site is in {folder}: open {folder / 'index.html'}")
 
 

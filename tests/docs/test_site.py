@@ -19,11 +19,6 @@ import pytest
 from tests.docs.pictures import BROWSERS
 from tests.layering import ROOT
 
-SEEN = (
-    "explanation/architecture.html",
-    pytest.param("explanation/produce.html", marks=[pytest.mark.soak, pytest.mark.long]),
-)
-
 
 def load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("site_builder", ROOT / ".ci" / "site.py")
@@ -50,22 +45,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_site_requests_nothing_from_other_hosts(built: Path) -> None:
-    assert (built / SITE.SCRIPTS[0].place).stat().st_size > 1_000_000
-    assert (built / "search" / "search_index.js").exists(), "the search works from the disk"
-    assert list(SITE.foreign_requests(built)) == []
-
-
-def test_every_item_of_a_list_is_shown_as_one(built: Path) -> None:
-    """An item that Python-Markdown puts into the paragraph before it keeps its hyphen or number as text."""
-    shown = {page: re.sub(r"(?s)<pre.*?</pre>", "", page.read_text("utf-8")) for page in built.rglob("*.html")}
-    assert len(shown) > 30
-    found = {
-        page.name: items for page, text in shown.items() if (items := re.findall(r"(?m)^ {0,4}(?:- |\d+\. )\S.*", text))
-    }
-    assert found == {}, "put an empty line before the item, and indent it by four columns for each level"
-
-
 @pytest.fixture
 def served(built: Path) -> Iterator[str]:
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(built))
@@ -77,7 +56,9 @@ def served(built: Path) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("page", SEEN)
+@pytest.mark.soak
+@pytest.mark.long
+@pytest.mark.parametrize("page", ["explanation/architecture.html", "explanation/produce.html"])
 def test_a_browser_draws_the_diagrams_and_requests_nothing_from_other_hosts(
     built: Path, served: str, page: str, tmp_path: Path
 ) -> None:
@@ -118,6 +99,11 @@ def test_requests_to_other_hosts_are_found(tmp_path: Path) -> None:
         "b.css: https://fonts/x.css",
         "b.css: https://d/e.png",
     ]
+
+
+def test_items_that_are_shown_as_text_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<p>These:\n- one\n2. two</p><ul>\n<li>three</li></ul>\n<pre>\n- four</pre>")
+    assert list(SITE.hidden_items(tmp_path)) == ["a.html: - one", "a.html: 2. two</p><ul>"]
 
 
 def test_links_out_of_the_pages_lead_to_copies() -> None:
