@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from messages.facts.trace_facts import gather
 from messages.trace.files.runs import find_runs
 from spark.errors import BadOption
 from spark.source import TraceSource
 from tests.cli.test_why_situations import cluster, create, others
-
-
-def rows(frame: DataFrame) -> list[tuple[object, ...]]:
-    return sorted((tuple(row) for row in frame.collect()), key=repr)
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +29,18 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_table_of_facts_has_the_facts_that_why_reads(session: SparkSession, lived: Path) -> None:
-    session.dataSource.register(TraceSource)
-    reader = session.read.format(TraceSource.name()).option("table", "facts")
-    table = reader.load(str(lived))
+def test_the_table_of_facts_has_the_facts_that_why_reads(lived: Path) -> None:
+    source = TraceSource({"path": str(lived), "table": "facts"})
+    reader: Any = source.reader(source.schema())
+    table = [row for task in reader.partitions() for batch in reader.read(task) for row in batch.to_pylist()]
     facts = [each for run in find_runs(lived).runs for each in gather((run,)).all()]
-    read = table.select("run", "n", "event_id", "at", "kind")
-    assert rows(read) == sorted(
+    assert sorted(
+        (tuple(row[name] for name in ("run", "n", "event_id", "at", "kind")) for row in table), key=repr
+    ) == sorted(
         ((each.place.run, each.place.n, each.place.event_id, each.place.at, type(each).__name__) for each in facts),
         key=repr,
     )
-    epochs = table.where("kind = 'ControllerElected'").selectExpr("int(get_json_object(fields, '$.epoch')) as epoch")
-    assert sorted(row.epoch for row in epochs.collect()) == [each.epoch for each in gather(find_runs(lived).runs).terms]
+    epochs = [json.loads(row["fields"])["epoch"] for row in table if row["kind"] == "ControllerElected"]
+    assert sorted(epochs) == [each.epoch for each in gather(find_runs(lived).runs).terms]
     with pytest.raises(BadOption, match="table='tales' is not a table"):
         TraceSource({"path": str(lived), "table": "tales"}).schema()

@@ -46,15 +46,6 @@ def test_traces_where_they_lie_answer_as_what_is_packed_does(session: SparkSessi
     assert ask(session, tmp_path / "traces", only=only) == ask(session, tmp_path / "packed", only=only)
 
 
-def test_a_user_s_session_reads_what_is_packed(session: SparkSession, traces: Path, tmp_path: Path) -> None:
-    session.dataSource.register(DefaultSource)
-    packed = Packing(traces, tmp_path / "packed").finish()
-    read = session.read.format("kafka-actors")
-    assert read.load(str(traces)).count() == packed
-    one = read.option("node", "1").option("actor", "ControllerActor").load(str(traces))
-    assert {(row.node, row.actor) for row in one.collect()} == {(1, "ControllerActor")}
-
-
 def test_a_relative_path_is_read_by_workers_in_other_folders(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(traces.parent)
     source = TraceSource({"path": traces.name})
