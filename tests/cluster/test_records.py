@@ -186,6 +186,8 @@ def test_no_acknowledged_record_is_lost_when_leaders_are_killed_and_frozen(clust
         assert [offset for offset, _ in partition] == list(range(len(partition)))
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_the_record_of_all_this_replays(cluster: Three) -> None:
     for node in NODES:
         assert cluster.nodes[node].stop() == 0

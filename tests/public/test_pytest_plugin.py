@@ -101,25 +101,26 @@ def test_an_error_points_at_the_line_of_the_test_and_not_into_our_code(tmp_path:
     assert set(re.findall(r"(?m)^(\S+\.py):\d+", failures)) == {"test_it.py"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (
-            "broker=5",
-            "has no argument 'broker'; did you mean brokers? It takes brokers, settings, session_timeout, host,",
-        ),
-        ("wild=1", "has no argument 'wild'. It takes brokers, settings, session_timeout, host,"),
-        ("3, {}", "too many positional arguments. It takes brokers, settings, session_timeout, host,"),
-        ("3, brokers=3", "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout, host,"),
-        ("'three'", "brokers='three' must be an integer from 1 to 100"),
-        ("settings={'min.insync.replica': 2}", "is no known setting; did you mean min.insync.replicas?"),
-    ],
-)
-def test_a_wrong_argument_of_the_marker_is_named(tmp_path: Path, arguments: str, words: str) -> None:
-    source = f"import pytest\n@pytest.mark.kafka_cluster({arguments})\ndef test_it(kafka_cluster): pass\n"
-    output = run_pytest(tmp_path, source)
-    assert "1 error" in output
-    assert words in output
+WRONG = {
+    "broker=5": "has no argument 'broker'; did you mean brokers? It takes brokers, settings, session_timeout, host,",
+    "wild=1": "has no argument 'wild'. It takes brokers, settings, session_timeout, host,",
+    "3, {}": "too many positional arguments. It takes brokers, settings, session_timeout, host,",
+    "3, brokers=3": "multiple values for argument 'brokers'. It takes brokers, settings, session_timeout, host,",
+    "'three'": "brokers='three' must be an integer from 1 to 100",
+    "settings={'min.insync.replica': 2}": "is no known setting; did you mean min.insync.replicas?",
+}
+"""Arguments of the marker -> what is said about them."""
+
+
+def test_a_wrong_argument_of_the_marker_is_named(tmp_path: Path) -> None:
+    tests = (
+        f"@pytest.mark.kafka_cluster({arguments})\ndef test_{number}(kafka_cluster): pass\n"
+        for number, arguments in enumerate(WRONG)
+    )
+    output = run_pytest(tmp_path, "import pytest\n" + "".join(tests))
+    assert f"{len(WRONG)} errors" in output
+    said = re.split(r"(?m)^_+ ERROR at setup of test_\d _+$", output.partition("= ERRORS =")[2])[1:]
+    assert [words in each for words, each in zip(WRONG.values(), said, strict=True)] == [True] * len(WRONG), output
     assert "Traceback" not in output and "TypeError" not in output
 
 
