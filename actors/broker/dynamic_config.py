@@ -8,7 +8,8 @@ Rule 3: four kinds of broker overrides apply: replication throttles (`actors.cor
         settings in `actors.core.config.broker_config`, such as defaults of topics, advertised listeners, and the stores
         of listeners. This broker's overrides take precedence over the cluster-wide default; the last two kinds have no
         such default.
-        Broker overrides and client quotas are also read at the start.
+        Broker overrides and client quotas are also read at the start. With password.encoder.old.secret, this broker's
+        passwords are then written again, encrypted with the new secret.
 Rule 4: a read also deletes the notifications that were first seen more than 15 minutes ago: every broker has read them
         by then.
 
@@ -33,6 +34,7 @@ from messages.events import ConfigChangeNotification, SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.node import Advertise, NodeSettings, StartDynamicConfig
 from messages.partition import ThrottleReplication
+from messages.sensitive_configs import is_secret
 from messages.vocabulary import Message
 from messages.zookeeper import (
     ALL_BROKERS,
@@ -41,6 +43,7 @@ from messages.zookeeper import (
     GetClientQuotas,
     GetConfigChanges,
     GetTopicConfigs,
+    SetBrokerConfig,
 )
 
 log = logging.getLogger("kafka.server.DynamicConfigManager")
@@ -136,6 +139,9 @@ class DynamicConfigActor(FlowActor):
         """Read this broker's overrides and the cluster-wide default, and publish the changes (rule 3)."""
         found = yield from ask(GetBrokerConfigs((str(self._settings.node_id), ALL_BROKERS)))
         own, of_all = (dict(broker.entries) for broker in found.brokers)
+        if not self._began and self._settings.password_encoder_old_secret and any(map(is_secret, own)):
+            # What is written again is encrypted with the new secret (`actors.gateway.vault`).
+            yield from ask(SetBrokerConfig(str(self._settings.node_id), found.brokers[0].entries))
         self._log_overrides(own, of_all)
         settings = configured(self._settings, own, of_all)
         if settings != self._configured:

@@ -89,8 +89,8 @@ class PasswordCipher(Protocol):
     def encode(self, password: str) -> str:
         """Return the encrypted form of a password."""
 
-    def decode(self, text: str) -> str:
-        """Return the password in an encrypted form. Raises ValueError."""
+    def decode(self, text: str) -> tuple[str, bool]:
+        """Return the password in an encrypted form, and whether `encode` still makes such forms. Raises ValueError."""
 
 
 class Vault:
@@ -234,13 +234,15 @@ class Vault:
 
     def _read(self, path: str, encoded: str) -> str:
         """Return the seal of a broker's password, which ZooKeeper has in encrypted form."""
+        password, is_current = encoded, True
         try:
-            password = encoded if self._encoder is None else self._encoder.decode(encoded)
+            if self._encoder is not None:
+                password, is_current = self._encoder.decode(encoded)
         except ValueError as error:
             _log.error("A password in %s cannot be used: %s", path, error)
-            password = encoded
         seal = self.seal(password)
-        self._encoded[seal] = encoded
+        if is_current:
+            self._encoded[seal] = encoded
         return seal
 
     def opened(self, path: str, data: bytes | None) -> bytes | None:

@@ -67,8 +67,8 @@ class PasswordEncoder:
         }
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
-    def decode(self, text: str) -> str:
-        """Return the password in an encrypted form.
+    def decode(self, text: str) -> tuple[str, bool]:
+        """Return the password in an encrypted form, and whether the new secret has encrypted it.
 
         Raises:
             ValueError: It cannot be decrypted; the error does not contain the text.
@@ -76,7 +76,7 @@ class PasswordEncoder:
         for secret in (self._secret, self._old):
             if secret is not None:
                 try:
-                    return _decoded(secret, text)
+                    return _decoded(secret, text), secret is self._secret
                 except (ValueError, KeyError):
                     continue
         raise ValueError("it cannot be decrypted by password.encoder.secret or password.encoder.old.secret")

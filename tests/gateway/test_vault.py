@@ -109,10 +109,11 @@ class Reversed:
     def encode(self, password: str) -> str:
         return f"encoded:{password[::-1]}"
 
-    def decode(self, text: str) -> str:
-        if not text.startswith("encoded:"):
+    def decode(self, text: str) -> tuple[str, bool]:
+        kind, colon, password = text.partition(":")
+        if not colon:
             raise ValueError("it is not encoded")
-        return text.removeprefix("encoded:")[::-1]
+        return password[::-1], kind == "encoded"
 
 
 PASSWORD_CONFIG = "listener.name.x.ssl.key.password"
@@ -139,6 +140,15 @@ def test_a_password_is_sealed_in_the_request_encrypted_in_zookeeper_and_sealed_w
     border.store.news(StoreReply(3, nodes=(Znode(0, written.data),)))
     assert border.seen.pop().nodes[0].data == data.replace(b": ", b":").replace(b", ", b",")
     assert border.vault.text_of(sealed.value) == "sword"
+
+
+def test_what_the_old_secret_encrypts_is_written_with_the_new_one() -> None:
+    vault, path = Vault(encoder=Reversed()), "/config/brokers/0"
+    for kind in ("old", "encoded"):
+        stored = json.dumps({"config": {PASSWORD_CONFIG: f"{kind}:drows"}}).encode()
+        written = vault.opened(path, vault.sealed(path, stored))
+        assert written is not None
+        assert json.loads(written) == {"config": {PASSWORD_CONFIG: "encoded:drows"}}
 
 
 def test_a_password_that_cannot_be_decrypted_is_kept_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from messages.apis.metadata import MetadataRequest, MetadataResponse
 from messages.cluster import Endpoint, PartitionAssignment, ReplicaAssignment, TopicPartition
 from messages.network import Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
-from messages.vocabulary import Message
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import CreateTopic, GetPartitionStates, GetTopicConfigs, TopicAssignment
 from tests.cluster.processes import free_ports
 from zk_bridge.client import Client
@@ -142,9 +142,13 @@ class World:
     stores: list[MemoryStore]
 
     @classmethod
-    def of(cls, place: Path, count: int = 3, **options: Any) -> World:
+    def of(cls, place: Path, count: int = 3, written: Sequence[AnyMessage] = (), **options: Any) -> World:
+        """Start nodes with these settings, after these requests to ZooKeeper."""
         scheduler = VirtualScheduler()
         zookeeper, network = MemoryZooKeeper(scheduler.call_later), MemoryNetwork(scheduler)
+        with Client(MemoryStore(zookeeper)) as admin:
+            for each in written:
+                admin.ask(each)
         stores = [MemoryStore(zookeeper, 18.0) for _ in range(count)]
         nodes = [
             Node(

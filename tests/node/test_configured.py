@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from actors.broker.dynamic_config import KEPT_SECONDS, DynamicConfigActor
 from actors.broker.replica_manager import ReplicaManagerActor
 from messages.cluster import ConfigEntry
 from messages.store import CREATE_SEQUENTIAL, WriteOp
-from messages.zookeeper import ALL_BROKERS, EnsurePaths, SetBrokerConfig, SetTopicConfig
+from messages.zookeeper import ALL_BROKERS, EnsurePaths, GetBrokerConfigs, SetBrokerConfig, SetTopicConfig
 from tests.node.test_assembly import World, controller, create_topic, leaders
 from tests.node.test_state import actors
 from zk_bridge.client import Client
@@ -123,3 +125,15 @@ def test_a_torn_notification_names_no_entity(tmp_path: Path) -> None:
     world.scheduler.run(1.0)
     assert max_message_bytes(world) == [1000] * 3
     world.stop(0, 1, 2)
+
+
+@pytest.mark.parametrize("old", ["", "***"])
+def test_a_node_writes_its_passwords_again_after_their_secret_has_changed(tmp_path: Path, old: str) -> None:
+    stored = SetBrokerConfig("0", (ConfigEntry("listener.name.tls.ssl.key.password", "sealed=1,iterations=0"),))
+    world = World.of(tmp_path, 1, (stored,), password_encoder_secret="***", password_encoder_old_secret=old)
+    world.until(lambda: world.nodes[0].ready)
+    world.scheduler.run(1.0)
+    assert len(notes(world)) == (2 if old else 1)
+    with Client(MemoryStore(world.zookeeper)) as admin:
+        assert admin.ask(GetBrokerConfigs(("0",))).brokers[0].entries == stored.config
+    world.stop(0)
