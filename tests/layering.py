@@ -70,7 +70,7 @@ LAYERS: dict[str, Layer] = {
     "messages.wire.layout": Layer("messages.wire.schemas"),
     "messages.wire.schemas": Layer(""),
     "messages.trace": Layer(
-        "messages messages.wire messages.wire.zstd", others="attrs msgspec", touches="durations code"
+        "messages messages.wire messages.wire.zstd", others="attrs msgspec", touches="durations code threads"
     ),
     "messages.trace.files": Layer("messages messages.trace", others="attrs msgspec", touches="files"),
     "messages.facts": Layer("messages messages.trace messages.trace.files", others="attrs msgspec thespian"),

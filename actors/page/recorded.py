@@ -5,16 +5,21 @@ Rule 1: the facts and the survey are read in the background; until they are ther
 Rule 2: one request is answered at a time, because all use the same decoded deliveries; replays have a lock of their
         own, so that a long one holds up nothing else.
 Rule 3: a picture is folded from the nearest kept picture before it.
+Rule 4: another process stores snapshots of the runs, so that a state is replayed from one near it. Until it has come
+        to a delivery, the page says how far it is.
 """
 
 from __future__ import annotations
 
 import copy
+import multiprocessing
+import os
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import islice
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +38,7 @@ from actors.trace.explanation import explained, subject_named, utc, with_payload
 from actors.trace.explanation_text import explanation_json
 from actors.trace.links import DeliveryId
 from actors.trace.moment import shown_state
-from actors.trace.reader import Trace, TraceDelivery
+from actors.trace.reader import Trace, TraceDelivery, open_trace
 from messages.cluster import partition_named
 from messages.facts import declarations
 from messages.facts.declarations import Fact, fields_of
@@ -54,6 +59,10 @@ STEPPED = 30_000
 """Maximum number of deliveries of each run that a step passes over."""
 SNAPSHOTS = 5_000
 """Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""
+MOST_SNAPSHOTS = 400
+"""Maximum number of snapshots of a run; a longer run has more deliveries between two."""
+CACHE_BYTES = 1 << 30
+"""Bytes of snapshots above which those of other runs are removed."""
 MARKS = 1_000
 MOST_DRAWN = 500
 
@@ -106,6 +115,78 @@ class _Facts:
         return {kind: sorted(names) for kind, names in found.items()}
 
 
+def store_snapshots(folder: Path, run: str, cache: Path | None, every: int) -> None:
+    """Store snapshots of a run; this is the work of a process of its own."""
+    os.nice(10)
+    Debugger(open_trace(folder).only_run(None, run), cache, every).store_snapshots(CACHE_BYTES)
+
+
+class _States:
+    """The states of actors by replay, and the process that stores snapshots of one run after the other."""
+
+    def __init__(self, recorded: RecordedTrace, cache: Path | None) -> None:
+        self._recorded = recorded
+        self._cache = cache
+        self._debuggers: dict[str, Debugger] = {}
+        self._replaying = threading.Lock()
+        self._left = [run.run.name for run in recorded.runs if run.length > 2 * SNAPSHOTS]
+        self._processes = multiprocessing.get_context("spawn")
+        self._process: BaseProcess | None = None
+        self._choosing = threading.Lock()
+        self._thread = threading.Thread(target=self._store_all, name="page-snapshots", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the process."""
+        self._put_first([])
+        self._thread.join()
+
+    def _put_first(self, runs: list[str]) -> None:
+        """Let the process continue with other runs."""
+        with self._choosing:
+            self._left = runs
+            if self._process is not None:
+                self._process.terminate()
+
+    def _store_all(self) -> None:
+        while self._left:
+            with self._choosing:
+                run = self._left[0]
+                arguments = self._recorded.trace.folder, run, self._cache, self._every(run)
+                self._process = self._processes.Process(target=store_snapshots, args=arguments, daemon=True)
+                self._process.start()
+            self._process.join()
+            with self._choosing:
+                if self._left[:1] == [run]:  # otherwise it was stopped in favour of another run
+                    self._left = self._left[1:]
+                self._process = None
+
+    def _every(self, run: str) -> int:
+        return max(SNAPSHOTS, self._recorded.run_named(run).length // MOST_SNAPSHOTS)
+
+    def before_and_after(self, delivery: TraceDelivery) -> list[Any] | int:
+        """Return the states of the receiver before and after a delivery.
+
+        Returns:
+            The number of the last stored snapshot before it, if the other process is on its way to the delivery.
+        """
+        run = delivery.run.name
+        with self._replaying:
+            debugger = self._debuggers.get(run)
+            if debugger is None:
+                debugger = self._debuggers[run] = Debugger(delivery.run, self._cache, self._every(run))
+            if run in self._left and debugger.distance(delivery.seq) > 2 * self._every(run):
+                if self._left[0] != run:
+                    self._put_first([run, *(each for each in self._left if each != run)])
+                return debugger.begins(delivery.seq)
+            states = []
+            for seq in (delivery.seq - 1, delivery.seq):
+                debugger.go(seq)
+                living = {str(ref) for ref in debugger.base.living()}
+                states.append(shown_state(debugger.base, delivery.receiver) if delivery.receiver in living else ABSENT)
+            return states
+
+
 class RecordedPage:
     """Serves the page of a recorded trace until `stop`; `url` is its address.
 
@@ -124,12 +205,10 @@ class RecordedPage:
         self._survey = TraceSurvey(self._recorded)
         self._problem = ""
         self._facts: _Facts | None = None
-        self._debuggers: dict[str, Debugger] = {}
-        self._cache = cache
         self._gate = threading.Lock()
-        self._replaying = threading.Lock()
         self._server = PageServer({"mode": "recorded", "title": str(trace.folder)}, self.routes, host=host, port=port)
         self.url = self._server.url
+        self._states = _States(self._recorded, cache)
         self._thread = threading.Thread(target=self._read, name="page-reader", daemon=True)
         self._thread.start()
 
@@ -137,6 +216,7 @@ class RecordedPage:
         """Close the page."""
         self._survey.stop()
         self._server.stop()
+        self._states.stop()
         self._thread.join()
 
     @property
@@ -345,10 +425,11 @@ class RecordedPage:
         if here.actor == "":
             return {"actor": here.receiver, "before": None, "after": None, "differences": [], "outside": True}
         try:
-            with self._replaying:
-                states = self._replayed(here)
+            states = self._states.before_and_after(here)
         except TraceError as error:  # such as a run that another version of the code recorded
             return {"actor": here.receiver, "problem": str(error)}
+        if isinstance(states, int):
+            return {"actor": here.receiver, "stored": states}
         one, other = states
         return {
             "actor": here.receiver,
@@ -356,18 +437,6 @@ class RecordedPage:
             "after": None if other is ABSENT else other,
             "differences": [each._asdict() for each in compare("", one, other)],
         }
-
-    def _replayed(self, delivery: TraceDelivery) -> list[Any]:
-        """Return the states of the receiver before and after a delivery."""
-        debugger = self._debuggers.get(delivery.run.name)
-        if debugger is None:
-            debugger = self._debuggers[delivery.run.name] = Debugger(delivery.run, self._cache, SNAPSHOTS)
-        states = []
-        for seq in (delivery.seq - 1, delivery.seq):
-            debugger.go(seq)
-            living = {str(ref) for ref in debugger.base.living()}
-            states.append(shown_state(debugger.base, delivery.receiver) if delivery.receiver in living else ABSENT)
-        return states
 
     # ------------------------------------------------------------------------------------------------ requests
 

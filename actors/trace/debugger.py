@@ -4,7 +4,7 @@ Rule 1: the first walk stores its own snapshots in a cache folder, at intervals 
         is stored only after a delivery that leaves the actors idle. A walk backwards begins at the last recorded or
         stored snapshot before its target.
 Rule 2: a stored snapshot belongs to one run and one version of the code; another version stores its own. A file that
-        cannot be read is ignored.
+        cannot be read is ignored. Other processes may store snapshots of the same run meanwhile (`store_snapshots`).
 Rule 3: the deliveries after the position are read from the trace. The state at the position is that of the replayed
         actors.
 """
@@ -12,8 +12,11 @@ Rule 3: the deliveries after the position are read from the trace. The state at 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,25 +49,37 @@ def cache_folder() -> Path:
 
 
 class KeptSnapshots:
-    """The stored snapshots of one run in a cache folder."""
+    """The stored snapshots of one run in a cache folder; `found` has the deliveries after which they were taken."""
 
     def __init__(self, run: Run, folder: Path) -> None:
         key = blake2b(f"{run.header.run}\0{run.header.started_ms}\0{code_version()}".encode(), digest_size=12)
         self.folder = folder / key.hexdigest()
-        self.found: dict[int, Snapshot] = {}
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
-            self._read(path)
+        self.found: set[int] = set()
+        self.refresh()
 
-    def _read(self, path: Path) -> None:
-        collector = SnapshotCollector()
-        try:
-            with path.open("rb") as stream:
-                for each in read_frames(stream, path):
-                    collector.take(path, each)
-        except (TraceError, OSError):
-            return
-        for snapshot in collector.found:
-            self.found[snapshot.after] = snapshot
+    def refresh(self) -> None:
+        """Find the snapshots that are stored now."""
+        self.found = {int(path.stem) for path in self.folder.glob(f"*{SUFFIX}")}
+
+    def _path(self, after: int) -> Path:
+        return self.folder / f"{after:012d}{SUFFIX}"
+
+    def last(self, until: int) -> Snapshot | None:
+        """Return the last readable snapshot up to a delivery."""
+        for after in sorted((each for each in self.found if each <= until), reverse=True):
+            collector, path = SnapshotCollector(), self._path(after)
+            try:
+                with path.open("rb") as stream:
+                    for each in read_frames(stream, path):
+                        collector.take(path, each)
+                return collector.found[0]
+            except (TraceError, OSError, IndexError):
+                self.found.remove(after)
+        return None
+
+    def all(self) -> list[Snapshot]:
+        """Return all readable snapshots."""
+        return [found for after in sorted(self.found) if (found := self.last(after)) is not None]
 
     def keep(self, base: LocalBase) -> bool:
         """Store a snapshot of a system.
@@ -81,14 +96,23 @@ class KeptSnapshots:
         if line(message_of(head, MessageDecoder())) != head:
             return False
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.folder / f"{base.n:012d}{SUFFIX}"
-        part = path.with_suffix(".part")
+        path = self._path(base.n)
+        part = path.with_suffix(f".{os.getpid()}.part")
         with part.open("wb") as out:
             for content, lines in system_pieces(base):
                 out.write(frame(SNAPSHOT, content, START, lines, base.n)[0])
         part.replace(path)
-        self._read(path)
+        self.found.add(base.n)
         return True
+
+    def make_room(self, most: int) -> None:
+        """Remove the snapshots of the runs that were looked at longest ago, until `most` bytes are left."""
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.utime(self.folder)
+        for folder in sorted(self.folder.parent.iterdir(), key=lambda each: -each.stat().st_mtime):
+            most -= sum(path.stat().st_size for path in folder.iterdir())
+            if most < 0 and folder != self.folder:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class Debugger:
@@ -132,9 +156,10 @@ class Debugger:
         if n < 0:
             raise NotReplayable("there is nothing before delivery 1")
         replay = self._replay
-        begins = max((after for after in self._beginnings() if after <= n), default=0)
+        begins = self.begins(n)
         if replay is None or replay.base.n > n or begins > replay.base.n:
-            replay = self._replay = Replay(self.run.run, ACTORS, begin=begins + 1, kept=self._kept.found.values())
+            kept = self._kept.last(n)
+            replay = self._replay = Replay(self.run.run, ACTORS, begin=n + 1, kept=() if kept is None else (kept,))
         try:
             arrived = self._walk(replay, n)
         except NotReplayable:
@@ -145,9 +170,31 @@ class Debugger:
             self.last, self._ends = self.n, True
         return arrived
 
+    def begins(self, n: int) -> int:
+        """Return the delivery from which on a replay to delivery `n` may begin: that of the last snapshot before it."""
+        return max((after for after in self._beginnings() if after <= n), default=0)
+
+    def distance(self, n: int) -> int:
+        """Return the number of deliveries that `go` will replay, with the snapshots that are stored now."""
+        self._kept.refresh()
+        here = self._replay.base.n if self._replay is not None else 0
+        return n - max(self.begins(n), here if here <= n else 0)
+
     def _beginnings(self) -> Iterator[int]:
         yield from self._kept.found
         yield from (each.after for each in self._recorded)
+
+    def store_snapshots(self, most: int) -> None:
+        """Walk all parts of the run that have no stored snapshots yet, as far as they can be replayed.
+
+        Snapshots of other runs are removed first if all together have more than `most` bytes.
+        """
+        self._kept.make_room(most)
+        ends = [self._first(), *sorted({each for each in self._beginnings() if each > self._first()}), self.last + 1]
+        for begin, end in pairwise(ends):
+            if end - begin > 2 * self._every:
+                with suppress(NotReplayable):
+                    self.go(end - 1)
 
     def _walk(self, replay: Replay, n: int) -> bool:
         """Replay to `n`, and store snapshots on the way."""
@@ -201,4 +248,4 @@ class Debugger:
 
     def changed(self, path: StatePath) -> StateChange | None:
         """Return the last delivery, up to this position, that changed the part of the state at `path`."""
-        return last_change(self.run.run, path, self.n, tuple(self._kept.found.values()))
+        return last_change(self.run.run, path, self.n, self._kept.all())

@@ -7,6 +7,7 @@ and no NaN.
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
@@ -87,6 +88,10 @@ def unencodable(reason: Exception) -> dict[str, str]:
 
 
 _M = TypeVar("_M")
+_BUILDING = Lock()
+"""Held while a decoder is built: msgspec stores what it knows of a class at the class before it is complete, and
+another thread that decoded with it then would crash the process.
+"""
 
 
 class MessageDecoder:
@@ -104,7 +109,7 @@ class MessageDecoder:
         """Return the message of the type `name`. Raises UnknownType, BadPayload."""
         if name not in self._decoders:
             form = form_named(name)
-            self._decoders[name] = msgspec.json.Decoder(form.wire, dec_hook=self._decode_other), form.build
+            self._decoders[name] = self._decoder(form.wire), form.build
         decoder, build = self._decoders[name]
         try:
             decoded = decoder.decode(payload)
@@ -123,13 +128,16 @@ class MessageDecoder:
         """
         decoder = self._outer.get(kind)
         if decoder is None:
-            wire = form_named(kind.__name__).wire
-            decoder = self._outer[kind] = msgspec.json.Decoder(wire, dec_hook=self._decode_other)
+            decoder = self._outer[kind] = self._decoder(form_named(kind.__name__).wire)
         try:
             decoded: _M = decoder.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise BadPayload(f"{kind.__name__}: {error}") from error
         return decoded
+
+    def _decoder(self, wire: Any) -> msgspec.json.Decoder[Any]:
+        with _BUILDING:
+            return msgspec.json.Decoder(wire, dec_hook=self._decode_other)
 
     def _decode_other(self, cls: type, value: Any) -> Any:
         if cls is ActorAddress and isinstance(value, str):

@@ -19,9 +19,11 @@ from click.testing import CliRunner
 
 from actors.cli import trace_show
 from actors.cli.why import page_command
+from actors.page import recorded as recorded_page
 from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
 from actors.page.recorded import RecordedPage
 from actors.page.recorded_trace import RecordedTrace
+from actors.trace.debugger import Debugger
 from actors.trace.links import CauseFinder
 from actors.trace.reader import TraceDelivery, open_trace
 from messages.facts.declarations import NodeRun
@@ -190,6 +192,20 @@ def test_a_delivery_shows_causes_effects_and_the_state_before_and_after(page: Re
     state = ask(page, "state", **place)
     changes = {each["path"]: (each["before"], each["after"]) for each in state["differences"]}
     assert changes[".partition.leader.log.end"] == (3, 4) and state["actor"] == found["receiver"]
+
+
+def test_a_state_far_from_a_snapshot_is_shown_when_snapshots_are_stored(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded_page, "SNAPSHOTS", 50)
+    monkeypatch.setattr(recorded_page._States, "_store_all", lambda states: None)
+    served = RecordedPage(open_trace(folder), cache=tmp_path)
+    run = served._recorded.runs[0]
+    place = {"run": run.run.name, "seq": next(each.seq for each in run.backwards(run.last) if each.actor)}
+    assert ask(served, "state", **place)["stored"] == 0
+    Debugger(run.run, tmp_path, every=50).store_snapshots(1 << 30)
+    assert "differences" in ask(served, "state", **place)
+    served.stop()
 
 
 # ------------------------------------------------------------------------------------------------ subjects

@@ -2,11 +2,12 @@
 
 import { count, h, time } from "./dom.js";
 import { span } from "./lanes.js";
-import { ask, linked, loading } from "./recorded.js";
+import { ask, forget, linked, loading } from "./recorded.js";
 import { address } from "./router.js";
 import { facts, table } from "./views.js";
 
 const SHORT = 400;
+const AGAIN_MS = 700;
 
 export function delivery(place) {
   const answer = ask("delivery", place);
@@ -47,7 +48,8 @@ const cut = (text) => ((text ?? "").length > SHORT ? `${text.slice(0, SHORT)}…
 function state(place) {
   const answer = ask("state", place);
   const { value } = answer;
-  const content = value && (value.problem ? h("p", { class: "error" }, value.problem) : value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
+  if (value?.stored !== undefined && !answer.again) answer.again = setTimeout(forget, AGAIN_MS, "state", place);
+  const content = value && (value.stored !== undefined ? h("p", { class: "quiet" }, h("progress", { value: value.stored, max: place.seq }), ` The run is replayed up to delivery ${count(value.stored)} of ${count(place.seq)}.`) : value.problem ? h("p", { class: "error" }, value.problem) : value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
     : [
       h("div", { class: "differences" }, table("Differences", ["Part", "Before", "After"], value.differences.slice(0, 60).map((each) => h("tr", {},
         h("th", { scope: "row" }, each.path.replace(/^\./, "") || value.actor), h("td", { class: "was" }, cut(plain(each.before))), h("td", { class: "is" }, cut(plain(each.after))))),

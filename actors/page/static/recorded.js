@@ -33,6 +33,14 @@ export function ask(name, query) {
   return answers.get(key);
 }
 
+// Ask again; the old answer is shown until then.
+export function forget(name, query) {
+  const key = JSON.stringify([name, query]);
+  const old = answers.get(key);
+  answers.delete(key);
+  if (old) Object.assign(ask(name, query), old);
+}
+
 export const loading = (answer, words = "Reading the trace …") => answer.error
   ? h("p", { class: "error" }, answer.error) : h("p", { class: "quiet" }, words);
 
