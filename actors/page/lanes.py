@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from actors.page.recorded_trace import Position, Predicate, RecordedTrace, Stretch
+from actors.page.recorded_trace import Interest, Position, RecordedTrace, Stretch
 from actors.page.survey import Activity, TraceSurvey
 from actors.trace.delivery_text import calls, title
 from actors.trace.filters import names_broker, names_partition, names_topic
@@ -33,62 +33,67 @@ UNINTERESTING = frozenset(("outside:metrics", "outside:log", "outside:clock"))
 """Endpoints whose messages are drawn only if they are chosen."""
 
 
-def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Predicate:
-    """Return the condition that a delivery concerns an interest (rule 2).
+def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Interest:
+    """Return the deliveries that concern an interest (rule 2).
 
     Raises:
         TraceError: The text is no interest.
     """
     kind, colon, name = text.partition(":")
     if not text:
-        return lambda each: each.receiver not in UNINTERESTING
+        return Interest(lambda each: each.receiver not in UNINTERESTING)
     if text == "controller":
-        return lambda each: "ControllerActor." in each.receiver or "ControllerActor." in each.sender
+        actor = "ControllerActor."
+        return Interest(lambda each: actor in each.receiver or actor in each.sender, (actor.encode(),))
     if not colon or not name:
         raise TraceError(f"{text} is no subject such as partition:orders-0, group:readers or actor:ControllerActor")
+    word = json.dumps(name, ensure_ascii=False)
+    owners = {address for (_, address), subject in [*survey.owners.items()] if subject == text}
+
+    def of_subject(names: Callable[[Any], bool], *texts: str) -> Interest:
+        wanted = tuple(each.encode() for each in (*texts, *(f'"{address}"' for address in sorted(owners))))
+
+        def concerns(each: TraceDelivery) -> bool:
+            place = recorded.id_of(each).run
+            if text in (survey.owners.get((place, each.receiver)), survey.owners.get((place, each.sender))):
+                return True
+            payload = bytes(each.record.payload)
+            return any(needle in payload for needle in wanted) and names(each.payload)
+
+        return Interest(concerns, wanted)
+
     match kind:
         case "partition":
             partition = partition_named(name)
             if partition is None:
                 raise TraceError(f"{name} is no partition such as orders-0")
-            return _of_subject(text, partition.topic, lambda value: names_partition(value, partition), recorded, survey)
+            topic, number = partition
+            texts = f'"{topic}",{number}', f"/topics/{topic}/partitions/{number}", f':"{topic}"'
+            return of_subject(lambda value: names_partition(value, partition), *texts)
         case "topic":
-            return _of_subject(text, name, lambda value: names_topic(value, name), recorded, survey)
+            return of_subject(lambda value: names_topic(value, name), word, f"/topics/{name}")
         case "broker" if name.isdigit():
-            return _of_subject(text, name, lambda value: names_broker(value, int(name)), recorded, survey)
+            return Interest(of_subject(lambda value: names_broker(value, int(name)), name).concerns)
         case "actor":
-            return lambda each: name in (each.receiver, each.sender, each.actor, each.sender.rpartition(".")[0])
+            return Interest(
+                lambda each: name in (each.receiver, each.sender, each.actor, each.sender.rpartition(".")[0]),
+                (name.encode(),),
+            )
         case "message":
-            return lambda each: each.message == name
+            return Interest(lambda each: each.message == name, (word.encode(),))
         case "group" | "transaction" | "client" | "text":
-            words = json.dumps(name, ensure_ascii=False) if kind != "text" else name
-            return _of_subject(text, words, lambda value: True, recorded, survey)
+            return of_subject(lambda value: True, name if kind == "text" else word)
     raise TraceError(f"{kind} is not a subject that can be shown")
 
 
-def _of_subject(
-    interest: str, words: str, names: Callable[[Any], bool], recorded: RecordedTrace, survey: TraceSurvey
-) -> Predicate:
-    needle = words.encode()
-
-    def concerns(each: TraceDelivery) -> bool:
-        place = recorded.id_of(each).run
-        if interest in (survey.owners.get((place, each.receiver)), survey.owners.get((place, each.sender))):
-            return True
-        return needle in bytes(each.record.payload) and names(each.payload)
-
-    return concerns
-
-
-def lanes(recorded: RecordedTrace, survey: TraceSurvey, position: Position, interest: str, most: int) -> dict[str, Any]:
+def lanes(recorded: RecordedTrace, position: Position, interest: Interest, most: int) -> dict[str, Any]:
     """Return what is to be drawn around a position: the nearest deliveries of an interest, half of them before it.
 
     The delivery at the position is one of them.
     """
-    concerns = interest_of(interest, recorded, survey)
     at, place, seq = position
-    earlier = list(islice(recorded.before(position, concerns, MOST_SEARCHED), most // 2))
-    later = list(islice(recorded.after((at, place, seq - 1), concerns, MOST_SEARCHED), most - len(earlier)))
+    earlier = list(islice(recorded.before(position, interest, MOST_SEARCHED), most // 2))
+    later = list(islice(recorded.after((at, place, seq - 1), interest, MOST_SEARCHED), most - len(earlier)))
     chosen = [*earlier[::-1], *later]
     start, end = (chosen[0].at, chosen[-1].at) if chosen else (at, at)
     stretch = recorded.stretch(start, math.nextafter(end, math.inf), MOST_READ)

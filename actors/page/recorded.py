@@ -205,6 +205,7 @@ class RecordedPage:
         self._survey = TraceSurvey(self._recorded)
         self._problem = ""
         self._facts: _Facts | None = None
+        self._searched: set[tuple[bytes, ...]] = {()}
         self._gate = threading.Lock()
         self._server = PageServer({"mode": "recorded", "title": str(trace.folder)}, self.routes, host=host, port=port)
         self.url = self._server.url
@@ -313,7 +314,11 @@ class RecordedPage:
     def _lanes(self, query: Mapping[str, str]) -> Any:
         """Return what the lanes show around a moment."""
         most = min(int(query.get("most", MOST_DRAWN)), MOST_DRAWN)
-        found = lanes(self._recorded, self._survey, self._position(query), query.get("about", ""), most)
+        interest = interest_of(query.get("about", ""), self._recorded, self._survey)
+        found = lanes(self._recorded, self._position(query), interest, most)
+        if interest.texts not in self._searched:  # so that steps through a sparse subject find it at once
+            self._searched.add(interest.texts)
+            threading.Thread(target=self._recorded.search, args=(interest.texts,), daemon=True).start()
         steps = [] if self._facts is None else self._facts.steps
         part = steps[bisect_left(steps, found["start"], key=_time_of) : bisect_right(steps, found["end"], key=_time_of)]
         return {**found, "facts": [_shown(each) for each in part[:FOUND]]}
@@ -332,13 +337,10 @@ class RecordedPage:
         position = self._position(query, back)
         if by == "fact":
             return self._step_to_fact(position, back, query.get("about", ""))
-        concerns = interest_of(query.get("about", ""), self._recorded, self._survey)
-
-        def is_wanted(each: TraceDelivery) -> bool:
-            return (by != "event" or each.record.event_id == each.seq) and concerns(each)
-
+        interest = interest_of(query.get("about", ""), self._recorded, self._survey)
         move = self._recorded.before if back else self._recorded.after
-        found = next(move(position, is_wanted, STEPPED), None)
+        steps = move(position, interest, STEPPED)
+        found = next((each for each in steps if by != "event" or each.record.event_id == each.seq), None)
         return None if found is None else self._place(found)
 
     def _step_to_fact(self, position: Position, back: bool, about: str) -> Any:

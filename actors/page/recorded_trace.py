@@ -2,6 +2,7 @@
 
 Rule 1: a run is opened by its frames, whose prefixes have the numbers of the deliveries. A frame is decoded when a
         delivery in it is needed; the last frames are kept decoded.
+        Frames without the texts of an interest are passed over undecoded; which these are is kept.
 Rule 2: the order of deliveries is (time, index of the run, number). Within a run it is that of the numbers.
 Rule 3: a damaged or torn run is read up to the damage, and `problems` says what is not shown.
 Rule 4: the skew between the clocks of nodes, as far as it is certain, is subtracted from all times.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from actors.trace.links import CauseFinder, DeliveryId, Link
 from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.errors import TraceError
 from messages.trace.files.frames import RECORDS
-from messages.trace.files.runs import RunRecords, Slice, slice_lines, slice_records
+from messages.trace.files.runs import RunRecords, Slice, may_contain, slice_lines, slice_records
 from messages.trace.schema import DELIVERIES, FULL
 from messages.trace.text import records_of
 
@@ -37,6 +38,19 @@ KEPT = 200_000
 Position = tuple[float, int, int]
 """(seconds since 1970, index of the run, number of the delivery): the order of all deliveries of a trace."""
 Predicate = Callable[[TraceDelivery], bool]
+
+
+class Interest(NamedTuple):
+    """The condition that a delivery is wanted, and texts of which the record of each such delivery contains one.
+
+    Without texts, deliveries are found only by decoding them.
+    """
+
+    concerns: Predicate | None
+    texts: tuple[bytes, ...] = ()
+
+
+EVERYTHING = Interest(None)
 
 
 class _FrameOfDeliveries(NamedTuple):
@@ -72,6 +86,7 @@ class RecordedRun:
             self.problem = self.problem or str(error)
         self._afters = [frame.after for frame in self._frames]
         self._begins: dict[int, float] = {}
+        self._searched: dict[tuple[bytes, ...], dict[int, bool]] = {}
         while self._frames and not self._decoded(len(self._frames) - 1):  # only the end of the run, or damaged
             self._frames.pop()
             self._afters.pop()
@@ -114,16 +129,34 @@ class RecordedRun:
             self._kept.popitem(last=False)
         return found
 
-    def deliveries(self, after: int) -> Iterator[TraceDelivery]:
-        """Yield the deliveries after a number."""
-        for index in range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames)):
+    def _with_texts(self, indexes: Iterable[int], texts: tuple[bytes, ...]) -> Iterator[int]:
+        """Yield the frames whose text contains one of the texts; all without texts, and damaged ones."""
+        known = self._searched.setdefault(texts, {})
+        for index in indexes:
+            if texts and index not in known:
+                try:
+                    known[index] = may_contain(self._frames[index].slice, texts)
+                except (TraceError, OSError):
+                    known[index] = True
+            if not texts or known[index]:
+                yield index
+
+    def search(self, texts: tuple[bytes, ...]) -> None:
+        """Find out now which frames contain one of the texts, so that steps need not do it."""
+        for _ in self._with_texts(range(len(self._frames)), texts):
+            pass
+
+    def deliveries(self, after: int, texts: tuple[bytes, ...] = ()) -> Iterator[TraceDelivery]:
+        """Yield the deliveries after a number; with texts, at least those whose records contain one of them."""
+        indexes = range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames))
+        for index in self._with_texts(indexes, texts):
             for each in self._decoded(index):
                 if each.seq > after:
                     yield each
 
-    def backwards(self, before: int) -> Iterator[TraceDelivery]:
-        """Yield the deliveries before a number, the last one first."""
-        for index in range(bisect_left(self._afters, before) - 1, -1, -1):
+    def backwards(self, before: int, texts: tuple[bytes, ...] = ()) -> Iterator[TraceDelivery]:
+        """Yield the deliveries before a number, the last one first; otherwise as `deliveries`."""
+        for index in self._with_texts(range(bisect_left(self._afters, before) - 1, -1, -1), texts):
             for each in reversed(self._decoded(index)):
                 if each.seq < before:
                     yield each
@@ -251,30 +284,37 @@ class RecordedTrace:
         return delivery.at, *self.id_of(delivery)
 
     def after(
-        self, position: Position, concerns: Predicate | None = None, searched: int | None = None
+        self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
     ) -> Iterator[TraceDelivery]:
         """Yield the deliveries of all runs after a position, in order.
 
-        With `concerns`, only those for which it returns True, among the next `searched` deliveries of each run.
+        Only those of an interest, among the next `searched` deliveries of each run in frames that contain its texts.
         """
         at, place, seq = position
+        concerns, texts = interest
         streams = [
-            run.deliveries(seq if run.place == place else run.number_before(at, inclusive=run.place < place))
+            run.deliveries(seq if run.place == place else run.number_before(at, inclusive=run.place < place), texts)
             for run in self.runs
         ]
         return heapq.merge(*(filter(concerns, islice(each, searched)) for each in streams), key=self.position)
 
     def before(
-        self, position: Position, concerns: Predicate | None = None, searched: int | None = None
+        self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
     ) -> Iterator[TraceDelivery]:
         """Yield the deliveries of all runs before a position, the last one first; otherwise as `after`."""
         at, place, seq = position
+        concerns, texts = interest
         streams = [
-            run.backwards(seq if run.place == place else run.number_before(at, inclusive=run.place < place) + 1)
+            run.backwards(seq if run.place == place else run.number_before(at, inclusive=run.place < place) + 1, texts)
             for run in self.runs
         ]
         chosen = (filter(concerns, islice(each, searched)) for each in streams)
         return heapq.merge(*chosen, key=self.position, reverse=True)
+
+    def search(self, texts: tuple[bytes, ...]) -> None:
+        """Find out which frames of all runs contain one of the texts."""
+        for run in self.runs:
+            run.search(texts)
 
     def count(self, start: float, end: float) -> int:
         """Return the number of deliveries from a time (inclusive) to another (exclusive)."""

@@ -48,7 +48,8 @@ LEVEL = 1
 """Compression level."""
 
 _SHARED = b'{"shared":'
-_ROWS = b'{"rows":'
+ROWS = b'{"rows":'
+"""The beginning of a line whose entries are not text (rule 2)."""
 _SENT = b'{"sent":'
 _REFERENCE = b'{"@":['
 _REFERENCES = re.compile(rb'\{"@":\[(\d+),(\d+)\]\}')
@@ -188,7 +189,7 @@ class FrameText(codec.MessageEncoder):
         key, entries, plain, part = self._unwritten.popleft()
         rows = None if part is None else rows_of(part)
         if rows is not None:
-            self._lines += _ROWS + codec.ENCODER.encode(rows) + b"}\n"
+            self._lines += ROWS + codec.ENCODER.encode(rows) + b"}\n"
             return
         try:
             line = codec.ENCODER.encode(entries if plain is None else [plain(entry, _INLINE) for entry in entries])
@@ -385,7 +386,7 @@ def record_lines(text: bytes) -> Iterator[bytes]:
     for line in text.split(b"\n"):
         if line.startswith(_SHARED):
             shared.append(line[len(_SHARED) + 1 : -2])
-        elif line.startswith(_ROWS):
-            shared.append(codec.ENCODER.encode(entries_of(_decode_rows(line[len(_ROWS) : -1])))[1:-1])
+        elif line.startswith(ROWS):
+            shared.append(codec.ENCODER.encode(entries_of(_decode_rows(line[len(ROWS) : -1])))[1:-1])
         elif line:
             yield _REFERENCES.sub(entries, line) if _REFERENCE in line else line

@@ -21,8 +21,9 @@ from actors.cli import trace_show
 from actors.cli.why import page_command
 from actors.page import recorded as recorded_page
 from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
+from actors.page.lanes import interest_of
 from actors.page.recorded import RecordedPage
-from actors.page.recorded_trace import RecordedTrace
+from actors.page.recorded_trace import Interest, RecordedTrace
 from actors.trace.debugger import Debugger
 from actors.trace.links import CauseFinder
 from actors.trace.reader import TraceDelivery, open_trace
@@ -153,6 +154,24 @@ def test_a_step_back_undoes_a_step(page: RecordedPage, about: str) -> None:
         later = ask(page, "step", run=here["run"], seq=here["seq"], by=by, about=about)
         assert later["at"] >= here["at"] and (later["run"], later["seq"]) != (here["run"], here["seq"])
         assert ask(page, "step", run=later["run"], seq=later["seq"], by=by, back=1, about=about) == here
+
+
+def test_frames_that_are_passed_over_have_nothing_of_the_interest(page: RecordedPage) -> None:
+    recorded, survey = page._recorded, page._survey
+    for about in (
+        "partition:orders-0",
+        "topic:orders",
+        "controller",
+        "group:readers",
+        "text:orders",
+        "actor:GroupActor",
+    ):
+        interest = interest_of(about, recorded, survey)
+        searched = list(recorded.after((recorded.begin - 1, -1, 0), interest))
+        assert interest.texts and len(searched) > 10
+        assert searched == list(recorded.after((recorded.begin - 1, -1, 0), interest._replace(texts=())))
+    nothing = interest_of("group:no such group", recorded, survey).texts
+    assert not list(recorded.after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
 
 
 def late_at(page: RecordedPage) -> float:

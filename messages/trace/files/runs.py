@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -54,7 +54,7 @@ from messages.trace.schema import (
     TraceRecord,
     ended,
 )
-from messages.trace.text import batches, decompress, record_lines
+from messages.trace.text import ROWS, batches, decompress, record_lines
 
 
 @attrs.frozen
@@ -540,6 +540,21 @@ def slice_lines(slice: Slice) -> Iterator[bytes]:
             yield from record_lines(decompress(frame.content))
         except ValueError:
             return
+
+
+def may_contain(slice: Slice, texts: Collection[bytes]) -> bool:
+    """Return False if no record of a slice contains one of the texts. Records are not decoded. Raises as `slice_lines`.
+
+    A text must lie within one entry of a tuple, because records share long tuples.
+    """
+    for frame in _frames_of(slice):
+        try:
+            content = decompress(frame.content)
+        except ValueError:
+            return True
+        if any(each in content for each in (*texts, ROWS)):
+            return True
+    return False
 
 
 def slice_records(slice: Slice) -> Iterator[TraceRecord]:
