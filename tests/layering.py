@@ -10,7 +10,6 @@ Rule 6: no module uses private names of another one; exceptions and their reason
 Rule 7: a flow declares the types that it takes and returns, without `Any`.
 Rule 8: imports are absolute, except inside the public package, whose installed name differs. `import` of our own
         packages has an `as`, because the wheel puts a prefix before their names (.ci/build_backend.py).
-Rule 9: only ControllerContext changes its attributes and what they contain; other modules call its methods.
 """
 
 from __future__ import annotations
@@ -485,83 +484,13 @@ def private_uses(source: str) -> set[str]:
     return private - own - _NAMED_TUPLES
 
 
-_MUTATORS = frozenset("add append clear discard extend insert pop popitem remove setdefault sort update".split())
-_VIEWS = frozenset("get items setdefault values".split())
-
-
-def attributes(source: str, class_name: str) -> set[str]:
-    """Return the attributes that the methods of a class assign to `self`."""
-    (owner,) = [node for node in _tree(source).body if isinstance(node, ast.ClassDef) and node.name == class_name]
-    return {
-        target.attr
-        for node in ast.walk(owner)
-        for target in _targets(node)
-        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self"
-    }
-
-
-def _targets(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions that a statement assigns or deletes."""
-    if isinstance(node, ast.Assign | ast.Delete):
-        waiting = list(node.targets)
-    else:
-        waiting = [node.target] if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For) else []
-    while waiting:
-        target = waiting.pop()
-        if isinstance(target, ast.Tuple | ast.List):
-            waiting += target.elts
-        else:
-            yield target
-
-
-def context_writes(source: str, owned: Collection[str]) -> set[int]:
-    """Return the lines that change an attribute of a `context`, also through a local name (rule 9).
-
-    A change of a container in such an attribute counts, too.
-
-    Args:
-        owned: The attributes that only the context itself may change.
-    """
-    found: set[int] = set()
-    for scope in [node for node in _nodes(source) if isinstance(node, ast.FunctionDef)]:
-        names: set[str] = set()
-
-        def is_owned(node: ast.expr, names: set[str] = names) -> bool:
-            """Return whether the expression is an owned attribute or a part of one."""
-            match node:
-                case ast.Name():
-                    return node.id in names
-                case ast.Attribute():
-                    whose = ast.unparse(node.value).rpartition(".")[2].lstrip("_")
-                    return is_owned(node.value) or (whose == "context" and node.attr in owned)
-                case ast.Subscript():
-                    return is_owned(node.value)
-                case ast.Call(func=ast.Attribute()):
-                    return node.func.attr in _VIEWS and is_owned(node.func.value)
-                case ast.IfExp():
-                    return is_owned(node.body) or is_owned(node.orelse)
-            return False
-
-        for node in ast.walk(scope):
-            value = node.iter if isinstance(node, ast.For) else getattr(node, "value", None)
-            targets = list(_targets(node))
-            if targets and value is not None and is_owned(value):
-                names |= {target.id for target in targets if isinstance(target, ast.Name)}
-        for node in ast.walk(scope):
-            changed = [target for target in _targets(node) if not isinstance(target, ast.Name)]
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
-                changed.append(node.func.value)
-            found |= {target.lineno for target in changed if is_owned(target)}
-    return found
-
-
 def vague_flows(source: str) -> list[str]:
-    """List the flows with `Any` or `AnyTable` in their signature."""
+    """List the flows with `Any` in their signature."""
     return [
         node.name
         for node in _nodes(source)
         if isinstance(node, ast.FunctionDef) and node.returns is not None
         if ast.unparse(node.returns).startswith("Flow[")
-        if {"Any", "AnyTable"}
-        & {each.id for part in (node.args, node.returns) for each in ast.walk(part) if isinstance(each, ast.Name)}
+        if "Any"
+        in {each.id for part in (node.args, node.returns) for each in ast.walk(part) if isinstance(each, ast.Name)}
     ]

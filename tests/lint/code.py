@@ -14,7 +14,7 @@ import messages
 from messages.vocabulary import VOCABULARY
 from tests import layering
 from tests.layering import LAYERS, ROOT, Violation
-from tests.lint.rules import Texts, modules, rule, tests
+from tests.lint.rules import Texts, rule, tests
 
 TOP_LEVEL = frozenset(
     """actors messages spark zk_bridge tests docs pyproject.toml README.md LICENSE LICENSES CHANGELOG.md CONTRIBUTING.md
@@ -90,14 +90,6 @@ def flows_annotate_their_arguments(texts: Texts) -> set[tuple[str, str]]:
     vague = {(module, flow) for module, source in texts.items() for flow in layering.vague_flows(source)}
     shell = "actors.runtime.flow.flow"  # takes any message
     return vague - {(shell, "flow"), (shell, "event_failed")}
-
-
-@rule(example="def f(context):\n    found = context.leadership.get(1)\n    found[2] = 3")
-def the_controller_context_owns_its_changes(texts: Texts) -> list[str]:
-    """Call a method of ControllerContext instead (tests/layering.py, rule 9)."""
-    owned = layering.attributes(modules()[CONTEXT], "ControllerContext")
-    others = {module: source for module, source in texts.items() if module != CONTEXT}
-    return [f"{module}:{line}" for module, source in others.items() for line in layering.context_writes(source, owned)]
 
 
 @rule()

@@ -108,8 +108,8 @@ def _stale_epochs(patch: pytest.MonkeyPatch) -> None:
     def write(context: ControllerContext, updates: Any, failures: Any) -> Flow[Any]:
         before = dict(context.leadership)
         written = yield from right(context, updates, failures)
-        context.leadership.clear()
-        context.leadership.update(before)
+        context._leadership.clear()
+        context._leadership.update(before)
         return written
 
     patch.setattr(reassignment, "leadership", SimpleNamespace(**{**vars(leadership), "write_states": write}))
@@ -240,7 +240,7 @@ def _kept_states(patch: pytest.MonkeyPatch) -> None:
         gone = [tp for name in names for tp in self.topics.get(name, {}).values()]
         states = {tp: state for tp in gone if (state := self.partition_state(tp)) is not PartitionState.NON_EXISTENT}
         yield from right(self, names)
-        self.partition_states.update(states)
+        self._partition_states.update(states)
 
     patch.setattr(ControllerContext, "remove_topics", remove)
 

@@ -75,32 +75,7 @@ _LED_BY = operator.attrgetter("leader")
 _LAST_ROLE, _LAST_METADATA = operator.attrgetter("role"), operator.attrgetter("metadata")
 _IS_NEW, _OFFLINE_REPLICAS = operator.attrgetter("is_new"), operator.attrgetter("offline_replicas")
 
-_role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
 _stop = maker(StopReplicaPartitionState)
-
-
-def _metadata_of(
-    partition: cluster.TopicPartition,
-    leadership: cluster.LeaderIsrAndControllerEpoch | UpdateMetadataPartitionState,
-    replicas: tuple[int, ...],
-    offline: tuple[int, ...],
-    leader: int | None = None,
-) -> UpdateMetadataPartitionState:
-    """Return the UpdateMetadata state of a partition from its leadership or from the state last sent.
-
-    If the topic is being deleted, the caller passes `leader`, and the returned state has leader epoch 0 and ZooKeeper
-    version 0.
-    """
-    return _metadata(
-        partition,
-        leadership.controller_epoch,
-        leadership.leader if leader is None else leader,
-        leadership.leader_epoch if leader is None else 0,
-        leadership.isr,
-        leadership.zk_version if leader is None else 0,
-        replicas,
-        offline,
-    )
 
 
 class _LeaderAndIsrPart(NamedTuple):
@@ -133,7 +108,7 @@ class RequestBatch:
     """The requests that a controller collects for its brokers and then sends together.
 
     Args:
-        context: The controller's state. The batch updates `last_sent` and `last_metadata_parts` in this state.
+        context: The controller's state.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -272,20 +247,7 @@ class RequestBatch:
         """Return the partition's LeaderAndIsr state (rule 5)."""
         last_sent = self._context.last_sent_for(partition, assignment)
         role = last_sent.role
-        if role is None or role.is_new is not is_new:
-            role = last_sent.role = _role(
-                partition,
-                leadership.controller_epoch,
-                leadership.leader,
-                leadership.leader_epoch,
-                leadership.isr,
-                leadership.zk_version,
-                assignment.replicas,
-                assignment.adding,
-                assignment.removing,
-                is_new,
-            )
-        return role
+        return last_sent.make_role(partition, leadership, is_new) if role is None or role.is_new is not is_new else role
 
     def _send_leader_and_isr(self, version: int) -> Flow[None]:
         context, shared_parts = self._context, list[_LeaderAndIsrPart]()
@@ -372,6 +334,7 @@ class RequestBatch:
         Partitions without cached leadership are left out.
         """
         context, queued = self._context, self._context.queued
+        leadership = context.leadership
         known = list(map(context.last_sent.get, partitions))
         if all_online and not queued and all(known):
             last = tuple(map(_LAST_METADATA, known))
@@ -380,18 +343,14 @@ class RequestBatch:
         states: list[UpdateMetadataPartitionState] = []
         for partition, last_sent in zip(partitions, known, strict=True):
             if last_sent is None:
-                if partition not in context.leadership:
+                if partition not in leadership:
                     continue
                 last_sent = context.last_sent_for(partition, context.assignment(partition))
             offline = () if all_online else self._offline(partition, last_sent.assignment.replicas)
-            dying = bool(queued) and partition.topic in queued
-            state = None if dying else last_sent.metadata
-            if state is None or state.offline_replicas != offline:
-                known_as = context.leadership[partition] if state is None else state
-                leader = cluster.LEADER_DURING_DELETE if dying else None
-                state = _metadata_of(partition, known_as, last_sent.assignment.replicas, offline, leader)
-                if not dying:
-                    last_sent.metadata = state
+            deleting = bool(queued) and partition.topic in queued
+            state = last_sent.metadata
+            if state is None or deleting or state.offline_replicas != offline:
+                state = last_sent.make_metadata(partition, leadership[partition], offline, deleting)
             states.append(state)
         return tuple(states)
 

@@ -93,17 +93,18 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
 
     Lost replicas of topics queued for deletion are handled as failed deletions instead.
     """
+    leadership = context.leadership
 
     def is_not_deleted(tp: TopicPartition) -> bool:
         return not context.is_queued_for_deletion(tp)
 
     def has_offline_leader(tp: TopicPartition) -> bool:
-        return not context.is_online(context.leadership[tp].leader, tp) and is_not_deleted(tp)
+        return not context.is_online(leadership[tp].leader, tp) and is_not_deleted(tp)
 
     def elected(tp: TopicPartition) -> bool:
         return tp in waiting and tp not in context.leaderless
 
-    yield from move_partitions(context, context.leadership, PartitionState.OFFLINE, where=has_offline_leader)
+    yield from move_partitions(context, leadership, PartitionState.OFFLINE, where=has_offline_leader)
     waiting = dict(context.leaderless)
     yield from trigger_online(context)
     moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_not_deleted)

@@ -13,8 +13,8 @@ Rule 5: A partition is imbalanced if its leader is not the preferred replica. Th
         imbalanced partitions before and after every event.
 Rule 6: The state sent for a partition is cached while the partition's leadership and assignment stay the same (`batch`,
         rule 5).
-Rule 7: Only the context's own methods change the context, so that every change keeps these rules (`tests/layering.py`,
-        rule 9).
+Rule 7: Only the context's own methods change its tables, so that every change keeps these rules. Other modules read the
+        tables as Mappings.
 
 Kafka: `ControllerContext`.
 """
@@ -24,8 +24,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 from actors.core.controller.states import History, PartitionState, ReplicaState
 from messages import cluster
@@ -37,13 +37,23 @@ from messages.node_settings import keeps_topic_ids
 from messages.parts import UpdateMetadataPart
 from messages.probes import probe
 from messages.topic_deletion import DeletingTopic, DeletionSets
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, maker
 from messages.zookeeper import TopicAssignment
 
 ReplicasByBroker = dict[int, list[cluster.TopicPartition]]
 """Replicas grouped by broker, the argument of the replica state machine."""
 
-AnyTable: TypeAlias = dict[Any, Any]  # type: ignore[explicit-any]  # tables of different types are emptied alike
+
+class ClearedTable(Protocol):
+    """A table of any type that is emptied entry by entry."""
+
+    def __len__(self) -> int: ...
+
+    def popitem(self) -> object:
+        """Remove an entry."""
+
+
+_role, _metadata = maker(LeaderAndIsrPartitionState), maker(UpdateMetadataPartitionState)
 
 NO_ASSIGNMENT = cluster.ReplicaAssignment(())
 NO_DELETIONS = DeletionSets()
@@ -113,6 +123,50 @@ class LastSent:
         self.role: LeaderAndIsrPartitionState | None = None
         self.metadata: UpdateMetadataPartitionState | None = None
 
+    def make_role(
+        self, partition: cluster.TopicPartition, leadership: cluster.LeaderIsrAndControllerEpoch, is_new: bool
+    ) -> LeaderAndIsrPartitionState:
+        """Create and keep the LeaderAndIsr state of the partition."""
+        assignment = self.assignment
+        role = self.role = _role(
+            partition,
+            leadership.controller_epoch,
+            leadership.leader,
+            leadership.leader_epoch,
+            leadership.isr,
+            leadership.zk_version,
+            assignment.replicas,
+            assignment.adding,
+            assignment.removing,
+            is_new,
+        )
+        return role
+
+    def make_metadata(
+        self,
+        partition: cluster.TopicPartition,
+        leadership: cluster.LeaderIsrAndControllerEpoch,
+        offline: tuple[int, ...],
+        deleting: bool,
+    ) -> UpdateMetadataPartitionState:
+        """Create the UpdateMetadata state of the partition; keep it unless its topic is being deleted.
+
+        The state for a deletion has a special leader, leader epoch 0 and ZooKeeper version 0.
+        """
+        state = _metadata(
+            partition,
+            leadership.controller_epoch,
+            cluster.LEADER_DURING_DELETE if deleting else leadership.leader,
+            0 if deleting else leadership.leader_epoch,
+            leadership.isr,
+            0 if deleting else leadership.zk_version,
+            self.assignment.replicas,
+            offline,
+        )
+        if not deleting:
+            self.metadata = state
+        return state
+
 
 class ControllerContext:
     """The state of the controller, set at its election and cleared by `reset`.
@@ -126,7 +180,7 @@ class ControllerContext:
     """
 
     def __init__(self, settings: NodeSettings, cluster_id: str = "") -> None:
-        self.settings, self.cluster_id = settings, cluster_id
+        self.settings, self._cluster_id = settings, cluster_id
         self.broker_id = settings.node_id
         self.backing_off = False
         self.unclean_elections = 0
@@ -137,36 +191,35 @@ class ControllerContext:
         self.active = False
         self.unclean_by_default = self.settings.unclean_leader_election_enable
         self.epoch = self.epoch_zk_version = 0
-        self.brokers: dict[int, cluster.Broker] = {}
-        self.shutting_down: dict[int, None] = {}
+        self._brokers: dict[int, cluster.Broker] = {}
+        self._shutting_down: dict[int, None] = {}
         self.online_brokers: frozenset[int] = frozenset()
-        self.offline_dirs: dict[int, dict[cluster.TopicPartition, None]] = {}
-        self.topics: dict[str, dict[int, cluster.TopicPartition]] = {}
-        self.topic_ids: dict[str, str] = {}
-        self.ids_made = 0
+        self._offline_dirs: dict[int, dict[cluster.TopicPartition, None]] = {}
+        self._topics: dict[str, dict[int, cluster.TopicPartition]] = {}
+        self._topic_ids: dict[str, str] = {}
+        self._ids_made = 0
         """Number of topic ids made in this term."""
-        self.topics_by_id: dict[str, list[str]] = {}
-        """The topics of each id; several if a znode was copied."""
-        self.assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
-        self.reassigning: dict[cluster.TopicPartition, None] = {}
-        self.hosted: dict[int, dict[cluster.TopicPartition, None]] = {}
-        self.leadership: dict[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch] = {}
-        self.imbalanced: dict[cluster.TopicPartition, None] = {}
-        self.imbalanced_of_topic: dict[str, int] = {}
-        self.last_sent: dict[cluster.TopicPartition, LastSent] = {}
-        self.last_metadata_parts: dict[int, UpdateMetadataPart] = {}
-        self.partition_states: dict[cluster.TopicPartition, PartitionState] = {}
-        self.replica_states: dict[int, dict[cluster.TopicPartition, ReplicaState]] = {}
-        self.leaderless: dict[cluster.TopicPartition, None] = {}
+        self._topics_by_id: dict[str, list[str]] = {}
+        self._assignments: dict[cluster.TopicPartition, cluster.ReplicaAssignment] = {}
+        self._reassigning: dict[cluster.TopicPartition, None] = {}
+        self._hosted: dict[int, dict[cluster.TopicPartition, None]] = {}
+        self._leadership: dict[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch] = {}
+        self._imbalanced: dict[cluster.TopicPartition, None] = {}
+        self._imbalanced_of_topic: dict[str, int] = {}
+        self._last_sent: dict[cluster.TopicPartition, LastSent] = {}
+        self._last_metadata_parts: dict[int, UpdateMetadataPart] = {}
+        self._partition_states: dict[cluster.TopicPartition, PartitionState] = {}
+        self._replica_states: dict[int, dict[cluster.TopicPartition, ReplicaState]] = {}
+        self._leaderless: dict[cluster.TopicPartition, None] = {}
         self.offline_count = 0
         self.history = History()
         self.set_deletions(NO_DELETIONS)
 
-    def tables(self) -> tuple[AnyTable, ...]:
+    def tables(self) -> tuple[ClearedTable, ...]:
         """Return all tables with an entry per partition or replica."""
-        tables: list[AnyTable] = [self.leadership, self.imbalanced, self.assignments, self.partition_states]
-        tables += [self.leaderless, self.last_sent, self.last_metadata_parts]
-        for grouped in (self.hosted, self.replica_states, self.offline_dirs, self.topics):
+        tables: list[ClearedTable] = [self._leadership, self._imbalanced, self._assignments, self._partition_states]
+        tables += [self._leaderless, self._last_sent, self._last_metadata_parts]
+        for grouped in (self._hosted, self._replica_states, self._offline_dirs, self._topics):
             tables += grouped.values()
         return tuple(tables)
 
@@ -174,6 +227,88 @@ class ControllerContext:
     def tag(self) -> str:
         """Prefix of log lines, with this controller's id and epoch."""
         return f"[Controller id={self.broker_id} epoch={self.epoch}]"
+
+    # ------------------------------------------------------------------------------------------------------- tables
+
+    @property
+    def brokers(self) -> Mapping[int, cluster.Broker]:
+        """The registered brokers, ordered by id."""
+        return self._brokers
+
+    @property
+    def shutting_down(self) -> Mapping[int, None]:
+        """The live brokers that have requested a controlled shutdown."""
+        return self._shutting_down
+
+    @property
+    def offline_dirs(self) -> Mapping[int, Mapping[cluster.TopicPartition, None]]:
+        """The partitions whose log directory has failed, by broker."""
+        return self._offline_dirs
+
+    @property
+    def topics(self) -> Mapping[str, Mapping[int, cluster.TopicPartition]]:
+        """The partitions of each topic, by number."""
+        return self._topics
+
+    @property
+    def topic_ids(self) -> Mapping[str, str]:
+        """The id of each topic that has one."""
+        return self._topic_ids
+
+    @property
+    def topics_by_id(self) -> Mapping[str, Sequence[str]]:
+        """The topics of each id; several if a znode was copied."""
+        return self._topics_by_id
+
+    @property
+    def assignments(self) -> Mapping[cluster.TopicPartition, cluster.ReplicaAssignment]:
+        """The assignment of each partition."""
+        return self._assignments
+
+    @property
+    def reassigning(self) -> Mapping[cluster.TopicPartition, None]:
+        """The partitions that are being reassigned."""
+        return self._reassigning
+
+    @property
+    def hosted(self) -> Mapping[int, Mapping[cluster.TopicPartition, None]]:
+        """The partitions with a replica on each broker."""
+        return self._hosted
+
+    @property
+    def leadership(self) -> Mapping[cluster.TopicPartition, cluster.LeaderIsrAndControllerEpoch]:
+        """The leadership of each partition whose state znode is known."""
+        return self._leadership
+
+    @property
+    def imbalanced(self) -> Mapping[cluster.TopicPartition, None]:
+        """The imbalanced partitions (rule 5)."""
+        return self._imbalanced
+
+    @property
+    def imbalanced_of_topic(self) -> Mapping[str, int]:
+        """The number of imbalanced partitions of each topic that has some (rule 5)."""
+        return self._imbalanced_of_topic
+
+    @property
+    def last_sent(self) -> Mapping[cluster.TopicPartition, LastSent]:
+        """The states last sent for partitions (rule 6)."""
+        return self._last_sent
+
+    @property
+    def partition_states(self) -> Mapping[cluster.TopicPartition, PartitionState]:
+        """The state of each partition."""
+        return self._partition_states
+
+    @property
+    def replica_states(self) -> Mapping[int, Mapping[cluster.TopicPartition, ReplicaState]]:
+        """The states of the replicas of each broker."""
+        return self._replica_states
+
+    @property
+    def leaderless(self) -> Mapping[cluster.TopicPartition, None]:
+        """The partitions in the states NEW and OFFLINE."""
+        return self._leaderless
 
     # ------------------------------------------------------------------------------------------------------- the term
 
@@ -198,8 +333,8 @@ class ControllerContext:
 
     def add_broker(self, broker: cluster.Broker) -> None:
         """Add a live broker, or replace its registration."""
-        self.brokers[broker.id] = broker
-        self.brokers = dict(sorted(self.brokers.items()))
+        self._brokers[broker.id] = broker
+        self._brokers = dict(sorted(self._brokers.items()))
         self._brokers_changed()
 
     def remove_broker(self, broker_id: int) -> None:
@@ -207,29 +342,29 @@ class ControllerContext:
 
         Also remove its shutting-down mark and its failed log directories.
         """
-        self.brokers.pop(broker_id, None)
-        self.shutting_down.pop(broker_id, None)
+        self._brokers.pop(broker_id, None)
+        self._shutting_down.pop(broker_id, None)
         self.set_offline_dirs(broker_id, {})
         self._brokers_changed()
 
     def begin_shutdown(self, broker_id: int) -> None:
         """Mark a broker as shutting down: its replicas count as offline, but it still receives requests."""
-        self.shutting_down[broker_id] = None
+        self._shutting_down[broker_id] = None
         self._brokers_changed()
 
     def set_offline_dirs(self, broker_id: int, offline: dict[cluster.TopicPartition, None]) -> None:
         """Store the broker's partitions whose log directory has failed; remove the broker's entry if there are none."""
         if offline:
-            self.offline_dirs[broker_id] = offline
+            self._offline_dirs[broker_id] = offline
         else:
-            self.offline_dirs.pop(broker_id, None)
+            self._offline_dirs.pop(broker_id, None)
 
     def _brokers_changed(self) -> None:
-        self.online_brokers = frozenset(b for b in self.brokers if b not in self.shutting_down)
+        self.online_brokers = frozenset(b for b in self._brokers if b not in self._shutting_down)
 
     def racks(self) -> dict[int, str | None]:
         """Return the rack of each live broker, ordered by broker id."""
-        return {broker_id: self.brokers[broker_id].rack for broker_id in sorted(self.brokers)}
+        return {broker_id: self._brokers[broker_id].rack for broker_id in sorted(self._brokers)}
 
     def endpoint(self, broker: cluster.Broker) -> cluster.Endpoint:
         """Return the endpoint at which the controller reaches `broker`.
@@ -263,36 +398,36 @@ class ControllerContext:
         A replica is online if its broker is alive and not shutting down, and the partition's log directory on that
         broker has not failed.
         """
-        return broker_id in self.online_brokers and partition not in self.offline_dirs.get(broker_id, ())
+        return broker_id in self.online_brokers and partition not in self._offline_dirs.get(broker_id, ())
 
     def online_for(self, partition: cluster.TopicPartition) -> frozenset[int]:
         """Return the brokers on which a replica of `partition` would be online."""
-        if not self.offline_dirs:
+        if not self._offline_dirs:
             return self.online_brokers
         return frozenset(b for b in self.online_brokers if self.is_online(b, partition))
 
     def reachable_for(self, partition: cluster.TopicPartition) -> Collection[int]:
         """Return the brokers, including those shutting down, on which `partition` has no failed log directory."""
-        if not self.offline_dirs:
-            return self.brokers
-        return frozenset(b for b in self.brokers if partition not in self.offline_dirs.get(b, ()))
+        if not self._offline_dirs:
+            return self._brokers
+        return frozenset(b for b in self._brokers if partition not in self._offline_dirs.get(b, ()))
 
     def all_online(self) -> bool:
         """Return whether every assigned replica is online, without a check of each replica."""
-        return not self.offline_dirs and all(b in self.online_brokers for b, hosted in self.hosted.items() if hosted)
+        return not self._offline_dirs and all(b in self.online_brokers for b, hosted in self._hosted.items() if hosted)
 
     def replicas_on(self, broker_ids: Iterable[int]) -> ReplicasByBroker:
         """Return all replicas assigned to these brokers."""
-        return {b: list(self.hosted[b]) for b in broker_ids if self.hosted.get(b)}
+        return {b: list(self._hosted[b]) for b in broker_ids if self._hosted.get(b)}
 
     def offline_replicas(self) -> ReplicasByBroker:
         """Return all assigned replicas that are not online."""
         offline: ReplicasByBroker = {}
-        for broker_id, hosted in self.hosted.items():
+        for broker_id, hosted in self._hosted.items():
             if broker_id not in self.online_brokers:
                 partitions = list(hosted)
             else:
-                partitions = [tp for tp in self.offline_dirs.get(broker_id, ()) if tp in hosted]
+                partitions = [tp for tp in self._offline_dirs.get(broker_id, ()) if tp in hosted]
             if partitions:
                 offline[broker_id] = partitions
         return offline
@@ -301,38 +436,38 @@ class ControllerContext:
 
     def assignment(self, partition: cluster.TopicPartition) -> cluster.ReplicaAssignment:
         """Return the partition's assignment; an empty assignment for an unknown partition."""
-        return self.assignments.get(partition, NO_ASSIGNMENT)
+        return self._assignments.get(partition, NO_ASSIGNMENT)
 
     def topic_assignment(self, topic: str) -> TopicAssignment:
         """Return all partitions of a topic with their assignments, ordered by number, and the topic's id.
 
         An unknown topic has no partitions.
         """
-        partitions = self.topics.get(topic, {})
-        assigned = tuple(cluster.PartitionAssignment(n, self.assignments[partitions[n]]) for n in sorted(partitions))
-        return TopicAssignment(topic, assigned, self.topic_ids.get(topic))
+        partitions = self._topics.get(topic, {})
+        assigned = tuple(cluster.PartitionAssignment(n, self._assignments[partitions[n]]) for n in sorted(partitions))
+        return TopicAssignment(topic, assigned, self._topic_ids.get(topic))
 
     def add_topic(self, topic: str) -> None:
         """Add a topic, before its assignment is read."""
-        self.topics.setdefault(topic, {})
+        self._topics.setdefault(topic, {})
 
     def set_topic_id(self, topic: str, topic_id: str | None) -> tuple[str, ...]:
         """Store the id that a topic's znode has. An id that a tool has dropped from the znode stays, as in Kafka.
 
         Return the other topics with this id if the topic did not have it before.
         """
-        if topic_id is None or topic not in self.topics or self.topic_ids.get(topic) == topic_id:
+        if topic_id is None or topic not in self._topics or self._topic_ids.get(topic) == topic_id:
             return ()
         self._drop_topic_id(topic)
-        self.topic_ids[topic] = topic_id
-        topics = self.topics_by_id.setdefault(topic_id, [])
+        self._topic_ids[topic] = topic_id
+        topics = self._topics_by_id.setdefault(topic_id, [])
         others = tuple(topics)
         topics.append(topic)
         return others
 
     def topic_ids_of(self, topics: Iterable[str]) -> tuple[cluster.TopicId, ...]:
         """Return the ids of these topics, without topics whose znode has none that is valid."""
-        known = ((topic, self.topic_ids.get(topic, "")) for topic in topics)
+        known = ((topic, self._topic_ids.get(topic, "")) for topic in topics)
         return tuple(cluster.TopicId(topic, topic_id) for topic, topic_id in known if TOPIC_ID.fullmatch(topic_id))
 
     def new_topic_id(self, topic: str) -> str | None:
@@ -343,19 +478,19 @@ class ControllerContext:
         if not keeps_topic_ids(self.settings):
             return None
         while True:
-            self.ids_made += 1
-            numbers = f"{self.cluster_id} {self.epoch} {self.ids_made} {topic}"
+            self._ids_made += 1
+            numbers = f"{self._cluster_id} {self.epoch} {self._ids_made} {topic}"
             digest = hashlib.sha256(numbers.encode()).digest()[:16]
             topic_id = base64.urlsafe_b64encode(digest).decode().rstrip("=")
-            if not topic_id.startswith("-") and topic_id not in self.topics_by_id:
+            if not topic_id.startswith("-") and topic_id not in self._topics_by_id:
                 return topic_id
 
     def _drop_topic_id(self, topic: str) -> None:
-        topic_id = self.topic_ids.pop(topic, None)
+        topic_id = self._topic_ids.pop(topic, None)
         if topic_id is not None:
-            self.topics_by_id[topic_id].remove(topic)
-            if not self.topics_by_id[topic_id]:
-                del self.topics_by_id[topic_id]
+            self._topics_by_id[topic_id].remove(topic)
+            if not self._topics_by_id[topic_id]:
+                del self._topics_by_id[topic_id]
 
     def learn(self, topic: str, partitions: Iterable[cluster.PartitionAssignment]) -> list[cluster.TopicPartition]:
         """Store the assignments of partitions that are unknown here or whose stored assignment is empty.
@@ -363,7 +498,7 @@ class ControllerContext:
         Return these partitions.
         """
         added = []
-        known = self.topics.setdefault(topic, {})
+        known = self._topics.setdefault(topic, {})
         for number, assignment in partitions:
             if self.is_new(topic, number, assignment):
                 partition = known[number] = cluster.TopicPartition(topic, number)
@@ -373,37 +508,37 @@ class ControllerContext:
 
     def is_new(self, topic: str, number: int, assignment: cluster.ReplicaAssignment) -> bool:
         """Return whether the partition is unknown, or gets its first replicas by this assignment."""
-        known = self.topics.get(topic, {}).get(number)
-        return known is None or (bool(assignment.replicas) and not self.assignments[known].replicas)
+        known = self._topics.get(topic, {}).get(number)
+        return known is None or (bool(assignment.replicas) and not self._assignments[known].replicas)
 
     def set_assignment(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> None:
         """Replace or add a partition's assignment."""
-        old = self.assignments.get(partition)
-        self.topics.setdefault(partition.topic, {})[partition.partition] = partition
-        self.assignments[partition] = assignment
-        self.last_sent.pop(partition, None)
+        old = self._assignments.get(partition)
+        self._topics.setdefault(partition.topic, {})[partition.partition] = partition
+        self._assignments[partition] = assignment
+        self._last_sent.pop(partition, None)
         if assignment.adding or assignment.removing:
-            self.reassigning[partition] = None
+            self._reassigning[partition] = None
         else:
-            self.reassigning.pop(partition, None)
+            self._reassigning.pop(partition, None)
         for broker_id in assignment.replicas:
-            self.hosted.setdefault(broker_id, {})[partition] = None
+            self._hosted.setdefault(broker_id, {})[partition] = None
         if old is not None:
             for broker_id in old.replicas:
                 if broker_id not in assignment.replicas:
-                    self.hosted[broker_id].pop(partition, None)
-            leadership = self.leadership.get(partition)
+                    self._hosted[broker_id].pop(partition, None)
+            leadership = self._leadership.get(partition)
             if leadership is not None:
                 self._compare(partition, leadership)
 
     def remove_replicas(self, broker_id: int, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove the broker's replicas of these partitions from the assignments and the replica states (rule 3)."""
-        hosted, states = self.hosted.get(broker_id, {}), self.replica_states.get(broker_id, {})
+        hosted, states = self._hosted.get(broker_id, {}), self._replica_states.get(broker_id, {})
         known: dict[tuple[tuple[int, ...], ...], cluster.ReplicaAssignment] = {}
         """Assignment -> the assignment without the broker; many partitions share one."""
         for partition in partitions:
             states.pop(partition, None)
-            old = self.assignments.get(partition, NO_ASSIGNMENT)
+            old = self._assignments.get(partition, NO_ASSIGNMENT)
             key = old.replicas, old.adding, old.removing
             rest = known.get(key)
             if rest is None:
@@ -411,58 +546,58 @@ class ControllerContext:
             if old.adding or old.removing or not old.replicas:
                 self.set_assignment(partition, rest)
                 continue
-            self.assignments[partition] = rest
-            self.last_sent.pop(partition, None)
+            self._assignments[partition] = rest
+            self._last_sent.pop(partition, None)
             hosted.pop(partition, None)
-            leadership = self.leadership.get(partition)
+            leadership = self._leadership.get(partition)
             if leadership is not None:
                 self._set_imbalanced(partition, is_imbalanced(rest, leadership))
 
     def remove_partitions(self, partitions: Iterable[cluster.TopicPartition]) -> None:
         """Remove all entries of these partitions (rule 3)."""
         for partition in partitions:
-            self.topics[partition.topic].pop(partition.partition, None)
-            assignment = self.assignments.pop(partition, NO_ASSIGNMENT)
+            self._topics[partition.topic].pop(partition.partition, None)
+            assignment = self._assignments.pop(partition, NO_ASSIGNMENT)
             for broker_id in assignment.replicas:
-                self.hosted[broker_id].pop(partition, None)
-            for states in self.replica_states.values():
+                self._hosted[broker_id].pop(partition, None)
+            for states in self._replica_states.values():
                 states.pop(partition, None)
-            for offline in self.offline_dirs.values():
+            for offline in self._offline_dirs.values():
                 offline.pop(partition, None)
-            self.leadership.pop(partition, None)
-            self.last_sent.pop(partition, None)
+            self._leadership.pop(partition, None)
+            self._last_sent.pop(partition, None)
             self._set_imbalanced(partition, False)
-            self.leaderless.pop(partition, None)
-            self.reassigning.pop(partition, None)
-            state = self.partition_states.pop(partition, None)
+            self._leaderless.pop(partition, None)
+            self._reassigning.pop(partition, None)
+            state = self._partition_states.pop(partition, None)
             if state is PartitionState.OFFLINE and partition.topic not in self.started:
                 self.offline_count -= 1
-        self.offline_dirs = {broker_id: offline for broker_id, offline in self.offline_dirs.items() if offline}
+        self._offline_dirs = {broker_id: offline for broker_id, offline in self._offline_dirs.items() if offline}
 
     def remove_topics(self, topics: Iterable[str]) -> Flow[None]:
         """Remove these topics and all their partitions."""
         for topic in topics:
-            partitions = tuple(self.topics.get(topic, {}).values())
+            partitions = tuple(self._topics.get(topic, {}).values())
             if partitions and topic not in self.queued:
                 probe("T12 a topic that was removed by hand leaves no states behind")
             yield from for_each(partitions, self.remove_partitions)
-            self.topics.pop(topic, None)
+            self._topics.pop(topic, None)
             self._drop_topic_id(topic)
 
     # ------------------------------------------------------------------------------------------------------- states
 
     def partition_state(self, partition: cluster.TopicPartition) -> PartitionState:
         """Return the partition's state; NON_EXISTENT for an unknown partition."""
-        return self.partition_states.get(partition, PartitionState.NON_EXISTENT)
+        return self._partition_states.get(partition, PartitionState.NON_EXISTENT)
 
     def set_partition_state(self, partition: cluster.TopicPartition, state: PartitionState) -> None:
         """Set a partition's state without a check of the transition, and update the count of rule 4."""
-        old = self.partition_states.get(partition)
-        self.partition_states[partition] = state
+        old = self._partition_states.get(partition)
+        self._partition_states[partition] = state
         if state is PartitionState.NEW or state is PartitionState.OFFLINE:
-            self.leaderless[partition] = None
+            self._leaderless[partition] = None
         else:
-            self.leaderless.pop(partition, None)
+            self._leaderless.pop(partition, None)
         if (old is PartitionState.OFFLINE) is not (state is PartitionState.OFFLINE) and (
             partition.topic not in self.started
         ):
@@ -470,7 +605,7 @@ class ControllerContext:
 
     def replica_state(self, broker_id: int, partition: cluster.TopicPartition) -> ReplicaState:
         """Return the replica's state; NON_EXISTENT for an unknown replica."""
-        return self.replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
+        return self._replica_states.get(broker_id, {}).get(partition, ReplicaState.NON_EXISTENT)
 
     def create_replica_tables(self) -> None:
         """Create the replica tables before they are filled.
@@ -478,13 +613,13 @@ class ControllerContext:
         The garbage collector usually traverses only young objects. A table that is created early is old before it
         becomes large.
         """
-        self.replica_states.update((broker_id, {}) for broker_id in self.hosted)
+        self._replica_states.update((broker_id, {}) for broker_id in self._hosted)
 
     def set_replica_states(
         self, broker_id: int, partitions: Iterable[cluster.TopicPartition], state: ReplicaState
     ) -> None:
         """Set the states of a broker's replicas without a check of the transition."""
-        self.replica_states.setdefault(broker_id, {}).update(dict.fromkeys(partitions, state))
+        self._replica_states.setdefault(broker_id, {}).update(dict.fromkeys(partitions, state))
 
     def learn_leaderships(self, leaderships: Iterable[cluster.Leadership]) -> None:
         """Store the leaderships that were read from state znodes."""
@@ -493,45 +628,45 @@ class ControllerContext:
 
     def lead(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Store a partition's leadership."""
-        self.leadership[partition] = state
-        self.last_sent.pop(partition, None)
+        self._leadership[partition] = state
+        self._last_sent.pop(partition, None)
         self._compare(partition, state)
 
     def last_sent_for(self, partition: cluster.TopicPartition, assignment: cluster.ReplicaAssignment) -> LastSent:
         """Return the state last sent for a partition with known leadership (rule 6)."""
-        last_sent = self.last_sent.get(partition)
+        last_sent = self._last_sent.get(partition)
         if last_sent is None or last_sent.assignment is not assignment:
-            last_sent = self.last_sent[partition] = LastSent(assignment)
+            last_sent = self._last_sent[partition] = LastSent(assignment)
         return last_sent
 
     def metadata_part(self, number: int, states: tuple[UpdateMetadataPartitionState, ...]) -> UpdateMetadataPart:
         """Return the part last sent at index `number` if it has these states, otherwise a new part (rule 6)."""
-        part = self.last_metadata_parts.get(number)
+        part = self._last_metadata_parts.get(number)
         if part is None or part.entries != states:
-            part = self.last_metadata_parts[number] = UpdateMetadataPart(states)
+            part = self._last_metadata_parts[number] = UpdateMetadataPart(states)
         return part
 
     def _compare(self, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch) -> None:
         """Update the imbalanced partitions after a change of a partition's leadership or assignment (rule 5)."""
-        assignment = self.assignments.get(partition, NO_ASSIGNMENT)
+        assignment = self._assignments.get(partition, NO_ASSIGNMENT)
         self._set_imbalanced(partition, is_imbalanced(assignment, state))
 
     def _set_imbalanced(self, partition: cluster.TopicPartition, imbalanced: bool) -> None:
-        if imbalanced is (partition in self.imbalanced):
+        if imbalanced is (partition in self._imbalanced):
             return
         topic = partition.topic
         if imbalanced:
-            self.imbalanced[partition] = None
-            self.imbalanced_of_topic[topic] = self.imbalanced_of_topic.get(topic, 0) + 1
+            self._imbalanced[partition] = None
+            self._imbalanced_of_topic[topic] = self._imbalanced_of_topic.get(topic, 0) + 1
         else:
-            del self.imbalanced[partition]
-            self.imbalanced_of_topic[topic] -= 1
-            if not self.imbalanced_of_topic[topic]:
-                del self.imbalanced_of_topic[topic]
+            del self._imbalanced[partition]
+            self._imbalanced_of_topic[topic] -= 1
+            if not self._imbalanced_of_topic[topic]:
+                del self._imbalanced_of_topic[topic]
 
     def imbalance(self) -> int:
         """Return the number of imbalanced partitions, without those of topics queued for deletion."""
-        return len(self.imbalanced) - sum(self.imbalanced_of_topic.get(topic, 0) for topic in self.deletions.queued)
+        return len(self._imbalanced) - sum(self._imbalanced_of_topic.get(topic, 0) for topic in self.deletions.queued)
 
     # ------------------------------------------------------------------------------------------------------- deletions
 
@@ -556,8 +691,8 @@ class ControllerContext:
         """
         replicas: list[cluster.PartitionReplica] = []
         by_state: dict[ReplicaState, list[cluster.PartitionReplica]] = {state: [] for state in _DELETION_STATES}
-        for partition in self.topics.get(topic, {}).values() if partitions is None else partitions:
-            for broker_id in self.assignments[partition].replicas:
+        for partition in self._topics.get(topic, {}).values() if partitions is None else partitions:
+            for broker_id in self._assignments[partition].replicas:
                 replica = cluster.PartitionReplica(partition, broker_id)
                 replicas.append(replica)
                 state = self.replica_state(broker_id, partition)

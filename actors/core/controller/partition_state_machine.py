@@ -114,10 +114,11 @@ def trigger_online(context: ControllerContext, topic: str | None = None) -> Flow
 
 def start(context: ControllerContext) -> Flow[None]:
     """Set each partition's state from its leadership, then elect the missing leaders (controller.md 3.4)."""
+    leaderships = context.leadership
 
     def collect(part: Sequence[TopicPartition]) -> None:
         for partition in part:
-            leadership = context.leadership.get(partition)
+            leadership = leaderships.get(partition)
             if leadership is None:
                 state = PartitionState.NEW
             elif context.is_online(leadership.leader, partition):
@@ -237,6 +238,7 @@ def _choose(
     Partitions for which no leader can be elected are added to `failures`.
     """
     context, strategy, allow_unclean = step.context, step.strategy, step.allow_unclean
+    assignments, offline_dirs = context.assignments, context.offline_dirs
     unclean: dict[str, bool] = {}
     if strategy is elections.offline and not allow_unclean:
         unclean = yield from _unclean_allowed(context, states, failures)
@@ -248,10 +250,10 @@ def _choose(
     for partition, state in states.items():
         if partition in failures:
             continue
-        assignment = context.assignments[partition]
+        assignment = assignments[partition]
         may_be_unclean = allow_unclean or unclean.get(partition.topic, False)
         key = assignment.replicas, assignment.removing, state.isr, may_be_unclean
-        if context.offline_dirs or key not in known:
+        if offline_dirs or key not in known:
             known[key] = strategy(
                 Candidates(
                     assignment.replicas,

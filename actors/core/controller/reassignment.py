@@ -90,18 +90,19 @@ def _finish_interrupted(context: ControllerContext) -> Flow[None]:
     3.9.1 leaves such a replica in the ISR. If no assigned replica is in the ISR, the unassigned replicas are kept: they
     may have the only copy of committed records.
     """
+    leaderships, assignments = context.leadership, context.assignments
 
     def has_left_over(partition: TopicPartition) -> bool:
-        isr, replicas = context.leadership[partition].isr, context.assignments[partition].replicas
+        isr, replicas = leaderships[partition].isr, assignments[partition].replicas
         return not set(isr).issubset(replicas) and not set(isr).isdisjoint(replicas)
 
-    partitions = yield from select(context.leadership, has_left_over)
+    partitions = yield from select(leaderships, has_left_over)
     left_over: ReplicasByBroker = {}
     for partition in partitions:
         if partition.topic not in context.queued:
             probe("a new controller deletes what an interrupted reassignment left over")
-            for broker_id in context.leadership[partition].isr:
-                if broker_id not in context.assignments[partition].replicas:
+            for broker_id in leaderships[partition].isr:
+                if broker_id not in assignments[partition].replicas:
                     left_over.setdefault(broker_id, []).append(partition)
     for broker_id, hosted in left_over.items():
         context.set_replica_states(broker_id, hosted, ReplicaState.ONLINE)

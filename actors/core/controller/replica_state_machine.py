@@ -176,8 +176,9 @@ def start(context: ControllerContext) -> Flow[bool]:
 def enter_new(step: ReplicaStep) -> Flow[None]:
     """Set the replica's state; fail for a partition that the replica already leads."""
     context, moved = step.context, list[cluster.TopicPartition]()
+    leaderships = context.leadership
     for partition in step.partitions:
-        leadership = context.leadership.get(partition)
+        leadership = leaderships.get(partition)
         if leadership is not None:
             if leadership.leader == step.broker_id:
                 step.failures[partition] = "it leads the partition already"
@@ -222,7 +223,8 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
     """Remove the replica from the ISR if the controller knows the partition's leadership."""
     context, broker_id = step.context, step.broker_id
     step.batch.add_stop_replicas(broker_id, step.partitions, delete=False)
-    led = [tp for tp in step.partitions if tp in context.leadership]
+    leaderships, assignments = context.leadership, context.assignments
+    led = [tp for tp in step.partitions if tp in leaderships]
     removed = yield from _remove_from_isr(step, led)
     if log.isEnabledFor(logging.DEBUG):
         for partition, state in removed:
@@ -232,14 +234,14 @@ def go_offline(step: ReplicaStep) -> Flow[None]:
     """Replicas -> the replicas that stay; many partitions share one entry."""
     for partition, leadership in removed:
         if not context.is_queued_for_deletion(partition):
-            assignment = context.assignments[partition]
+            assignment = assignments[partition]
             replicas = assignment.replicas
             if replicas not in others:
                 others[replicas] = [r for r in replicas if r != broker_id]
             step.batch.add_leader_and_isr(others[replicas], partition, leadership, assignment, is_new=False)
     step.enter([partition for partition, _ in removed])
     if len(led) < len(step.partitions):
-        unled = [tp for tp in step.partitions if tp not in context.leadership]
+        unled = [tp for tp in step.partitions if tp not in leaderships]
         step.batch.add_update_metadata(context.brokers, unled)
         step.enter(unled)
 

@@ -47,19 +47,19 @@ def controlled_shutdown(
     context.begin_shutdown(broker_id)
     led: list[TopicPartition] = []
     followed: list[TopicPartition] = []
-    batch = RequestBatch(context)
+    batch, leadership = RequestBatch(context), context.leadership
 
     def sort(part: Sequence[TopicPartition]) -> None:
         movable = [tp for tp in part if _is_movable(context, tp)]
-        led.extend(tp for tp in movable if context.leadership[tp].leader == broker_id)
-        followed.extend(others := [tp for tp in movable if context.leadership[tp].leader != broker_id])
+        led.extend(tp for tp in movable if leadership[tp].leader == broker_id)
+        followed.extend(others := [tp for tp in movable if leadership[tp].leader != broker_id])
         batch.add_stop_replicas(broker_id, others, delete=False)
 
     yield from for_each(context.hosted.get(broker_id, ()), sort)
     yield from move_partitions(context, led, PartitionState.ONLINE, elections.controlled_shutdown)
     yield from batch.send()
     yield from move_replicas(context, {broker_id: followed}, ReplicaState.OFFLINE)
-    remaining = [tp for tp in led if context.leadership[tp].leader == broker_id]
+    remaining = [tp for tp in led if leadership[tp].leader == broker_id]
     if remaining:
         probe("a broker that shuts down stays the leader where the ISR has no other member")
     return ControlledShutdownResponse(errors.NONE, tuple(remaining))

@@ -232,7 +232,7 @@ def test_ps21_and_ps22_partitions_of_a_topic_being_deleted_are_not_counted() -> 
     assert scene.context.offline_count == 0
     assert scene.context.started == {"t"} and isinstance(scene.asked[0], QueueDeletions)
     for partition in partitions:
-        scene.context.partition_states[partition] = S.NEW
+        scene.put(partition, S.NEW)
     scene.run(partition_state_machine.move_partitions(scene.context, partitions, S.OFFLINE))
     assert scene.context.offline_count == 0
 
