@@ -123,11 +123,64 @@ static int frame(bytes at, bytes limit, struct frame *found)
     return 1;
 }
 
-/* The offset map: `slots` of two words of a hash and one of an offset plus 1; `md5` is Python's. */
+/* MD5 of RFC 1321: an object of Python's for each key takes longer than all other work for a record. */
+static const unsigned int sines[64] = {
+    0xd76aa478, 0xe8c7b756, 0x242070db, 0xc1bdceee, 0xf57c0faf, 0x4787c62a, 0xa8304613, 0xfd469501,
+    0x698098d8, 0x8b44f7af, 0xffff5bb1, 0x895cd7be, 0x6b901122, 0xfd987193, 0xa679438e, 0x49b40821,
+    0xf61e2562, 0xc040b340, 0x265e5a51, 0xe9b6c7aa, 0xd62f105d, 0x02441453, 0xd8a1e681, 0xe7d3fbc8,
+    0x21e1cde6, 0xc33707d6, 0xf4d50d87, 0x455a14ed, 0xa9e3e905, 0xfcefa3f8, 0x676f02d9, 0x8d2a4c8a,
+    0xfffa3942, 0x8771f681, 0x6d9d6122, 0xfde5380c, 0xa4beea44, 0x4bdecfa9, 0xf6bb4b60, 0xbebfbc70,
+    0x289b7ec6, 0xeaa127fa, 0xd4ef3085, 0x04881d05, 0xd9d4d039, 0xe6db99e5, 0x1fa27cf8, 0xc4ac5665,
+    0xf4292244, 0x432aff97, 0xab9423a7, 0xfc93a039, 0x655b59c3, 0x8f0ccc92, 0xffeff47d, 0x85845dd1,
+    0x6fa87e4f, 0xfe2ce6e0, 0xa3014314, 0x4e0811a1, 0xf7537e82, 0xbd3af235, 0x2ad7d2bb, 0xeb86d391,
+};
+
+static void add_block(unsigned int state[4], bytes block)
+{
+    static const unsigned char shifts[16] = {7, 12, 17, 22, 5, 9, 14, 20, 4, 11, 16, 23, 6, 10, 15, 21};
+    unsigned int word[16], a = state[0], b = state[1], c = state[2], d = state[3];
+    for (int n = 0; n < 16; n++)
+        word[n] = block[4 * n] | block[4 * n + 1] << 8 | block[4 * n + 2] << 16 | (unsigned int)block[4 * n + 3] << 24;
+#define ROUND(round, mixed, place) \
+    for (int n = 0; n < 16; n++) { \
+        unsigned int sum = a + sines[16 * round + n] + word[(place) % 16] + (mixed), shift = shifts[4 * round + n % 4]; \
+        a = d; \
+        d = c; \
+        c = b; \
+        b += sum << shift | sum >> (32 - shift); \
+    }
+    ROUND(0, d ^ (b & (c ^ d)), n)
+    ROUND(1, c ^ (d & (b ^ c)), 5 * n + 1)
+    ROUND(2, b ^ c ^ d, 3 * n + 5)
+    ROUND(3, c ^ (b | ~d), 7 * n)
+    state[0] += a;
+    state[1] += b;
+    state[2] += c;
+    state[3] += d;
+}
+
+static void md5(bytes key, long long size, unsigned long long hash[2])
+{
+    unsigned int state[4] = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476};
+    unsigned char rest[128] = {0}, digest[16];
+    int left = size % 64, padded = left < 56 ? 64 : 128;
+    for (bytes end = key + size - left; key < end; key += 64)
+        add_block(state, key);
+    memcpy(rest, key, left);
+    rest[left] = 0x80;
+    for (int n = 0; n < 8; n++)
+        rest[padded - 8 + n] = (unsigned char)((unsigned long long)size * 8 >> 8 * n);
+    for (int n = 0; n < padded; n += 64)
+        add_block(state, rest + n);
+    for (int n = 0; n < 16; n++)
+        digest[n] = (unsigned char)(state[n / 4] >> 8 * (n % 4));
+    memcpy(hash, digest, 16);
+}
+
+/* The offset map: `slots` of two words of a hash and one of an offset plus 1. */
 struct map {
     Py_buffer table;
     Py_ssize_t slots;
-    PyObject *md5;
 };
 
 /* Return the slot of a hash, or the free one where it would be. One slot is always free. */
@@ -137,23 +190,6 @@ static unsigned long long *slot_of(struct map *map, const unsigned long long has
     unsigned long long *at = table + 3 * (hash[0] % (unsigned long long)map->slots);
     while (at[2] && (at[0] != hash[0] || at[1] != hash[1]))
         at = at + 3 == end ? table : at + 3;
-    return at;
-}
-
-/* Return the slot of a key, and its hash. Return NULL after an exception. */
-static unsigned long long *slot(struct map *map, struct frame *record, unsigned long long hash[2])
-{
-    PyObject *key = PyBytes_FromStringAndSize((const char *)record->key, record->size);
-    PyObject *made = key ? PyObject_CallFunctionObjArgs(map->md5, key, NULL) : NULL;
-    PyObject *digest = made ? PyObject_CallMethod(made, "digest", NULL) : NULL;
-    unsigned long long *at = NULL;
-    if (digest && PyBytes_Check(digest) && PyBytes_GET_SIZE(digest) == 16) {
-        memcpy(hash, PyBytes_AS_STRING(digest), 16);
-        at = slot_of(map, hash);
-    }
-    Py_XDECREF(key);
-    Py_XDECREF(made);
-    Py_XDECREF(digest);
     return at;
 }
 
@@ -183,7 +219,7 @@ static int has_bounds(struct map *map, Py_buffer *view, Py_ssize_t position)
     return 0;
 }
 
-/* Put the keys of records from `at` on, at most `free` new ones. Return the number of records, -1 after an exception.
+/* Put the keys of records from `at` on, at most `free` new ones. Return the number of records.
  *
  * Records without a key, and offsets below `first`, are passed over. */
 static Py_ssize_t put_records(struct map *map, bytes *at, bytes limit, Py_ssize_t count, long long base,
@@ -195,9 +231,9 @@ static Py_ssize_t put_records(struct map *map, bytes *at, bytes limit, Py_ssize_
         long long offset = base + record.offset;
         if (record.size < 0 || offset < first)
             continue;
-        unsigned long long hash[2], *found = slot(map, &record, hash);
-        if (!found)
-            return -1;
+        unsigned long long hash[2], *found;
+        md5(record.key, record.size, hash);
+        found = slot_of(map, hash);
         if (!found[2]) {
             if (!*free)
                 break;
@@ -210,15 +246,16 @@ static Py_ssize_t put_records(struct map *map, bytes *at, bytes limit, Py_ssize_
     return done;
 }
 
-/* Return whether a record stays, -1 after an exception. */
+/* Return whether a record stays. */
 static int stays(struct map *map, struct frame *record, long long offset, long long limit, int is_due)
 {
     if (offset >= limit)
         return 1;
     if (record->size < 0 || (is_due && !record->has_value))
         return 0;
-    unsigned long long hash[2], *found = slot(map, record, hash);
-    return !found ? -1 : offset >= (long long)found[2] - 1;
+    unsigned long long hash[2];
+    md5(record->key, record->size, hash);
+    return offset >= (long long)slot_of(map, hash)[2] - 1;
 }
 
 /* Add the positions of a run of records to a list, unless the run is empty. Return -1 after an exception. */
@@ -237,8 +274,7 @@ static PyObject *put(PyObject *self, PyObject *args)
     Py_buffer view;
     Py_ssize_t free, position, count, done = -1;
     long long base, first, last = -1;
-    if (!PyArg_ParseTuple(args, "w*nnOy*nnLL", &map.table, &map.slots, &free, &map.md5, &view, &position, &count, &base,
-                          &first))
+    if (!PyArg_ParseTuple(args, "w*nny*nnLL", &map.table, &map.slots, &free, &view, &position, &count, &base, &first))
         return NULL;
     bytes start = view.buf, at = start + position;
     Py_ssize_t left = free;
@@ -256,18 +292,17 @@ static PyObject *kept(PyObject *self, PyObject *args)
     Py_ssize_t position, count, done = 0, staying = 0;
     long long base, limit, newest = LLONG_MIN;
     int is_due, has_tombstone = 0;
-    if (!PyArg_ParseTuple(args, "w*nOy*nnLLp", &map.table, &map.slots, &map.md5, &view, &position, &count, &base,
-                          &limit, &is_due))
+    if (!PyArg_ParseTuple(args, "w*ny*nnLLp", &map.table, &map.slots, &view, &position, &count, &base, &limit, &is_due))
         return NULL;
     PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
     bytes start = view.buf, at = start + position, run = at, runs_to = at;
     struct frame record;
     for (; places && done < count && frame(at, start + view.len, &record); done++, at = record.end) {
         int stay = stays(&map, &record, base + record.offset, limit, is_due);
-        if (stay < 0 || (stay && at != runs_to && add_run(places, start, run, runs_to)))
-            Py_CLEAR(places);
-        if (stay <= 0)
+        if (!stay)
             continue;
+        if (at != runs_to && add_run(places, start, run, runs_to))
+            Py_CLEAR(places);
         run = at == runs_to ? run : at;
         runs_to = record.end;
         staying++;
@@ -327,8 +362,8 @@ static PyObject *put_batches(PyObject *self, PyObject *args)
     PyObject *crc32c;
     Py_ssize_t free, position, most, records = 0, batches = 0;
     long long first, last, next = -1;
-    if (!PyArg_ParseTuple(args, "w*nnOOy*nnL", &map.table, &map.slots, &free, &map.md5, &crc32c, &view, &position,
-                          &most, &first))
+    if (!PyArg_ParseTuple(args, "w*nnOy*nnL", &map.table, &map.slots, &free, &crc32c, &view, &position, &most,
+                          &first))
         return NULL;
     bytes start = view.buf, at = start + position;
     Py_ssize_t left = free;
@@ -337,7 +372,7 @@ static PyObject *put_batches(PyObject *self, PyObject *args)
     while (more > 0 && records + batches < most && (more = plain(crc32c, at, start + view.len, &batch)) > 0) {
         bytes end = batch.records;
         Py_ssize_t done = put_records(&map, &end, batch.end, batch.count, batch.base, first, &left, &last);
-        more = done < 0 ? -1 : done == batch.count && end == batch.end;
+        more = done == batch.count && end == batch.end;
         if (more > 0) {
             at = end;
             next = batch.next;
@@ -357,8 +392,7 @@ static PyObject *kept_batches(PyObject *self, PyObject *args)
     PyObject *crc32c;
     Py_ssize_t position, most, records = 0, batches = 0;
     long long limit;
-    if (!PyArg_ParseTuple(args, "w*nOOy*nnL", &map.table, &map.slots, &map.md5, &crc32c, &view, &position, &most,
-                          &limit))
+    if (!PyArg_ParseTuple(args, "w*nOy*nnL", &map.table, &map.slots, &crc32c, &view, &position, &most, &limit))
         return NULL;
     PyObject *places = has_bounds(&map, &view, position) ? PyList_New(0) : NULL;
     bytes start = view.buf, at = start + position;
@@ -366,19 +400,17 @@ static PyObject *kept_batches(PyObject *self, PyObject *args)
     int more = places ? 1 : -1;
     while (more > 0 && records + batches < most && (more = plain(crc32c, at, start + view.len, &batch)) > 0) {
         long long staying = 0, done = 0;
-        int has_tombstone = 0, stay = 0;
+        int has_tombstone = 0;
         struct frame record;
         for (bytes next = batch.records; done < batch.count && frame(next, batch.end, &record); done++) {
-            stay = stays(&map, &record, batch.base + record.offset, limit, 0);
-            if (stay < 0)
-                break;
+            int stay = stays(&map, &record, batch.base + record.offset, limit, 0);
             staying += stay;
             has_tombstone = has_tombstone || (stay && !record.has_value);
             next = record.end;
         }
         int is_copied = done && staying == done && !has_tombstone;
         int is_dropped = !staying && batch.producer == -1 && batch.next != limit;
-        more = stay < 0 ? -1 : done == batch.count && (is_copied || is_dropped);
+        more = done == batch.count && (is_copied || is_dropped);
         if (more > 0 && is_copied) {
             PyObject *place = PyLong_FromSsize_t(at - start);
             more = place && !PyList_Append(places, place) ? 1 : -1;

@@ -7,7 +7,6 @@ def put(
     table: memoryview,
     slots: int,
     free: int,
-    md5: Callable[[bytes], object],
     data: bytes,
     position: int,
     count: int,
@@ -18,7 +17,6 @@ def put(
 def kept(
     table: memoryview,
     slots: int,
-    md5: Callable[[bytes], object],
     data: bytes,
     position: int,
     count: int,
@@ -31,7 +29,6 @@ def put_batches(
     table: memoryview,
     slots: int,
     free: int,
-    md5: Callable[[bytes], object],
     crc32c: Callable[[memoryview], int],
     data: bytes,
     position: int,
@@ -42,7 +39,6 @@ def put_batches(
 def kept_batches(
     table: memoryview,
     slots: int,
-    md5: Callable[[bytes], object],
     crc32c: Callable[[memoryview], int],
     data: bytes,
     position: int,

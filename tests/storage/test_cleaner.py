@@ -334,6 +334,16 @@ def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> N
     assert keys.kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0].number
 
 
+def test_both_loops_find_the_keys_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python continues where the compiled loop stops, in one map: MD5 must be equal for keys of each length."""
+    data = b"".join(record(delta, bytes(range(delta)), b"") for delta in range(200))
+    offsets = OffsetMap(1000, 0.9)
+    assert offsets.put(data, 0, 200, 1000, 0)[0] == 200
+    for name in [name for name in vars(offset_map) if name.startswith("compiled_")]:
+        monkeypatch.setattr(offset_map, name, None)
+    assert not offsets.kept(data, 0, 200, 999, 2000, False)[0].number
+
+
 @pytest.mark.usefixtures("walk")
 def test_records_that_stay() -> None:
     """The last of each key, and all from the limit on; tombstones unless they are due."""

@@ -106,7 +106,7 @@ class OffsetMap:
         end, done, last = len(table), 0, -1
         if compiled_put is not None:
             free = self.capacity - self.size
-            done, position, added, last = compiled_put(table, slots, free, md5, data, position, count, base, first)
+            done, position, added, last = compiled_put(table, slots, free, data, position, count, base, first)
             self.size += added
             if done == count:
                 return done, position, last
@@ -155,7 +155,7 @@ class OffsetMap:
         places: list[tuple[int, int]] = []
         end, done, staying, newest, has_tombstone = len(table), 0, 0, NEVER, False
         if compiled_kept is not None:
-            arguments = table, slots, md5, data, position, count, base, limit, is_due
+            arguments = table, slots, data, position, count, base, limit, is_due
             done, position, staying, places, newest, has_tombstone = compiled_kept(*arguments)
             if done == count:
                 return KeptRecords(staying, places, newest, has_tombstone), position
@@ -208,7 +208,7 @@ class OffsetMap:
         if compiled_put_batches is None:
             return position, 0, 0, -1
         free = self.capacity - self.size
-        arguments = self._table, self._slots, free, md5, crc32c, data, position, most, first
+        arguments = self._table, self._slots, free, crc32c, data, position, most, first
         position, records, batches, added, end = compiled_put_batches(*arguments)
         self.size += added
         return position, records, batches, end
@@ -229,7 +229,7 @@ class OffsetMap:
         """
         if compiled_kept_batches is None:
             return position, 0, 0, []
-        return compiled_kept_batches(self._table, self._slots, md5, crc32c, data, position, most, limit)
+        return compiled_kept_batches(self._table, self._slots, crc32c, data, position, most, limit)
 
 
 def _move(old: memoryview, table: memoryview, slots: int) -> None:
