@@ -73,9 +73,6 @@ from zk_bridge.topics import decode_topic, encode_topic
 WORK = "work"
 """The group of actions that every run contains."""
 
-WRITTEN = "written"
-"""The group of actions that only written schedules contain."""
-
 ADMIN = "admin"
 """Requests of newer admin tools to the controller; included if requested by name or with `all`."""
 
@@ -105,11 +102,14 @@ FLIPS = "flips"
 LOGS = "logs"
 """Cleaning, retention, and moves between log directories; included if requested by name or with `all`."""
 
+VERSIONS = "versions"
+"""Restarts with another inter-broker protocol version; included if requested by name or with `all`."""
+
 RIGHTS = "rights"
 """Changes of ACLs, and requests of users without other rights; included only if requested by name, because all nodes of
 the run have an authorizer."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS)
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS, VERSIONS)
 """The groups of actions beside the faults; `all` includes them."""
 
 
@@ -996,7 +996,11 @@ def roll(cluster: Cluster, node: Node) -> Iterator[None]:
     cluster.start(node)
 
 
-@action(WRITTEN, 0, _never, (1.0, 10.0))
+def _choose_version(chance: random.Random, known: PlannedTopics) -> Chosen:
+    return (str(chance.randrange(known.brokers)), chance.choice(("2.6", "2.7", "2.8")))
+
+
+@action(VERSIONS, 8, _choose_version, (1.0, 10.0))
 def upgrade(cluster: Cluster, node: Node, protocol: str) -> Iterator[None]:
     """Roll a node, and start it with another inter.broker.protocol.version."""
     cluster.leave(node)
@@ -1311,7 +1315,7 @@ def unfit(action: Action, brokers: int) -> str | None:
 
 
 FAULTS: tuple[str, ...] = tuple(
-    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, WRITTEN, RECORDS, RIGHTS, *NAMED))
+    dict.fromkeys(kind.part for kind in ACTIONS.values() if kind.part not in (WORK, RECORDS, RIGHTS, *NAMED))
 )
 """The groups of faults, by the names that `--faults` takes."""
 

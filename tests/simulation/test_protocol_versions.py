@@ -9,11 +9,9 @@ from typing import Any
 import attrs
 import pytest
 
-from actors.core.controller.context import ControllerContext
 from actors.public.simulated import SimulatedCluster
 from actors.simulation.actions import FAULTS, invent
 from actors.simulation.run import run
-from actors.simulation.schedule import parse
 from messages import errors
 from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.metadata import MetadataRequest
@@ -33,27 +31,6 @@ def test_no_invariant_is_violated(protocol: str, seed: int) -> None:
     assert outcome.reached["AlterPartition NONE"] > 0
     truncations = outcome.reached["a follower truncates where a fetch response shows that its log diverges"]
     assert 0 < truncations < 20, "a follower that does not get on would truncate again and again"
-
-
-UPGRADE = """
-brokers 3
-duration 40
-2 create a 0,1
-5 upgrade 0 2.8 for 2
-12 upgrade 1 2.8 for 2
-19 upgrade 2 2.8 for 2
-30 reassign a 0 1,2
-"""
-
-
-def test_a_controller_that_writes_a_topic_without_its_id_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule, assignment = parse(UPGRADE), ControllerContext.topic_assignment
-    assert run(schedule).violation is None
-    monkeypatch.setattr(
-        ControllerContext, "topic_assignment", lambda self, topic: assignment(self, topic)._replace(topic_id=None)
-    )
-    violation = run(schedule).violation
-    assert violation is not None and violation.invariant == "topics keep their ids"
 
 
 def znode(cluster: SimulatedCluster, path: str) -> dict[str, Any]:
