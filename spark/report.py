@@ -46,8 +46,8 @@ ORDER = (
 """The first sections of the detail; the others follow in the order of the questions."""
 
 
-def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str:
-    """Return the page; `answers` are those of `kafka-actors why`."""
+def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = (), command: str = "") -> str:
+    """Return the page; `answers` are those of `kafka-actors why`, `command` shows the trace at any moment."""
     drawn = figures(summary)
     found_incidents = find_incidents(summary)
     timeline = Timeline(summary, found_incidents.gravest_first[:MOST_INCIDENTS], UTC)
@@ -69,6 +69,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
             "clock": moment(each.at, UTC, timeline.begin, timeline.end),
             "what": each.what,
             "facts": [(question, _with_names(answer)) for question, answer in each.facts],
+            "at": repr(each.at),
             "over": each.until is not None,
             "zoomed": _zoomed(timeline, each),
         }
@@ -91,6 +92,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = ()) -> str
         shown=[each for each in sections if each["name"] in SHOWN],
         details=[each for each in sections if each["name"] not in SHOWN],
         answers=answers,
+        command=command,
     )
 
 

@@ -18,6 +18,7 @@ from actors.cli.simulated_clusters import SimulatedClusters, cluster_options, ru
 from actors.cli.usage_errors import exit_codes
 from actors.simulation.run import RunOutcome, run
 from actors.simulation.shrink import Shrinker
+from actors.simulation.simulated_cluster import EPOCH_MS
 
 
 @click.group(
@@ -82,4 +83,6 @@ def _report_violation(broken: RunOutcome, shrinking: bool, folder: Path) -> None
     out.print(f"{smallest.violation}", highlight=False)
     out.print(f"again:  kafka-actors simulate --schedule {file}", highlight=False, soft_wrap=True)
     out.print(f"traces: kafka-actors replay {place}; kafka-actors summary {place}", highlight=False, soft_wrap=True)
-    out.print(f"page:   kafka-actors trace show {place} --ui", highlight=False, soft_wrap=True)
+    assert smallest.violation is not None
+    at = EPOCH_MS / 1000 + smallest.violation.at
+    out.print(f"page:   kafka-actors trace show {place} --ui --from {at!r}", highlight=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -21,7 +22,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 from rich.table import Table
 
-from actors.cli.app import FAILED, FILE, FOLDER, CommandFailed, write_whole
+from actors.cli.app import FAILED, FILE, FOLDER, PROGRAM, CommandFailed, write_whole
 from actors.cli.display import console, table
 from actors.cli.extras import need
 from actors.trace.explanation import explain_all, utc
@@ -208,7 +209,8 @@ def _publish(
         from spark.report import page  # needs jinja2
 
         title = f"What happened in {directory.resolve().name}"
-        write_whole(html_file, page(summary, title, _explanations(directory, summary)))
+        command = shlex.join([PROGRAM, "trace", "show", str(directory), "--ui"]) if find_runs(directory).runs else ""
+        write_whole(html_file, page(summary, title, _explanations(directory, summary), command))
     _show(summary, chosen)
 
 

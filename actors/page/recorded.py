@@ -4,7 +4,7 @@ Rule 1: the facts and the survey are read in the background; until they are ther
         so. Facts come from the index beside each run.
 Rule 2: one request is answered at a time, because all use the same decoded deliveries; replays have a lock of their
         own, so that a long one holds up nothing else.
-Rule 3: a picture is folded from the nearest kept picture before it.
+Rule 3: a picture is folded from the last one, or from a copy of the nearest kept picture before it.
 Rule 4: another process stores snapshots of the runs, so that a state is replayed from one near it. Until it has come
         to a delivery, the page says how far it is.
 """
@@ -86,6 +86,7 @@ class _Facts:
         for fact in self.steps:
             self.at.setdefault((fact.place.run, fact.place.n), []).append(fact)
         self._kept = [Picture()]
+        self._last = 0, Picture()
         picture = Picture()
         for count, each in enumerate(self.ordered, 1):
             picture.apply(each)
@@ -96,9 +97,13 @@ class _Facts:
     def picture(self, at: float) -> Picture:
         """Return the picture at a time."""
         count = bisect_right(self.ordered, at, key=lambda fact: fact.place.at)
-        picture = copy.deepcopy(self._kept[count // EVERY])
-        for each in self.ordered[count // EVERY * EVERY : count]:
+        kept = count // EVERY
+        done, picture = self._last
+        if not kept * EVERY <= done <= count:
+            done, picture = kept * EVERY, copy.deepcopy(self._kept[kept])
+        for each in self.ordered[done:count]:
             picture.apply(each)
+        self._last = count, picture
         return picture
 
     @cached_property

@@ -19,6 +19,9 @@ from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, find_runs
 from messages.trace.schema import FULL
 
+MOST_SHOWN = 100
+"""Maximum number of facts that a notebook shows."""
+
 
 @contextmanager
 def with_payloads(runs: Sequence[Run]) -> Iterator[list[Run]]:
@@ -124,16 +127,36 @@ def _listed(tag: str, lines: Sequence[TraceLine]) -> str:
     return f"<{tag}>{''.join(f'<li>{item}</li>' for item in items)}</{tag}>" if lines else ""
 
 
-def facts_of(runs: Sequence[Run]) -> Iterator[TraceFact]:
-    """Yield the facts of these runs in the order of time.
+class FactList(list[TraceFact]):
+    """The facts of a trace in the order of time; a notebook shows the first MOST_SHOWN as a table."""
+
+    def _repr_html_(self) -> str:
+        shown = self[:MOST_SHOWN]
+        rows = (
+            (utc(each.at), each.node, each.kind, ", ".join(f"{k}={v}" for k, v in each.fields.items()))
+            for each in shown
+        )
+        more = f"<p>{len(self) - len(shown)} more</p>" if len(shown) < len(self) else ""
+        return html_table(("time", "node", "fact", "fields"), rows) + more
+
+
+def html_table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table in HTML, whose cells are text."""
+    lines = [f"<tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>"]
+    lines += [f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows]
+    return f"<table>{''.join(lines)}</table>"
+
+
+def facts_of(runs: Sequence[Run]) -> FactList:
+    """Return the facts of these runs in the order of time.
 
     Raises:
         TraceError: A run is damaged, or its omitted payloads cannot be restored.
     """
     with with_payloads(runs) as complete:
-        found = [_fact(each) for each in gather(complete).all()]
+        found = FactList(_fact(each) for each in gather(complete).all())
     found.sort(key=lambda fact: (fact.at, fact.node, fact.seq))
-    return iter(found)
+    return found
 
 
 def explain(

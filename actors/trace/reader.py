@@ -11,13 +11,12 @@ import heapq
 import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from actors.trace.explanation import TraceExplanation, TraceFact, explain, facts_of
+from actors.trace.explanation import FactList, TraceExplanation, explain, facts_of, html_table
 from actors.trace.moment import Moment
 from messages.trace.errors import TraceError
 from messages.trace.files.errors import NotATrace
@@ -283,11 +282,11 @@ class Trace:
         """
         return self.only_run(node, run).at(seq)
 
-    def facts(self) -> Iterator[TraceFact]:
+    def facts(self) -> FactList:
         """Collect what happened: state writes, terms of controllers, rejected requests, faults, ends of processes.
 
         Returns:
-            The facts in the order of time.
+            The facts in the order of time; notebooks show them as a table.
 
         Raises:
             TraceError: A run is damaged, or the payloads that its trace omits cannot be restored.
@@ -333,9 +332,7 @@ class Trace:
     def _repr_html_(self) -> str:
         """Return the runs as a table in HTML, which notebooks show."""
         rows = ((each.node, each.name, f"{each.started:%Y-%m-%d %H:%M:%S}Z", each.ending) for each in self.runs)
-        cells = ("".join(f"<td>{escape(str(value))}</td>" for value in row) for row in rows)
-        head = "<tr><th>node</th><th>run</th><th>started</th><th>ended</th></tr>"
-        return f"<table>{head}{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        return html_table(("node", "run", "started", "ended"), rows)
 
 
 def time_of(delivery: TraceDelivery) -> tuple[float, int]:

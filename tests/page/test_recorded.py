@@ -24,12 +24,15 @@ from actors.page.critical_path import ANSWER, APPEND, FOLLOWER, WATERMARK
 from actors.page.lanes import interest_of
 from actors.page.recorded import RecordedPage
 from actors.page.recorded_trace import Interest, RecordedTrace
+from actors.public.simulated import SimulatedCluster
 from actors.trace.debugger import Debugger
+from actors.trace.explanation import MOST_SHOWN
 from actors.trace.links import CauseFinder
 from actors.trace.reader import TraceDelivery, open_trace
 from messages.facts.declarations import NodeRun
 from messages.facts.trace_facts import gather
 from messages.trace.files.runs import find_runs
+from messages.trace.schema import SCHEMA_VERSION
 from tests.page import late_record
 from tests.trace import altering
 
@@ -285,6 +288,8 @@ def test_why_names_the_command_that_opens_the_page_at_its_moment(folder: Path, m
 def test_notebooks_show_a_trace_and_an_explanation_as_escaped_html(folder: Path) -> None:
     trace = open_trace(folder)
     assert trace._repr_html_().count("<tr>") == 4
+    facts = trace.facts()
+    assert facts._repr_html_().count("<tr>") == min(len(facts), MOST_SHOWN) + 1
     explanation = trace.why("partition", "single-0")._replace(verdict="<script>")
     shown = explanation._repr_html_()
     assert "&lt;script&gt;" in shown and "<script>" not in shown and shown.count("<li>") > len(explanation.chain)
@@ -302,15 +307,26 @@ def test_a_torn_a_damaged_and_an_older_trace_open_as_far_as_they_are_whole(folde
     content = bytearray(second.paths[-1].read_bytes())
     content[len(content) * 3 // 4] ^= 1
     second.paths[-1].write_bytes(bytes(content))
+    rows = altering.rows_of(third)
     for path in third.folder.iterdir():
-        if third.header.run in path.name:
-            path.write_bytes(path.read_bytes().replace(b"no such bytes", b""))
+        path.unlink()
+    altering.write(third.folder, msgspec.structs.replace(third.header, schema_version=SCHEMA_VERSION - 1), rows)
     recorded = RecordedTrace(open_trace(broken))
     runs = {run.run.name: run for run in recorded.runs}
     assert runs[first.header.run].problem == "", "the end of a killed run may be torn"
     damaged = runs[second.header.run]
     assert damaged.problem and any(damaged.run.name in each and "up to delivery" in each for each in recorded.problems)
+    assert any(f"schema version {SCHEMA_VERSION - 1}" in each for each in recorded.problems) and len(runs) == 2
     assert len(list(recorded.after((recorded.begin - 1, -1, 0)))) > 0
+
+
+def test_a_trace_that_is_being_written_opens_as_far_as_it_was_written(tmp_path: Path) -> None:
+    with SimulatedCluster(1, directory=tmp_path) as cluster:
+        cluster.create_topic("orders")
+        cluster.run(12.0)
+        recorded = RecordedTrace(open_trace(tmp_path))
+        (problem,) = recorded.problems
+        assert "still being recorded" in problem and recorded.runs[0].length > 50
 
 
 def test_a_run_that_cannot_be_replayed_has_no_states_but_all_else(folder: Path, tmp_path: Path) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import http.client
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from actors.node.memory_cluster import FaultInEffect
+from actors.page.controls import PageAction, perform
 from actors.page.event_stream import KEPT, WAITING, EventStream
 from actors.page.server import STATIC, PageServer
+from actors.public.operations import ClusterError
 
 LARGEST = 150 << 10
 done: list[Any] = []
@@ -84,6 +87,30 @@ def test_the_page_is_small_and_has_neither_markup_from_data_nor_foreign_addresse
     for name, text in files.items():
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", text), name
         assert {*re.findall(r"https?://[^\"'\s]+", text)} <= {"http://www.w3.org/2000/svg"}, name
+
+
+def test_a_button_does_what_the_cluster_offers_and_says_why_it_failed() -> None:
+    class Cluster:
+        actions = (PageAction("Kill", "kill"),)
+        asked: ClassVar[list[Any]] = []
+
+        def effects(self) -> list[FaultInEffect]:
+            return []
+
+        def do(self, operation: str, arguments: Mapping[str, Any]) -> None:
+            self.asked.append((operation, dict(arguments)))
+            if arguments.get("broker_id") == 9:
+                raise ClusterError("there is no broker 9")
+
+    cluster = Cluster()
+    assert perform(cluster, {"do": "kill", "with": {"broker_id": 1}}) == {}
+    assert perform(cluster, {"do": "resume", "with": {"broker_id": 1}}) == {}, "what undoes a fault is always offered"
+    assert perform(cluster, {"do": "kill", "with": {"broker_id": 9}}) == {"failed": "there is no broker 9"}
+    assert "failed" in perform(cluster, {"do": "create_topic", "with": {"name": "t"}})
+    for wrong in ({}, [], {"do": "kill"}, {"do": "kill", "with": 1}):
+        with pytest.raises(ValueError, match="the body should be"):
+            perform(cluster, wrong)
+    assert [each for each, _ in cluster.asked] == ["kill", "resume", "kill"]
 
 
 def events(stream: EventStream, after: str, number: int) -> list[bytes]:

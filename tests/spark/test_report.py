@@ -33,8 +33,9 @@ def text_of(page: str) -> str:
 
 
 def test_an_incident_has_failure_effect_duration_reason_and_status() -> None:
-    text = text_of(page(incident(3), "A <night> in the life"))
+    text = text_of(page(incident(3), "A <night> in the life", command="kafka-actors trace show DIR --ui"))
     assert "1. 22:13:29 Broker 1, the controller, was killed" in text
+    assert "On a page kafka-actors trace show DIR --ui --from 1700000009" in text
     assert "Affected 3 partitions lost their leader: <b>t-0, <b>t-1, <b>t-2. 3 partitions were" in text
     assert "How long At most 6.25 s without a leader, 6.25 s in the median." in text
     assert "Why Controller 0 detected it after 6 s, when it was elected: ZooKeeper first had to expire" in text

@@ -1,8 +1,9 @@
 // A partition's offsets and a group's members over time.
 
+import { ask } from "./api.js";
 import { h, time } from "./dom.js";
 import { span } from "./lanes.js";
-import { ask, linked, loading, moment, overview } from "./recorded.js";
+import { linked, loading, moment, overview } from "./recorded.js";
 import { pathOf } from "./requests.js";
 
 const WIDTH = 1000, HEIGHT = 180, BAND = 12;

@@ -1,8 +1,9 @@
 // A delivery: its message, its causes and effects, and the state of the actor before and after.
 
+import { ask, askAgain } from "./api.js";
 import { count, h, time } from "./dom.js";
 import { span } from "./lanes.js";
-import { ask, forget, linked, loading } from "./recorded.js";
+import { linked, loading } from "./recorded.js";
 import { address } from "./router.js";
 import { facts, table } from "./views.js";
 
@@ -48,7 +49,7 @@ const cut = (text) => ((text ?? "").length > SHORT ? `${text.slice(0, SHORT)}…
 function state(place) {
   const answer = ask("state", place);
   const { value } = answer;
-  if (value?.stored !== undefined && !answer.again) answer.again = setTimeout(forget, AGAIN_MS, "state", place);
+  if (value?.stored !== undefined && !answer.again) answer.again = setTimeout(askAgain, AGAIN_MS, "state", place);
   const content = value && (value.stored !== undefined ? h("p", { class: "quiet" }, h("progress", { value: value.stored, max: place.seq }), ` The run is replayed up to delivery ${count(value.stored)} of ${count(place.seq)}.`) : value.problem ? h("p", { class: "error" }, value.problem) : value.outside ? h("p", { class: "quiet" }, "The receiver is outside the actor system: it has no recorded state.")
     : [
       h("div", { class: "differences" }, table("Differences", ["Part", "Before", "After"], value.differences.slice(0, 60).map((each) => h("tr", {},

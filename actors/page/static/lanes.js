@@ -1,8 +1,9 @@
 // The lanes: a line for each actor, a mark for each delivery, an arrow from each message's cause.
 
+import { ask } from "./api.js";
 import { count, h, time } from "./dom.js";
 import { delivery } from "./delivery.js";
-import { area, ask, chosen, holes, interest, loading, moment, overview, placeOf } from "./recorded.js";
+import { area, chosen, holes, interest, loading, moment, overview, placeOf } from "./recorded.js";
 import { address, change, here } from "./router.js";
 
 const LANE = 18, NODE = 26, TOP = 42, SHOWN = 120, MOST = 480, LEAST = 15, LETTER = 5.6;

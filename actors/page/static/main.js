@@ -1,6 +1,6 @@
 // The beginning: load what the page is about, the module of its mode (live.js, recorded.js), and render its views.
 
-import { get } from "./api.js";
+import { get, page } from "./api.js";
 import { h, morph } from "./dom.js";
 import { address, here } from "./router.js";
 import { problems } from "./store.js";
@@ -17,6 +17,7 @@ const source = {
   linked: () => null, views: {}, tabs: [], render,
 };
 
+page.render = render;
 let due = false;
 
 // Render the page soon. Several calls in a frame render once.

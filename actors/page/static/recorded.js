@@ -1,6 +1,6 @@
 // The page of a recorded trace: a slider through time, steps, and the views of deliveries, requests and histories.
 
-import { get, say } from "./api.js";
+import { ask, forget, get, say } from "./api.js";
 import { members, offsets } from "./charts.js";
 import { count, h, time } from "./dom.js";
 import { lanes, lanesOf, scrollToChosen } from "./lanes.js";
@@ -11,35 +11,12 @@ import { LINKED } from "./why.js";
 import { table, views } from "./views.js";
 
 const POLL_MS = 700;
-const KEPT = 60;
 const SUBJECTS = ["partition", "topic", "broker", "group", "transaction", "client"];
 
 let source;
 export let overview = {};
 
 // ------------------------------------------------------------------------------------------------ loading
-
-const answers = new Map();
-
-// What the server answered to a request: { value }, { error }, or {} while it is loaded; then the page is rendered again.
-export function ask(name, query) {
-  const key = JSON.stringify([name, query]);
-  if (!answers.has(key)) {
-    if (answers.size >= KEPT) answers.delete(answers.keys().next().value);
-    answers.set(key, {});
-    get(`/api/${name}`, query).then((value) => answers.set(key, { value }), (error) => answers.set(key, { error: error.message }))
-      .then(() => source.render());
-  }
-  return answers.get(key);
-}
-
-// Ask again; the old answer is shown until then.
-export function forget(name, query) {
-  const key = JSON.stringify([name, query]);
-  const old = answers.get(key);
-  answers.delete(key);
-  if (old) Object.assign(ask(name, query), old);
-}
 
 export const loading = (answer, words = "Reading the trace …") => answer.error
   ? h("p", { class: "error" }, answer.error) : h("p", { class: "quiet" }, words);
@@ -261,8 +238,9 @@ export async function start(given) {
 
 async function poll() {
   try {
+    const before = overview;
     overview = await get("/api/overview");
-    answers.clear();
+    if (before.ready !== overview.ready || overview.read === 1) forget();
     await showPicture();
     source.render();
   } finally {

@@ -1,9 +1,10 @@
 // The slowest requests of clients, and the critical path of one.
 
+import { ask } from "./api.js";
 import { h, time } from "./dom.js";
 import { drawing, span } from "./lanes.js";
 import { delivery } from "./delivery.js";
-import { ask, chosen, linked, loading, overview } from "./recorded.js";
+import { chosen, linked, loading, overview } from "./recorded.js";
 import { address, change, here } from "./router.js";
 import { facts, table } from "./views.js";
 

@@ -1,7 +1,7 @@
 // The views of a picture. Each is a function of (name, source) that returns the elements of the view.
 
 import { count, h, ids, plural, time } from "./dom.js";
-import { get } from "./api.js";
+import { ask } from "./api.js";
 import { address, change, here } from "./router.js";
 import { OFFLINE, OK, STATES, isPaused, store, summary } from "./store.js";
 import { subject, why } from "./why.js";
@@ -210,8 +210,6 @@ function about(kind, name) {
   return section("Events", lines.length ? feed(lines) : h("p", { class: "quiet" }, "The feed has no event about it."));
 }
 
-const details = new Map();
-
 export function partition(name, source) {
   const at = name.lastIndexOf("-");
   const [topicName, number] = [name.slice(0, at), Number(name.slice(at + 1))];
@@ -219,16 +217,7 @@ export function partition(name, source) {
   const row = found?.topic.numbers.indexOf(number) ?? -1;
   if (row < 0) return [h("h1", {}, name), h("p", { class: "quiet" }, "This partition is not in the picture."), why("partition", name, source)];
   const { topic: rows, states } = found;
-  const key = JSON.stringify([name, here().query.get("at"), rows.leaders[row], rows.isrs[row], rows.replicas[row]]);
-  if (!details.has(key)) {
-    details.clear();
-    details.set(key, null);
-    get("/api/partition", { name, at: here().query.get("at") }).then((value) => {
-      details.set(key, value);
-      source.render();
-    }, () => {});
-  }
-  const more = details.get(key);
+  const more = ask("partition", { name, at: here().query.get("at") }, [rows.leaders[row], rows.isrs[row], rows.replicas[row]]).value;
   const out = rows.replicas[row].filter((id) => !rows.isrs[row].includes(id));
   return [
     h("p", { class: "path" }, h("a", { href: address(["topic", topicName]) }, topicName)),

@@ -1,10 +1,8 @@
 // Explanations: those of `kafka-actors why`, loaded when the reader asks for them.
 
-import { get } from "./api.js";
+import { ask, askAgain } from "./api.js";
 import { h, time } from "./dom.js";
 import { address, change, here } from "./router.js";
-
-const known = new Map();
 
 export const LINKED = {
   partition: "partition", topic: "topic", broker: "broker", controller: "controller", "consumer-group": "group",
@@ -18,18 +16,16 @@ export function subject(about, name) {
 }
 
 // The button "Why?", and the explanation if the address has `why`. `linked(line)` may return the address of a line.
-export function why(about, name, { render, linked }) {
+export function why(about, name, { linked }) {
   const { query } = here();
   const at = query.get("at");
-  const key = JSON.stringify([about, name, at]);
   const wanted = query.has("why");
-  if (wanted && !known.has(key)) ask(key, about, name, at, render);
+  const found = wanted ? ask("why", { about, name, at }) : null;
   const open = () => {
-    known.delete(key);
+    askAgain("why", { about, name, at });
     change({ why: "1" });
   };
-  const found = known.get(key);
-  return h("section", { class: "why", "aria-labelledby": "why-title", key: `why-${key}` },
+  return h("section", { class: "why", "aria-labelledby": "why-title", key: `why-${about}-${name}-${at}` },
     h("div", { class: "bar" },
       h("h2", { id: "why-title" }, "Why"),
       wanted
@@ -37,16 +33,6 @@ export function why(about, name, { render, linked }) {
         : h("button", { class: "primary", onclick: open }, "Why is it so?")),
     wanted && (found?.value ? explanation(found.value, linked)
       : h("p", { class: found?.error ? "error" : "quiet" }, found?.error ?? "Reading the trace …")));
-}
-
-async function ask(key, about, name, at, render) {
-  known.set(key, {});
-  try {
-    known.set(key, { value: await get("/api/why", { about, name, at }) });
-  } catch (error) {
-    known.set(key, { error: error.message });
-  }
-  render();
 }
 
 function explanation({ verdict, chain, answers }, linked) {
