@@ -55,6 +55,13 @@ POLL_S = 0.25
     "--ui", is_flag=True, help="Serve a page on which any moment of the trace can be looked at, until Ctrl-C."
 )
 @click.option(
+    "--with",
+    "beside",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="With --ui: compare with the trace of another run, whose page is served as well.",
+)
+@click.option(
     "--ui-host", metavar="HOST", default=HOST, show_default=True, help="The address on which the page is served."
 )
 @click.option("--ui-port", type=click.IntRange(0, 65535), default=0, help="The port of the page; 0 selects a free one.")
@@ -78,6 +85,7 @@ def command(
     as_table: bool,
     as_json: bool,
     ui: bool,
+    beside: Path | None,
     ui_host: str,
     ui_port: int,
 ) -> int:
@@ -97,7 +105,9 @@ def command(
             raise wrong_use("--ui cannot be combined with --follow, --table or --json")
         named = {"partition": partition, "topic": topic, "broker": broker, "actor": actor, "message": message}
         about = next((f"{kind}:{value}" for kind, value in named.items() if value is not None), "")
-        return _show_page(directory, node, name, ui_host, ui_port, start, about, cause_of)
+        return _show_page(directory, node, name, ui_host, ui_port, start, about, cause_of, beside)
+    if beside is not None:
+        raise wrong_use("--with needs --ui")
     if as_table and (as_json or follow):
         raise wrong_use("--table cannot be combined with --json or --follow")
     filters = DeliveryFilters(
@@ -154,6 +164,7 @@ def _show_page(
     start: float | None,
     about: str,
     delivery: int | None,
+    beside: Path | None,
 ) -> int:
     """Serve the page of a trace until Ctrl-C."""
     from actors.cli.broker import ui_warning  # these imports take as long as to print a small trace
@@ -167,7 +178,8 @@ def _show_page(
         if delivery is not None:
             found = trace.only_run(node, run).delivery(delivery)
             query.update(at=repr(found.at), d=f"{found.run.name}~{found.seq}")
-        page = RecordedPage(trace, host, port)
+        other = None if beside is None else RecordedPage(open_trace(beside), host)
+        page = RecordedPage(trace, host, port, beside=other)
     except TraceError as error:
         raise CommandFailed(str(error)) from error
     except OSError as error:
@@ -180,6 +192,8 @@ def _show_page(
         threading.Event().wait()
     finally:
         page.stop()
+        if other is not None:
+            other.stop()
     return 0
 
 

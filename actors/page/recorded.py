@@ -18,7 +18,7 @@ import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from itertools import islice
+from itertools import islice, zip_longest
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,8 @@ MOST_SNAPSHOTS = 400
 """Maximum number of snapshots of a run; a longer run has more deliveries between two."""
 CACHE_BYTES = 1 << 30
 """Bytes of snapshots above which those of other runs are removed."""
+COMPARED = 20
+"""Number of facts before and after a moment in a comparison of two runs."""
 MARKS = 1_000
 MOST_DRAWN = 500
 
@@ -200,12 +202,21 @@ class RecordedPage:
         host: The address to listen on.
         port: The port; 0 selects a free one.
         cache: The folder of the debugger's snapshots; None for the default.
+        beside: The page of another run, with which this one is compared.
 
     Raises:
         OSError: The port is in use.
     """
 
-    def __init__(self, trace: Trace, host: str = HOST, port: int = 0, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        host: str = HOST,
+        port: int = 0,
+        cache: Path | None = None,
+        beside: RecordedPage | None = None,
+    ) -> None:
+        self._beside = beside
         self._recorded = RecordedTrace(trace)
         self._survey = TraceSurvey(self._recorded)
         self._problem = ""
@@ -258,6 +269,7 @@ class RecordedPage:
             "members": self._members,
             "search": self._search,
             "why": self._why,
+            "compare": self._compare,
         }
         found = {f"/api/{name}": self._one_at_a_time(answer) for name, answer in table.items()}
         return {**found, "/api/state": self._state}
@@ -282,6 +294,7 @@ class RecordedPage:
         recorded, facts = self._recorded, self._facts
         return {
             "folder": str(recorded.trace.folder),
+            "compares": self._beside is not None,
             "begin": recorded.begin,
             "end": recorded.end,
             "deliveries": sum(run.length for run in recorded.runs),
@@ -508,6 +521,37 @@ class RecordedPage:
             )
         found = islice(self._containing(text, float(query.get("from", self._recorded.begin))), FOUND)
         return {"subjects": subjects, "facts": facts, "deliveries": [self._place(each) for each in found]}
+
+    def _compare(self, query: Mapping[str, str]) -> Any:
+        """Return the facts of this run and of the other one around a moment, counted from the beginning of each run."""
+        if self._beside is None:
+            raise TraceError("there is no other run: start with --with DIR")
+        pages = self, self._beside
+        ours, theirs = ([(fact.place.node, _text(fact)) for fact in page._known().steps] for page in pages)
+        first = next((n for n, (one, other) in enumerate(zip_longest(ours, theirs)) if one != other), None)
+        since = float(query["at"]) - self._recorded.begin
+        return {"since": since, "same": first is None, "sides": [page._side(since, first) for page in pages]}
+
+    def _side(self, since: float, first: int | None) -> dict[str, Any]:
+        """Return one column of a comparison; `first` is the number of the first fact that differs."""
+        begin, facts = self._recorded.begin, self._known()
+        passed = bisect_right(facts.steps, begin + since, key=_time_of)
+        start = max(passed - COMPARED, 0)
+        shown = [_shown(each) for each in facts.steps[start : passed + COMPARED]]
+        differing = None if first is None or first >= len(facts.steps) else facts.steps[first]
+        picture = facts.picture(begin + since).whole()
+        return {
+            "folder": str(self._recorded.trace.folder),
+            "url": self.url,
+            "at": begin + since,
+            "first": None if differing is None else {**_shown(differing), "since": differing.place.at - begin},
+            "controller": picture["cluster"]["controller"],
+            "brokers": [[each["id"], each["process"]] for each in picture["brokers"]],
+            "facts": [
+                {**each, "since": each["at"] - begin, "passed": n < passed, "differs": first is not None and n >= first}
+                for n, each in enumerate(shown, start)
+            ],
+        }
 
     def _containing(self, text: str, start: float) -> Iterator[TraceDelivery]:
         """Yield the deliveries from a time on whose record contains the text, run by run."""

@@ -267,6 +267,28 @@ def test_search_finds_subjects_facts_and_messages(page: RecordedPage) -> None:
     assert {each["node"] for each in ask(page, "search", text="orders")["deliveries"]} == {0, 1, 2}
 
 
+def test_two_runs_slide_together_and_the_first_difference_is_marked(
+    page: RecordedPage, folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "other")
+    (removed,) = (run for run in find_runs(tmp_path / "other").runs if run.header.node == 2)
+    for path in removed.folder.iterdir():
+        path.unlink()
+    other = RecordedPage(open_trace(tmp_path / "other"), cache=tmp_path)
+    compared = RecordedPage(open_trace(folder), cache=tmp_path, beside=other)
+    for each in (other, compared):
+        each.wait()
+    found = ask(compared, "compare", at=late_at(page))
+    ours, theirs = found["sides"]
+    assert ours["first"]["node"] == 2 != theirs["first"]["node"] and not found["same"]
+    assert ours["at"] - compared._recorded.begin == pytest.approx(theirs["at"] - other._recorded.begin)
+    assert all({each["passed"] for each in side["facts"]} == {True, False} for side in (ours, theirs))
+    compared._beside = page
+    assert ask(compared, "compare", at=late_at(page))["same"]
+    for each in (compared, other):
+        each.stop()
+
+
 # ------------------------------------------------------------------------------------------------ commands, notebooks
 
 

@@ -219,6 +219,26 @@ function search() {
   ];
 }
 
+// This run and another one around the same moment after their beginnings; the first fact that differs is marked.
+function compare() {
+  const answer = ask("compare", { at: moment() });
+  const { value } = answer;
+  if (!value) return [loading(answer)];
+  const after = (since) => `+${since.toFixed(3)} s`;
+  const first = value.sides[0].first ?? value.sides[1].first;
+  const to = (since) => address(["compare"], { at: overview.begin + since, d: null });
+  return [
+    h("h1", {}, value.same ? "Both runs have the same facts" : "Two runs"),
+    first && h("p", { class: "verdict" }, "The first fact that differs is ", h("a", { href: to(first.since) }, after(first.since)), " after the beginning."),
+    h("div", { class: "columns" }, value.sides.map((side, index) => h("section", { "aria-label": side.folder },
+      h("h2", {}, index ? h("a", { href: `${side.url}#/lanes?at=${side.at}` }, side.folder) : side.folder),
+      h("p", { class: "quiet" }, `${after(value.since)}: controller ${side.controller ?? "none"}; `, side.brokers.map(([id, process]) => `broker ${id} ${process}`).join(", ")),
+      h("ol", { class: "found" }, side.facts.map((fact) => h("li", { class: fact.passed ? null : "quiet" },
+        h("a", { href: index ? `${side.url}#/lanes?at=${fact.at}&d=${fact.run}~${fact.seq}` : linked(fact) }, after(fact.since), ` node ${fact.node} `),
+        side.first && fact.seq === side.first.seq && fact.run === side.first.run && fact.text === side.first.text ? h("mark", {}, fact.text) : fact.differs ? h("em", {}, fact.text) : fact.text)))))),
+  ];
+}
+
 export async function start(given) {
   source = given;
   overview = await get("/api/overview");
@@ -226,8 +246,11 @@ export async function start(given) {
   document.body.classList.add("recorded");
   Object.assign(source, {
     header, footer, panels, linked,
-    views: { cluster, lanes, slow, path, search, trace },
-    tabs: [[["lanes"], "Messages"], [["slow"], "Slow requests"], [["search"], "Search"], [["trace"], "Recording"]],
+    views: { cluster, lanes, slow, path, search, trace, compare },
+    tabs: [
+      [["lanes"], "Messages"], [["slow"], "Slow requests"], [["search"], "Search"], [["trace"], "Recording"],
+      ...(overview.compares ? [[["compare"], "Compare"]] : []),
+    ],
   });
   addEventListener("keydown", pressed);
   addEventListener("hashchange", showPicture);
