@@ -51,7 +51,7 @@ def mixed_clusters(tmp_path_factory: pytest.TempPathFactory, apache_jars: Path) 
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
-def test_simulated(scenario: Scenario, tmp_path: Path) -> None:
+def test_each_scenario_holds_in_the_simulated_cluster(scenario: Scenario, tmp_path: Path) -> None:
     check_simulated(scenario, tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_on_nodes_of_ours(scenario: Scenario, pool: ClusterPool) -> None:
 
 @pytest.mark.apache
 @pytest.mark.parametrize("kind", ["ours-under-apache", "apache-under-ours"])
-def test_against_apache(kind: str, mixed_clusters: ClusterPool) -> None:
+def test_each_scenario_ends_as_in_apaches_cluster(kind: str, mixed_clusters: ClusterPool) -> None:
     for scenario in named(BESIDE_APACHE):
         with mixed_clusters.on(kind) as cluster:
             Play(cluster, scenario).check()

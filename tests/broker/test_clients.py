@@ -24,7 +24,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed")
-def test_kcat(bootstrap: str) -> None:
+def test_kcat_lists_the_leaders_and_isrs(bootstrap: str) -> None:
     done = subprocess.run(["kcat", "-L", "-b", bootstrap], capture_output=True, text=True, timeout=30, check=True)
     lines = [line.strip() for line in done.stdout.splitlines()]
     assert f"broker 0 at {bootstrap} (controller)" in lines
@@ -34,7 +34,7 @@ def test_kcat(bootstrap: str) -> None:
     assert any(line.startswith("partition 0, leader -1") and "Leader not available" in line for line in lines)
 
 
-def test_confluent_kafka(bootstrap: str) -> None:
+def test_confluent_kafka_lists_the_leaders_and_isrs(bootstrap: str) -> None:
     metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=20)
     assert (metadata.cluster_id, metadata.controller_id) == (CLUSTER_ID, 0)
     assert sorted(metadata.brokers) == [0, 9]
@@ -43,7 +43,7 @@ def test_confluent_kafka(bootstrap: str) -> None:
     assert (partition.leader, partition.replicas, partition.isrs) == (9, [9, 0], [9, 0])
 
 
-def test_kafka_python(bootstrap: str) -> None:
+def test_kafka_python_lists_the_leaders_and_isrs(bootstrap: str) -> None:
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         assert sorted(admin.list_topics()) == ["t", "u"]

@@ -197,7 +197,9 @@ def test_a_failed_copy_takes_its_directory_offline_and_not_the_replica(
         ("other", TopicPartition("u" * 249, 0), INVALID_TOPIC),
     ],
 )
-def test_codes(tmp_path: Path, directory: str, partition: TopicPartition, code: int) -> None:
+def test_each_impossible_move_returns_its_error_code(
+    tmp_path: Path, directory: str, partition: TopicPartition, code: int
+) -> None:
     moving = Moving(tmp_path, 1)
     moving.broker.update(known("v", leader=1), live=(alive(0), alive(1, 1)))
     assert moving.move(getattr(moving, directory, directory), partition) == code

@@ -304,7 +304,7 @@ def test_plans_that_cannot_be_executed(tool: Tool, tmp_path: Path, plan: str, wo
         ("leader-election --election-type preferred --topic t", "require each other"),
     ],
 )  # fmt: skip
-def test_wrong_use(tool: Tool, line: str, words: str) -> None:
+def test_wrong_arguments_exit_with_code_2_and_a_reason(tool: Tool, line: str, words: str) -> None:
     assert words in "".join(tool(line, code=2))
 
 

@@ -94,7 +94,7 @@ def test_closed_standard_streams_are_no_bug(tmp_path: Path) -> None:
         assert done.output == ""
 
 
-def test_overrides() -> None:
+def test_the_last_of_equal_overrides_wins() -> None:
     assert parse_overrides(None, None, ("a=1", "b=x=y", "a=2", "c=")) == {"a": "2", "b": "x=y", "c": ""}
     with pytest.raises(click.BadParameter):
         parse_overrides(None, None, ("a",))

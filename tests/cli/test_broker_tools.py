@@ -59,7 +59,7 @@ def tool(
         (("--topic-partitions", "a[.]b:0-1", "--exclude-internal-topics"), "a.b:0:10"),
     ],
 )
-def test_offsets(
+def test_get_offsets_prints_the_selected_partitions(
     cluster: KafkaCluster, capsys: pytest.CaptureFixture[str], options: tuple[str, ...], expected: str
 ) -> None:
     assert tool(cluster, capsys, "get-offsets", *options) == (expected.split(), [])
@@ -84,7 +84,9 @@ def test_offsets_that_cannot_be_printed(
     assert lines == [] and words in complaints[-1]
 
 
-def test_records_are_deleted(cluster: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_delete_records_prints_the_low_watermarks(
+    cluster: KafkaCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     wanted = [("a.b", 0, 4), ("a.b", 1, 7), ("c", 0, -1), ("nowhere", 3, 1)]
     file = tmp_path / "offsets.json"
     partitions = [{"topic": topic, "partition": number, "offset": offset} for topic, number, offset in wanted]
@@ -155,7 +157,9 @@ def test_the_files_behind_them_are_dumped(cluster: KafkaCluster, capsys: pytest.
 
 
 @pytest.mark.parametrize("name", ["get-offsets", "log-dirs", "delete-records"])
-def test_no_broker_responds(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_each_command_fails_if_no_broker_responds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     file = tmp_path / "offsets.json"
     file.write_text('{"partitions": [{"topic": "c", "partition": 0, "offset": 1}]}')
     rest = {"log-dirs": ["--describe"], "delete-records": ["--offset-json-file", str(file)]}.get(name, [])

@@ -41,7 +41,7 @@ def run(*arguments: str) -> Result:
         (("--reset-offsets", "--group", "g", "--topic", "t", "--to-offset", "x"), "not a valid integer"),
     ],
 )
-def test_wrong_use(arguments: tuple[str, ...], words: str) -> None:
+def test_wrong_arguments_exit_with_code_2_and_a_reason(arguments: tuple[str, ...], words: str) -> None:
     result = run(*arguments)
     assert (result.exit_code, words in result.output) == (2, True), result.output
 
@@ -52,7 +52,7 @@ def test_a_bootstrap_server_without_listener() -> None:
 
 
 @pytest.mark.parametrize("text", ["host", "host:", ":9092", "host:port", "a:1,b", "host:0", "host:65536"])
-def test_invalid_addresses(text: str) -> None:
+def test_invalid_bootstrap_addresses_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not the address of a bootstrap server"):
         places_of(text)
     assert places_of("a:1, [::1]:2") == [("a", 1), ("::1", 2)]
@@ -67,7 +67,7 @@ def test_invalid_addresses(text: str) -> None:
         *((text, None) for text in ("", "P", "PT", "P1DT", "5M", "P5M", "PT-5M")),
     ],
 )
-def test_durations(text: str, expected: timedelta | None) -> None:
+def test_durations_are_read_in_iso_8601_form_only(text: str, expected: timedelta | None) -> None:
     if expected is None:
         with pytest.raises(ValueError, match="PnDTnHnMnS"):
             _duration(text)
@@ -75,7 +75,7 @@ def test_durations(text: str, expected: timedelta | None) -> None:
         assert _duration(text) == expected
 
 
-def test_moments() -> None:
+def test_moments_are_read_with_and_without_a_zone() -> None:
     assert moment_of("2026-11-21T10:00:00.500") == datetime(2026, 11, 21, 10, 0, 0, 500_000, UTC)
     assert moment_of("2026-11-21T10:00:00+02:00") == datetime(2026, 11, 21, 8, tzinfo=UTC)
 

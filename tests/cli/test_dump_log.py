@@ -24,7 +24,7 @@ def dumped(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
     return said.out.splitlines(), said.err.splitlines()
 
 
-def test_small_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_log_prints_snapshots_indexes_and_checkpoints(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = [*(str(file(folder, name)) for name in ("18.snapshot", "0.txnindex")), str(folder / "x.txt")]
     files += [str(folder / f"{name}-checkpoint") for name in ("leader-epoch", "replication-offset")]
     lines, found = dumped(capsys, "--files", ",".join(files))

@@ -32,7 +32,7 @@ from actors.node.properties import format_properties, parse_properties
         ("", {}),
     ],
 )
-def test_what_java_reads(text: str, expected: dict[str, str]) -> None:
+def test_properties_are_parsed_as_java_parses_them(text: str, expected: dict[str, str]) -> None:
     assert parse_properties(text) == expected
 
 

@@ -57,7 +57,7 @@ def test_the_table_is_consistent() -> None:
             setting.type.parse(setting.default)
 
 
-def test_derived_settings() -> None:
+def test_settings_that_are_not_set_follow_from_others() -> None:
     settings = loaded(log__dir="/a", zookeeper__session__timeout__ms="6000")
     assert settings.log_dirs == ("/a",)
     assert settings.trace_dir == "/a.trace"

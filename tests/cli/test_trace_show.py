@@ -42,7 +42,7 @@ def those(folder: Path, test: object) -> set[tuple[str, int]]:
     return {(each.run.name, each.seq) for each in open_trace(folder).deliveries() if test(each)}  # type: ignore[operator]
 
 
-def test_slow_deliveries(tmp_path: Path) -> None:
+def test_slower_than_shows_only_deliveries_above_the_limit(tmp_path: Path) -> None:
     """Each delivery waits 0.5 s, and is handled in 0.25 s."""
     failover.record(tmp_path)
     assert len(shown(tmp_path, "--slower-than", 0.7)) == 37 and not shown(tmp_path, "--slower-than", 0.8)
@@ -192,7 +192,7 @@ def test_a_folder_without_traces_is_named(tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (1, f"Error: {tmp_path} contains no recorded run\n")
 
 
-def test_names_in_payloads() -> None:
+def test_payloads_are_searched_for_names_in_every_form() -> None:
     from actors.trace.filters import names_broker, names_partition, names_topic
 
     partition = TopicPartition("t", 3)

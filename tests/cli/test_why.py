@@ -326,13 +326,13 @@ def test_every_event_has_words() -> None:
         ("controller nowhere", "nowhere does not exist"),
     ],
 )
-def test_wrong_use(line: str, words: str) -> None:
+def test_wrong_arguments_exit_with_code_2_and_a_reason(line: str, words: str) -> None:
     result = CliRunner().invoke(why.command, line.split())
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == f"Error: {words}"
 
 
-def test_subjects_without_records(tmp_path: Path) -> None:
+def test_why_fails_for_a_folder_without_runs(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="contains no recorded run"):
         CliRunner().invoke(why.command, ["controller", str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 

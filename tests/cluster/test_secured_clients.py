@@ -42,7 +42,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         yield made
 
 
-def test_librdkafka(cluster: KafkaCluster) -> None:
+def test_librdkafka_lists_only_permitted_topics(cluster: KafkaCluster) -> None:
     for user, topics in (("alice", {"orders"}), ("bob", set())):
         client = confluent_kafka.admin.AdminClient(cluster.client_config(user))
         assert set(client.list_topics(timeout=30).topics) == topics
@@ -59,7 +59,7 @@ def test_users_of_a_running_cluster(cluster: KafkaCluster) -> None:
     assert set(client.list_topics(timeout=30).topics) == {"orders"}
 
 
-def test_kafka_python(cluster: KafkaCluster) -> None:
+def test_kafka_python_lists_only_permitted_topics(cluster: KafkaCluster) -> None:
     settings = cluster.client_config("alice", "kafka-python")
     if settings.get("sasl_mechanism") == "OAUTHBEARER":
         pytest.skip("kafka-python takes a provider of tokens")
@@ -68,7 +68,7 @@ def test_kafka_python(cluster: KafkaCluster) -> None:
     client.close()
 
 
-def test_aiokafka(cluster: KafkaCluster) -> None:
+def test_aiokafka_lists_only_permitted_topics(cluster: KafkaCluster) -> None:
     settings = cluster.client_config("alice", "aiokafka")
     if settings.get("sasl_mechanism") == "OAUTHBEARER":
         pytest.skip("aiokafka takes a provider of tokens")
@@ -84,7 +84,7 @@ def test_aiokafka(cluster: KafkaCluster) -> None:
     assert asyncio.run(topics()) == ["orders"]
 
 
-def test_java(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
+def test_the_java_client_lists_only_permitted_topics(cluster: KafkaCluster, apache_jars: Path, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     write_properties(file, cluster.client_config("alice", "java"))
     where = ["--bootstrap-server", cluster.bootstrap_servers, "--command-config", str(file)]

@@ -743,6 +743,6 @@ def broker(
 
 
 @pytest.mark.parametrize(("attack", "apache", "ours"), ROWS)
-def test_an_attacker_sees(broker: Broker, attack: Attack, apache: object, ours: object) -> None:
+def test_an_attacker_sees_what_the_table_says(broker: Broker, attack: Attack, apache: object, ours: object) -> None:
     assert attack(broker) == (apache if broker.is_apache else ours)
     assert broker.running.process.poll() is None

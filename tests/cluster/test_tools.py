@@ -64,14 +64,16 @@ def said_by_ours(capsys: pytest.CaptureFixture[str], port: int, name: str, *argu
         ("--time", str(TIME + 2500), "--topic-partitions", "a.b:0-1,c"),
     ],
 )
-def test_offsets(both: Both, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]) -> None:
+def test_get_offsets_prints_what_apaches_tool_prints(
+    both: Both, capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
     theirs = both.theirs(f"{TOOLS}GetOffsetShell", *options)
     assert theirs[0] == 0 and "a.b:0:" in theirs[1]
     for port in both.ports:
         assert said_by_ours(capsys, port, "get-offsets", *options) == theirs
 
 
-def test_log_directories(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_dirs_describes_what_apaches_tool_describes(both: Both, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("--describe", "--topic-list", "a.b,c")
     _, text = both.theirs(f"{TOOLS}LogDirsCommand", *options)
     lines = text.splitlines()
@@ -157,7 +159,9 @@ CLOCK = re.compile(r"\b1[5-9]\d{11}\b(\s+\d+)?")
     ],
     ids=" ".join,
 )
-def test_transactions(transactions: Both, options: tuple[str, ...]) -> None:
+def test_apaches_transactions_command_prints_the_same_for_both_brokers(
+    transactions: Both, options: tuple[str, ...]
+) -> None:
     """Kafka's TransactionsCommand prints the same for both brokers, apart from times."""
     theirs, ours = (
         (code, sorted(" ".join(CLOCK.sub("T", line).split()) for line in output.splitlines()))

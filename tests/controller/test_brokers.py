@@ -251,7 +251,7 @@ def test_a_leader_without_the_listener_does_not_affect_others(world: World) -> N
 # ------------------------------------------------------------------------------------------------- controlled shutdown
 
 
-def test_ci20_controlled_shutdown(world: World) -> None:
+def test_ci20_a_controlled_shutdown_moves_the_leaders(world: World) -> None:
     node = world.node(0)
     for broker_id in (1, 2):
         world.broker(broker_id)

@@ -97,7 +97,7 @@ def test_one_request_is_in_flight_and_order_is_kept(line: Line) -> None:
     assert [message.correlation_id for message in line.network_mail] == [1, 2, 3]
 
 
-def test_answers_become_events(line: Line) -> None:
+def test_each_response_of_a_broker_becomes_an_event(line: Line) -> None:
     for request, response in (
         (ROLES, LeaderAndIsrResponse(0)),
         (METADATA, UpdateMetadataResponse(77)),

@@ -287,7 +287,7 @@ def test_groups_are_listed_and_described(world: World) -> None:
     assert world.ask(DescribeGroupsRequest(5, ())).groups == ()
 
 
-def test_offsets_are_deleted(world: World) -> None:
+def test_offset_delete_removes_the_committed_offsets(world: World) -> None:
     world.coordinate(*range(4))
     world.commit()
     nowhere = T0._replace(topic="nowhere")

@@ -47,7 +47,7 @@ def test_a_message_inside_a_message_is_named_and_not_decoded_unless_it_has_value
     assert values_of("Ask", Payload(of_a_later_version)) == RecordValues(request="GetPlanets", correlation=7)
 
 
-def test_exchanges_with_clients() -> None:
+def test_requests_of_clients_are_read_as_exchanges() -> None:
     requests = (ClientRequest(1, 5, "c", "L", GetBrokers()), ClientRequest(1, 6, "c", "L", GetBrokers()))
     exchanges = [ExchangeValues(1, 5, "GetBrokers"), ExchangeValues(1, 6, "GetBrokers")]
     assert read(ClientRequests(requests)).exchanges == exchanges
@@ -77,7 +77,7 @@ def test_transactions_that_grow_and_end() -> None:
 
 
 @pytest.mark.parametrize("name", ["GetBrokers", "NoSuchMessage", ""])
-def test_messages_without_values(name: str) -> None:
+def test_messages_without_values_have_none(name: str) -> None:
     assert values_of(name, Payload(b"{}")) is NOTHING
 
 

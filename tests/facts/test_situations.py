@@ -203,7 +203,7 @@ def test_a_running_follower_that_leaves_the_isr(tmp_path: Path) -> None:
     assert incidents.incidents[0].until is not None and incidents.status.level == "ok"
 
 
-def test_without_a_fault(tmp_path: Path) -> None:
+def test_a_run_without_a_fault_has_no_incident(tmp_path: Path) -> None:
     with cluster(tmp_path) as running:
         create(running, "t", *others(running))
     found = summary(tmp_path)

@@ -81,7 +81,7 @@ def test_results_and_errors_reach_the_caller() -> None:
     run(scenario())
 
 
-def test_abandoned_work_ends() -> None:
+def test_abandoned_work_does_not_delay_other_work() -> None:
     async def scenario() -> None:
         bench = Bench()
         log: list[Any] = []

@@ -227,7 +227,7 @@ def test_connections_wait_until_clients_are_served(world: World) -> None:
     assert world.request().correlation_id == 1
 
 
-def test_a_closed_port(world: World) -> None:
+def test_a_request_to_a_closed_port_fails(world: World) -> None:
     world.call()
     assert isinstance(world.outcome(), TransmitFailed)
 

@@ -182,7 +182,7 @@ def late_at(page: RecordedPage) -> float:
     return at
 
 
-def test_facts_are_steps(page: RecordedPage) -> None:
+def test_a_step_by_fact_goes_to_the_next_fact(page: RecordedPage) -> None:
     killed = ask(page, "step", at=late_at(page), by="fact")
     assert "broker 1 was killed" in killed["text"]
     gone = ask(page, "step", run=killed["run"], seq=killed["seq"], by="fact", about="partition:orders-0")

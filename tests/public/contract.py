@@ -98,7 +98,7 @@ class ClusterContract:
             (producer.commit_transaction if commits else producer.abort_transaction)(SECONDS)
         assert read(cluster, "whole", 2) == ["committed", "last"]
 
-    def test_the_controller_moves(self, cluster: Cluster) -> None:
+    def test_the_controller_moves_to_another_broker(self, cluster: Cluster) -> None:
         before = cluster.controller_id
         after = cluster.move_controller()
         assert after != before

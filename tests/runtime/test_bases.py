@@ -68,7 +68,7 @@ def system(whole_system: ActorSystem) -> Iterator[ActorSystem]:
         yield private
 
 
-def test_ping_pong(system: ActorSystem) -> None:
+def test_two_actors_exchange_messages_until_the_end(system: ActorSystem) -> None:
     one, two = system.createActor(Player), system.createActor(Player)
     assert system.ask(one, Serve(two, 20), PATIENCE) == "game over"
 
@@ -78,7 +78,7 @@ def test_the_parent_is_notified_of_its_childs_exit(system: ActorSystem, fails: b
     assert system.ask(system.createActor(Parent), Raise(fails), PATIENCE) is True
 
 
-def test_timers(system: ActorSystem) -> None:
+def test_timers_fire_in_the_order_of_their_times(system: ActorSystem) -> None:
     seconds = (0.3, 0.1, 0.2)
     assert system.ask(system.createActor(Sleeper), Sleep(seconds), PATIENCE) == ((0.1, 0.2, 0.3), True)
 

@@ -49,7 +49,7 @@ def test_messages_of_many_threads_arrive_once_and_in_each_threads_order() -> Non
         assert [count for sender, count in got if sender == number] == list(range(1000))
 
 
-def test_handlers_never_overlap() -> None:
+def test_handlers_of_one_actor_never_overlap() -> None:
     base, system, _ = echo_system()
 
     class Careful(Scripted):

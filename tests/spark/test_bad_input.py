@@ -71,7 +71,9 @@ TRACES: tuple[tuple[Callable[[Path], None], str, int], ...] = (
 
 
 @pytest.mark.parametrize(("harm", "named", "counted"), TRACES, ids=[harm.__name__[1:] for harm, *_ in TRACES])
-def test_traces(session: SparkSession, tmp_path: Path, harm: Callable[[Path], None], named: str, counted: int) -> None:
+def test_damaged_traces_are_named_and_the_rest_is_counted(
+    session: SparkSession, tmp_path: Path, harm: Callable[[Path], None], named: str, counted: int
+) -> None:
     failover.record(tmp_path)
     harm(tmp_path)
     with pytest.raises(Incomplete, match=named):
@@ -115,7 +117,7 @@ PACKED: tuple[tuple[Callable[[Path], None], str, int], ...] = (
 
 
 @pytest.mark.parametrize(("harm", "named", "counted"), PACKED, ids=[harm.__name__[1:] for harm, *_ in PACKED])
-def test_what_is_packed(
+def test_damaged_packed_files_are_named_and_the_rest_is_counted(
     session: SparkSession, tmp_path: Path, harm: Callable[[Path], None], named: str, counted: int
 ) -> None:
     failover.record(tmp_path / "traces")

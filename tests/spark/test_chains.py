@@ -70,7 +70,7 @@ def test_from_an_event_to_the_last_order(summary: Summary) -> None:
     assert parts(last) == [1000, 4000, 9500, 500, None, 15_000]
 
 
-def test_what_deliveries_cause(summary: Summary) -> None:
+def test_fan_out_counts_the_deliveries_that_each_one_causes(summary: Summary) -> None:
     """Each delivery of these traces causes the next one; the last of each trace causes none."""
     found = {(row.actor, row.type): (row.count, row.caused, row.most, row.idle) for row in summary["fan_out"]}
     assert found["BrokerChannelActor", "LeaderAndIsrRequest"] == (2, 2, 1, 0)

@@ -83,7 +83,7 @@ def _asked(command: list[str], traces: Path, at: Path, *options: str, **environm
 
 @pytest.mark.soak
 @pytest.mark.long
-def test_a_local_cluster(traces: Path, alone: dict[str, Any], tmp_path: Path) -> None:
+def test_a_local_cluster_gives_the_summary_of_one_process(traces: Path, alone: dict[str, Any], tmp_path: Path) -> None:
     assert _asked([*OURS, "summary"], traces, tmp_path, "--master", "local-cluster[2,1,1024]") == alone
 
 

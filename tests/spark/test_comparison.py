@@ -46,7 +46,7 @@ def test_what_changed_and_what_chance_has_changed(session: SparkSession) -> None
     assert back["slow"].verdict == "faster" and round(back["slow"].z, 2) == -5.41
 
 
-def test_ties_count_half(session: SparkSession) -> None:
+def test_equal_values_count_half_in_the_comparison(session: SparkSession) -> None:
     """Before 1..20, after 11..30: 10 values are in both. Of 400 pairs, after is larger in 345 and equal in 10."""
     before, after = _samples(session, it=(20, 1, 1)), _samples(session, it=(20, 11, 1))
     [row] = comparison.compared(before, after).collect()
@@ -54,7 +54,9 @@ def test_ties_count_half(session: SparkSession) -> None:
     assert row.z == pytest.approx((345 + 10 / 2 - 200) / variance**0.5)
 
 
-def test_two_runs(session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_runs_compare_without_a_difference(
+    session: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("before", "after"):
         failover.record(tmp_path / name)
     summary = summarise(tmp_path / "after", session, only=("elections",), against=tmp_path / "before")

@@ -83,7 +83,7 @@ def summary(session: SparkSession, folder: Path) -> Summary:
     return summarise_logs(folder, session)
 
 
-def test_runs_of_brokers(summary: Summary) -> None:
+def test_a_log_is_divided_into_the_runs_of_its_broker(summary: Summary) -> None:
     found = [(row.node, row.run, row.lines, row.ending) for row in summary["runs"]]
     assert found == [
         (1, "one since 2024-05-01 23:59:58", 16, "stopped"),
@@ -92,7 +92,7 @@ def test_runs_of_brokers(summary: Summary) -> None:
     ]
 
 
-def test_a_failover(summary: Summary) -> None:
+def test_a_killed_broker_is_gone_when_the_controller_missed_it(summary: Summary) -> None:
     """Broker 2 was killed and logged nothing about it.
 
     It counts as gone when the controller missed it, at 10 seconds.
@@ -191,7 +191,9 @@ def test_a_refused_process_and_an_isr_that_its_leader_enlarged(session: SparkSes
     assert sum(row.unclean for row in summary["leader_elections"]) == 0
 
 
-def test_as_a_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_of_logs_refuses_sections_that_need_traces(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["summary", str(folder), "--logs", "--only", "queue"]) == 2
     assert "supports only these sections: runs, episodes" in capsys.readouterr().err
     assert run(["summary", str(folder), "--logs", "--zone", "Nowhere/At_All"]) == 2

@@ -32,7 +32,7 @@ def rows(summary: Summary, question: str, *columns: str) -> list[tuple[object, .
     return [tuple(round(value) if isinstance(value, float) else value for value in row) for row in found]
 
 
-def test_requests_to_zookeeper(day: Summary) -> None:
+def test_requests_to_zookeeper_take_the_time_until_their_reply(day: Summary) -> None:
     """A request takes the seconds until its reply, less the half second that the reply waited."""
     assert rows(day, "zookeeper", "type", "count", "items", "longest_ms") == [
         ("StoreRead", 3, 4, 1500),
@@ -40,12 +40,12 @@ def test_requests_to_zookeeper(day: Summary) -> None:
     ]
 
 
-def test_requests_of_clients(day: Summary) -> None:
+def test_requests_of_clients_start_when_they_arrive(day: Summary) -> None:
     """The time starts at the arrival, half a second before the request is handled. Unanswered requests do not count."""
     assert rows(day, "clients", "request", "count", "longest_ms") == [("Metadata", 2, 1500), ("Produce", 1, 1500)]
 
 
-def test_records(day: Summary) -> None:
+def test_records_are_summed_by_partition(day: Summary) -> None:
     columns = ("topic", "partition", "batches", "records", "bytes", "read_bytes", "records_per_s")
     assert rows(day, "records", *columns) == [("t", 0, 2, 30, 3000, 500, 30), ("t", 1, 1, 1, 1000, 0, None)]
     assert [row.share for row in day["records"]] == [0.75, 0.25]
@@ -59,7 +59,7 @@ def test_records_that_are_only_read_have_no_share(session: SparkSession) -> None
     assert (row.bytes, row.read_bytes, row.share) == (0, 500, None)
 
 
-def test_transactions(session: SparkSession, tmp_path: Path) -> None:
+def test_transactions_are_counted_by_their_outcome(session: SparkSession, tmp_path: Path) -> None:
     transactional_day.record(tmp_path)
     found = summarise(tmp_path, session, only=("transactions",))
     states = ("transactional_id", "committed", "aborted", "ongoing", "prepared", "resent")
@@ -68,7 +68,7 @@ def test_transactions(session: SparkSession, tmp_path: Path) -> None:
     assert rows(found, "transactions", *times) == [(2000, 4000, 3000, 4000, 4000), (None,) * 5]
 
 
-def test_failed_authentications(tmp_path: Path) -> None:
+def test_failed_authentications_are_summed_by_mechanism(tmp_path: Path) -> None:
     node = failover.Node(tmp_path, 3)
     for plain, others in ((2, 1), (5, 0)):
         failures = ("SASL", "PLAIN", plain), ("SSL", "TLS", others)
@@ -80,13 +80,13 @@ def test_failed_authentications(tmp_path: Path) -> None:
     assert [row[5] - row[4] for row in rows] == [1.0, 0.0]
 
 
-def test_changes_of_isrs(day: Summary) -> None:
+def test_isr_changes_are_counted_by_partition_and_cause(day: Summary) -> None:
     """The controller shrinks the ISR of t-0. For w-0 it elects a replica outside the ISR."""
     columns = ("topic", "partition", "shrunk", "shrunk_by_controller", "grown")
     assert rows(day, "isr_churn", *columns) == [("w", 0, 1, 1, 1), ("t", 0, 1, 1, 0)]
 
 
-def test_deletions(day: Summary) -> None:
+def test_deletions_last_from_the_request_until_the_topic_is_gone(day: Summary) -> None:
     """Topic u is gone four deliveries after the request; one of them is the StopReplica request.
 
     Topic v is never deleted.
@@ -94,7 +94,7 @@ def test_deletions(day: Summary) -> None:
     assert rows(day, "deletions", "topic", "stops", "seconds") == [("u", 1, 4), ("v", 0, None)]
 
 
-def test_reassignments(day: Summary) -> None:
+def test_a_reassignment_is_one_row_with_its_replicas_and_time(day: Summary) -> None:
     [moved] = rows(day, "reassignments", "topic", "partition", "adding", "removing", "seconds", "epochs")
     assert moved == ("t", 1, "3", "2", 4, 2)
 
@@ -108,12 +108,12 @@ def test_events_in_figures_and_in_order(day: Summary) -> None:
     ]
 
 
-def test_leaders_elected(day: Summary) -> None:
+def test_elections_of_leaders_are_counted_as_clean_or_unclean(day: Summary) -> None:
     """The election of t-0 was clean, that of w-0 unclean. A partition's first or unchanged leader does not count."""
     assert rows(day, "leader_elections", "event", "node", "count", "clean", "unclean") == [(None, 0, 2, 1, 1)]
 
 
-def test_failures(day: Summary) -> None:
+def test_failed_handlers_are_counted_by_actor_and_error(day: Summary) -> None:
     assert rows(day, "failures", "actor", "type", "error", "count") == [
         ("outside:network", "MetadataRequest", "ValueError: what is this", 1)
     ]
@@ -130,13 +130,13 @@ def test_how_long_things_take(day: Summary) -> None:
     assert found["requests to ZooKeeper", 2048] == 2 and found["requests to ZooKeeper", 512] == 1
 
 
-def test_queues(day: Summary) -> None:
+def test_queues_show_how_long_each_delivery_waited(day: Summary) -> None:
     """Each delivery waited half a second, and the next one arrived half a second after the handler started."""
     assert {row.depth for row in day["queue"]} == {1}
     assert {round(row.waited_ms) for row in day["queue"]} == {500}
 
 
-def test_messages_between_actors(day: Summary) -> None:
+def test_messages_are_counted_by_sender_and_receiver(day: Summary) -> None:
     counts = {(row.sender, row.receiver): row.count for row in day["actors"]}
     assert counts["ControllerActor", "outside:metrics"] == 4
     assert counts["ZkBridgeActor", "outside:store"] == 4

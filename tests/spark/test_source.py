@@ -64,7 +64,7 @@ def test_the_module_that_every_session_imports_imports_no_more_than_pyspark() ->
     assert done.stdout == "['spark', 'spark.public']\n", done.stderr
 
 
-def test_options_select_rows(traces: Path) -> None:
+def test_each_option_of_the_source_selects_its_rows(traces: Path) -> None:
     everything = rows_of(TraceReader(traces))
     middle = sorted(row["at"] for row in everything)[len(everything) // 2]
     run = everything[0]["run"]

@@ -56,7 +56,7 @@ def summary(session: SparkSession, folder: Path) -> Summary:
     return summarise(folder, session, partial=True)
 
 
-def test_runs(summary: Summary) -> None:
+def test_runs_are_listed_with_their_ending(summary: Summary) -> None:
     assert [(run.node, run.deliveries, run.ending) for run in summary["runs"]] == [(0, 26, KILLED), (1, 11, STOPPED)]
     assert [round(run.last_at - run.first_at) for run in summary["runs"]] == [25, 10]
 
@@ -105,7 +105,7 @@ def test_messages_by_actor_and_type(summary: Summary) -> None:
     assert found["ControllerActor", "TopicChange"].failed == 1
 
 
-def test_controller_events(summary: Summary) -> None:
+def test_controller_events_are_counted_by_node_and_type(summary: Summary) -> None:
     assert [(row.node, row.type, row.count) for row in summary["events"]] == [
         (0, "BrokerChange", 1),
         (0, "Startup", 1),
@@ -117,7 +117,7 @@ def test_controller_events(summary: Summary) -> None:
     ]
 
 
-def test_requests_per_broker(summary: Summary) -> None:
+def test_controller_requests_are_counted_by_broker(summary: Summary) -> None:
     assert [(r.node, r.broker, r.type, r.count, r.partitions, r.retransmissions) for r in summary["requests"]] == [
         (0, 0, "LeaderAndIsrRequest", 1, 2, 0),
         (0, 1, "LeaderAndIsrRequest", 2, 3, 0),
@@ -129,7 +129,7 @@ def test_requests_per_broker(summary: Summary) -> None:
     ]
 
 
-def test_elections(summary: Summary) -> None:
+def test_elections_are_listed_with_their_epoch(summary: Summary) -> None:
     assert [(row.node, row.epoch) for row in summary["elections"]] == [(0, 1), (1, 2)]
 
 
@@ -193,14 +193,14 @@ def test_packing_again_writes_what_has_grown(tmp_path: Path) -> None:
     assert [(run.node, run.ending) for run in manifest(packed).runs] == [(0, STOPPED), (1, STOPPED)]
 
 
-def test_one_question_alone(session: SparkSession, summary: Summary, folder: Path) -> None:
+def test_one_question_alone_is_answered_as_among_all(session: SparkSession, summary: Summary, folder: Path) -> None:
     alone = summarise(folder, session, only=("episodes",), partial=True)
     assert alone["episodes"] == summary["episodes"] and alone["runs"] == summary["runs"]
     assert (alone.malformed, alone.unreadable, alone.damage) == (1, summary.unreadable, summary.damage)
     assert not alone["messages"] and not alone["leadership"]
 
 
-def test_it_is_json(summary: Summary) -> None:
+def test_a_summary_becomes_json(summary: Summary) -> None:
     assert json.loads(json.dumps(summary.as_dict()))["elections"][1]["epoch"] == 2
 
 

@@ -84,7 +84,7 @@ def test_a_summary_runs_in_a_project(installed: Installed, other_project: Path, 
 
 @pytest.mark.soak
 @pytest.mark.long
-def test_the_notebook_runs(installed: Installed, tmp_path: Path) -> None:
+def test_the_notebook_of_the_pages_runs_on_the_wheel(installed: Installed, tmp_path: Path) -> None:
     cells = json.loads((ROOT / "docs" / "how-to" / "traces.ipynb").read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     (tmp_path / "notebook.py").write_text("\n\n".join(code))

@@ -345,7 +345,7 @@ def test_both_loops_find_the_keys_of_the_other(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("walk")
-def test_records_that_stay() -> None:
+def test_the_last_record_of_each_key_stays() -> None:
     """The last of each key, and all from the limit on; tombstones unless they are due."""
     rows = [(b"a", b"1"), (b"b", b"1"), (b"a", None), (None, b"1"), (b"c", None), (b"a", b"2")]
     written = [record(delta, key, value, delta % 3 - 1) for delta, (key, value) in enumerate(rows)]

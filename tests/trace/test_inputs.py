@@ -56,7 +56,7 @@ def test_what_actors_sent_is_there_but_for_the_payload(run: Run, tmp_path: Path)
         assert has == msgspec.structs.replace(had, payload=payload)
 
 
-def test_it_replays(run: Run) -> None:
+def test_a_trace_with_all_kinds_of_input_replays(run: Run) -> None:
     replayed = only(run.folder)
     assert replayed.result == SAME, replayed
     assert replayed.messages and replayed.timers and replayed.effects and replayed.snapshots

@@ -113,7 +113,7 @@ def test_several_top_level_actors_get_their_numbers_back(tmp_path: Path) -> None
     assert only(tmp_path).ok
 
 
-def test_a_shutdown_replays(tmp_path: Path) -> None:
+def test_the_shutdown_of_a_system_replays(tmp_path: Path) -> None:
     small = Small(tmp_path)
     small.live()
     small.system.shutdown()

@@ -49,14 +49,14 @@ def damaged(frame: bytes, data: Any) -> bytes:
 
 @EXAMPLES
 @given(frame=st.binary(max_size=200))
-def test_random_bytes(frame: bytes) -> None:
+def test_random_bytes_are_decoded_or_refused(frame: bytes) -> None:
     with contextlib.suppress(wire.WireError):
         wire.decode_request(frame)
 
 
 @EXAMPLES
 @given(of=st.sampled_from(EVERY_VERSION), frame=st.binary(max_size=200))
-def test_random_bodies(of: tuple[int, int], frame: bytes) -> None:
+def test_random_bodies_are_decoded_or_refused(of: tuple[int, int], frame: bytes) -> None:
     key, version = of
     with contextlib.suppress(wire.MalformedFrame):
         wire.decode_request(key.to_bytes(2, "big") + version.to_bytes(2, "big") + frame)
@@ -81,14 +81,14 @@ def test_no_prefix_of_a_response_is_a_response(data: Any, of: tuple[int, int, by
 
 @EXAMPLES
 @given(data=st.data(), frame=valid_requests())
-def test_damaged_requests(data: Any, frame: bytes) -> None:
+def test_damaged_requests_are_decoded_or_refused(data: Any, frame: bytes) -> None:
     with contextlib.suppress(wire.WireError):
         wire.decode_request(damaged(frame, data))
 
 
 @EXAMPLES
 @given(data=st.data(), of=valid_responses())
-def test_damaged_responses(data: Any, of: tuple[int, int, bytes]) -> None:
+def test_damaged_responses_are_decoded_or_refused(data: Any, of: tuple[int, int, bytes]) -> None:
     key, version, frame = of
     with contextlib.suppress(wire.WireError):
         wire.decode_response(key, version, damaged(frame, data))

@@ -16,7 +16,9 @@ from tests.wire.samples import EVERY_VERSION, REQUESTS, RESPONSES, as_read, int3
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 @settings(max_examples=10)
 @given(data=st.data(), correlation_id=int32, client_id=texts)
-def test_requests(key: int, version: int, data: Any, correlation_id: int, client_id: str) -> None:
+def test_each_request_is_encoded_and_decoded_as_kio_does(
+    key: int, version: int, data: Any, correlation_id: int, client_id: str
+) -> None:
     request = data.draw(REQUESTS[key](version))
     header = RequestHeader(key, version, correlation_id, client_id)
     frame = encode_request(request, correlation_id, client_id)
@@ -30,7 +32,9 @@ def test_requests(key: int, version: int, data: Any, correlation_id: int, client
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 @settings(max_examples=10)
 @given(data=st.data(), correlation_id=int32)
-def test_responses(key: int, version: int, data: Any, correlation_id: int) -> None:
+def test_each_response_is_encoded_and_decoded_as_kio_does(
+    key: int, version: int, data: Any, correlation_id: int
+) -> None:
     response = data.draw(RESPONSES[key](version))
     header = RequestHeader(key, version, correlation_id, "")
     frame = encode_response(header, response)

@@ -193,7 +193,7 @@ class StoreContract:
 
     # -------------------------------------------------------------------------------------------------- watches
 
-    def test_watches_fire_once(self, listener: Listener) -> None:
+    def test_each_watch_of_a_store_fires_once(self, listener: Listener) -> None:
         listener.write(create("/d"), create("/c"))
         assert listener.arm(("/d",), ("/maybe",), ("/c",)).present == (False,)
         for _ in range(2):

@@ -98,7 +98,7 @@ def test_a_bug_is_answered(bridge: Bridged) -> None:
     assert isinstance(answer, Failure | zookeeper.Assignments)
 
 
-def test_our_nodes(bridge: Bridged, admin: Bridged) -> None:
+def test_a_later_registration_replaces_the_node(bridge: Bridged, admin: Bridged) -> None:
     mine, theirs = (
         zookeeper.NodeRegistration(1, ("broker",), "h", 1, 10),
         zookeeper.NodeRegistration(1, ("controller",), "h", 2, 20),
@@ -191,7 +191,7 @@ def _losing(bridged: Bridged, question: object, nth: int) -> int:
 # --------------------------------------------------------------------------------------------------- controller
 
 
-def test_elections(bridge: Bridged, admin: Bridged) -> None:
+def test_only_one_of_two_bridges_is_elected(bridge: Bridged, admin: Bridged) -> None:
     assert bridge.ask(zookeeper.GetController()) == zookeeper.ControllerRead(-1, 0)
     assert bridge.ask(zookeeper.Elect(1, 0)) == zookeeper.Elected(1, 1)
     assert admin.ask(zookeeper.Elect(2, 0)) == zookeeper.NotElected(1)

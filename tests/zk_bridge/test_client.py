@@ -19,7 +19,7 @@ def server_in_memory() -> MemoryZooKeeper:
     return MemoryZooKeeper()
 
 
-def test_answers_and_failures(server_in_memory: MemoryZooKeeper) -> None:
+def test_the_client_returns_answers_and_raises_failures(server_in_memory: MemoryZooKeeper) -> None:
     with Client(MemoryStore(server_in_memory)) as zk:
         zk.ask(zookeeper.EnsurePaths())
         assert zk.ask(zookeeper.GetTopics(watch=False)) == zookeeper.TopicNames(())
@@ -50,6 +50,6 @@ def test_on_a_real_server(server: EmbeddedZooKeeper) -> None:
         assert zk.ask(zookeeper.GetBrokers(watch=False)) == zookeeper.Brokers(())
 
 
-def test_a_closed_port() -> None:
+def test_a_client_raises_for_a_closed_port() -> None:
     with pytest.raises(ZooKeeperUnavailable, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached"):
         connect("127.0.0.1:1", timeout=0.2)

@@ -146,7 +146,7 @@ def test_the_chroot_is_made_once_and_hidden(server: EmbeddedZooKeeper, chroot: s
     outside.store.stop()
 
 
-def test_a_closed_port() -> None:
+def test_a_store_raises_for_a_port_that_does_not_answer() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         hosts = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -190,7 +190,7 @@ def test_another_server_at_the_address() -> None:
 
 
 @pytest.mark.parametrize("hosts", ["127.0.0.1:port", "127.0.0.1:99999999", ""])
-def test_no_address(hosts: str) -> None:
+def test_a_store_raises_for_hosts_without_an_address(hosts: str) -> None:
     with pytest.raises(ZooKeeperUnavailable):
         KazooStore(hosts, 5, 0.5).start(print)
 

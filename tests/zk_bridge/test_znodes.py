@@ -85,7 +85,7 @@ GOLDEN: list[tuple[Callable[[], bytes], bytes]] = [
 
 
 @pytest.mark.parametrize(("encode", "expected"), GOLDEN)
-def test_golden_bytes(encode: Callable[[], bytes], expected: bytes) -> None:
+def test_each_znode_is_encoded_to_kafkas_bytes(encode: Callable[[], bytes], expected: bytes) -> None:
     assert encode() == expected
 
 
@@ -191,7 +191,9 @@ def test_the_version_of_a_config_is_not_looked_at() -> None:
 
 
 @given(INT32, INT32, st.lists(BROKER_IDS).map(tuple), INT32, st.integers(0, 2**31 - 1))
-def test_states_come_back(leader: int, leader_epoch: int, isr: tuple[int, ...], epoch: int, version: int) -> None:
+def test_encoded_partition_states_are_decoded_to_the_same(
+    leader: int, leader_epoch: int, isr: tuple[int, ...], epoch: int, version: int
+) -> None:
     state = LeaderIsrAndControllerEpoch(leader, leader_epoch, isr, epoch, version)
     data = encode_state(state)
     assert decode_state("/s", data, version) == state
@@ -200,7 +202,7 @@ def test_states_come_back(leader: int, leader_epoch: int, isr: tuple[int, ...], 
 
 
 @given(st.dictionaries(NAMES, NAMES))
-def test_configs_come_back(config: dict[str, str]) -> None:
+def test_encoded_configs_are_decoded_to_the_same(config: dict[str, str]) -> None:
     entries = tuple(ConfigEntry(*item) for item in sorted(config.items()))
     assert decode_config("/c", encode_config(entries)) == entries
 

@@ -75,7 +75,9 @@ def test_an_answer_to_a_former_leadership_counts_for_nothing(verification: Trans
         (errors.INVALID_PRODUCER_ID_MAPPING, errors.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_codes(verification: TransactionVerification[str], answer: int, code: int) -> None:
+def test_each_failed_verification_refuses_the_batch_with_its_code(
+    verification: TransactionVerification[str], answer: int, code: int
+) -> None:
     verification.wait(PID, 0, 0, "batch")
     assert verification.answered(1, PID, answer) == ((), RefusedBatches(["batch"], code))
     assert verification.wait(PID, 0, 0, "again")[0] == 2, "the producer's next batch asks again"

@@ -30,7 +30,7 @@ NODE = NodeSettings(
         ("NODES://[::1]:5", [Endpoint("NODES", "::1", 5)]),
     ],
 )
-def test_valid_listeners(text: str, endpoints: list[Endpoint]) -> None:
+def test_valid_advertised_listeners_become_endpoints(text: str, endpoints: list[Endpoint]) -> None:
     assert list(advertised_listeners(NODE, text)) == endpoints
 
 
@@ -71,7 +71,7 @@ REQUIRED = {
         *((text, f"requirement failed: {what}") for text, what in REQUIRED.items()),
     ],
 )
-def test_what_is_refused(text: str, words: str) -> None:
+def test_invalid_advertised_listeners_are_refused_in_kafkas_words(text: str, words: str) -> None:
     with pytest.raises(Refused) as refused:
         advertised_listeners(NODE, text)
     assert (refused.value.code, str(refused.value)) == (INVALID_REQUEST, words)

@@ -44,7 +44,7 @@ def test_cc4_and_cc5_the_assignments_of_a_topic() -> None:
         (FULL((1, 2, 3, 4)), (1, 2, 3, 4)),
     ],
 )
-def test_cc6_the_target(assignment: ReplicaAssignment, target: tuple[int, ...]) -> None:
+def test_cc6_the_target_is_without_the_removed_replicas(assignment: ReplicaAssignment, target: tuple[int, ...]) -> None:
     assert target_replicas(assignment) == target
 
 

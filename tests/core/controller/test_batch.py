@@ -116,7 +116,7 @@ def test_cm4_cm9_cm18_versions(ibp: str, leader_and_isr: int, update_metadata: i
     assert [request.version for to, request in made.sent if to == 2] == [leader_and_isr, update_metadata, stop_replica]
 
 
-def test_cm5_update_metadata() -> None:
+def test_cm5_update_metadata_carries_each_partitions_leadership() -> None:
     made = scene()
     batch = RequestBatch(made.context)
     batch.add_update_metadata((2,), PARTITIONS)
@@ -171,7 +171,7 @@ def stop(made: Scene, *replicas: tuple[int, TopicPartition, bool]) -> list[StopR
     return made.requests(StopReplicaRequest)
 
 
-def test_cm10_stop_replica() -> None:
+def test_cm10_stop_replica_carries_the_leader_epoch() -> None:
     (request,) = stop(scene(), *((2, partition, False) for partition in PARTITIONS))
     assert [(s.partition, s.leader_epoch, s.delete_partition) for s in request.partition_states] == [
         (partition, 4, False) for partition in PARTITIONS

@@ -70,7 +70,7 @@ def come_back(made: Scene, broker_id: int) -> None:
     made.context.add_broker(Broker(broker_id, (endpoint(broker_id),), 2))
 
 
-def test_td1_initialization() -> None:
+def test_td1_deletions_begin_with_the_stored_topics() -> None:
     made = scene()
     made.run(deletion_steps.begin(made.context, ["foo", "bar"]))
     assert sets(made) == ({"foo", "bar"}, set(), set())
@@ -81,7 +81,7 @@ def test_td1_initialization() -> None:
     assert made.agreed()
 
 
-def test_td2_basic_deletion() -> None:
+def test_td2_a_queued_topic_is_deleted_on_all_replicas() -> None:
     made = scene()
     made.run(deletion_steps.queue(made.context, ["foo", "bar"]))
     assert sets(made) == ({"foo", "bar"}, {"foo", "bar"}, set())

@@ -42,7 +42,7 @@ def elect(
         pytest.param(elections.controlled_shutdown, [2, 4], [2, 4], [2, 4], [2, 4], False, None, id="LE13"),
     ],
 )
-def test_the_leader(
+def test_the_leader_is_the_one_that_kafka_elects(
     strategy: Strategy,
     assigned: list[int],
     isr: list[int],

@@ -92,7 +92,7 @@ def test_only_the_leader_receives_the_members_again() -> None:
         (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_member_syncs(state: GroupState, code: int | None) -> None:
+def test_a_sync_is_answered_by_the_state_of_the_group(state: GroupState, code: int | None) -> None:
     life = Life.at(state)
     answer = life.answer(life.sync("m2"))
     assert (None if answer is None else answer.error_code) == code
@@ -110,7 +110,7 @@ def test_a_member_syncs(state: GroupState, code: int | None) -> None:
         (DEAD, errors.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_a_member_commits(state: GroupState, code: int) -> None:
+def test_a_commit_is_answered_by_the_state_of_the_group(state: GroupState, code: int) -> None:
     life = Life.at(state)
     [result] = life.answer(life.commit("m2", generation=None)).partitions
     assert result.error_code == code
@@ -126,7 +126,7 @@ def test_a_member_commits(state: GroupState, code: int) -> None:
         (STABLE, errors.NONE, PREPARING),
     ],
 )
-def test_a_member_leaves(state: GroupState, code: int, after: GroupState) -> None:
+def test_a_departure_changes_the_state_of_the_group(state: GroupState, code: int, after: GroupState) -> None:
     life = Life.at(state)
     [left] = life.leave("m2").members
     assert left.error_code == code

@@ -137,14 +137,14 @@ def test_the_slot_is_javas_hash(group: str, expected: int) -> None:
     assert slot(group) == expected
 
 
-def test_topics_of_subscriptions() -> None:
+def test_topics_are_read_from_subscriptions() -> None:
     one, two = b"\0\1\0\0\0\2\0\1b\0\1a\xff\xff\xff\xff", b"\0\0\0\0\0\1\0\1c"
     assert subscribed_topics([one, two]) == ("a", "b", "c")
     assert subscribed_topics([one, b"\0\0\0\0\0\2\0\1c"]) is None
     assert subscribed_topics([]) == ()
 
 
-def test_partitions_of_assignments() -> None:
+def test_partitions_are_read_from_assignments() -> None:
     two = b"\0\1\0\0\0\2" + b"\0\1t\0\0\0\2\0\0\0\0\0\0\0\1" + b"\0\1u\0\0\0\1\0\0\0\3" + b"\xff\xff\xff\xff"
     assert assigned_partitions(two) == [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 3)]
     assert [assigned_partitions(each) for each in (b"", b"\0\1", two[:15], b"\0\0\0\0\0\0")] == [[], [], [], []]

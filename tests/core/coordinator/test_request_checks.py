@@ -70,7 +70,7 @@ def test_every_coordinator_api_has_a_gate_and_an_empty_answer() -> None:
 
 
 @pytest.mark.parametrize("kind", [*ABOUT_ONE, *ABOUT_SEVERAL])
-def test_the_gates(kind: type, places: LedPartitions) -> None:
+def test_groups_are_served_only_by_their_loaded_coordinator(kind: type, places: LedPartitions) -> None:
     assert verdict(kind, OURS, places) is None
     assert verdict(kind, THEIRS, places) == NOT_COORDINATOR
     loading = {SyncGroupRequest: REBALANCE_IN_PROGRESS, HeartbeatRequest: NONE}
@@ -87,7 +87,7 @@ def test_a_sync_that_can_name_its_protocol_does() -> None:
 
 
 @pytest.mark.parametrize(("timeout", "code"), [(5, 26), (6, None), (10, None), (11, INVALID_SESSION_TIMEOUT)])
-def test_session_timeouts(timeout: int, code: int | None) -> None:
+def test_session_timeouts_outside_the_limits_are_refused(timeout: int, code: int | None) -> None:
     allowed = GroupSettings(min_session_timeout_ms=6, max_session_timeout_ms=10)
     assert session_verdict(JoinGroupRequest(5, "g", timeout, "", "consumer", ()), allowed) == code
     assert session_verdict(HeartbeatRequest(4, "g", 1, "m"), allowed) is None

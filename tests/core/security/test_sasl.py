@@ -141,7 +141,7 @@ def test_plain_refuses_with_kafkas_texts(token: str, text: str) -> None:
         ("a.B required; c.D required;", "JAAS config property contains 2 login modules, should be 1 module"),
     ],
 )
-def test_jaas_texts(text: str, found: dict[str, str] | str) -> None:
+def test_jaas_texts_are_parsed_as_java_parses_them(text: str, found: dict[str, str] | str) -> None:
     if isinstance(found, str):
         with pytest.raises(ValueError) as caught:
             parse_jaas(text)

@@ -32,7 +32,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("value", SEEN)
-def test_apaches_bytes(value: str) -> None:
+def test_records_are_encoded_to_apaches_bytes(value: str) -> None:
     txn = SEEN[value]
     assert key_value(ID, txn) == (KEY, bytes.fromhex(value))
     assert (read_key(KEY), read_value(ID, bytes.fromhex(value))) == (ID, txn)

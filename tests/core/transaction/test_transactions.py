@@ -322,7 +322,7 @@ def test_expired_ids_share_batches_that_are_not_too_large() -> None:
     assert len(world.ids) == 1
 
 
-def test_verification() -> None:
+def test_verification_returns_the_error_of_each_partition() -> None:
     txn = open_one(3)
     ask = (A, TopicPartition("c", 0))
     assert list(verify(txn, PRODUCER, 3, ask).values()) == [errors.NONE, errors.TRANSACTION_ABORTABLE]
