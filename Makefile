@@ -78,7 +78,7 @@ test-spark: install ## the tests with Spark's executors, masters and workers
 	$(BIN)/python -m pytest $(PARALLEL) -m spark_cluster $(ARGS) tests/spark
 
 test-thespian: install ## Thespian's own test-suite, run on our system base
-	$(BIN)/python -m pytest -q -n 4 -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)
+	$(BIN)/python -m pytest -q -n 8 --dist worksteal -p tests.thespian_suite.plugin --pyargs thespian.test $(ARGS)
 
 lint: install ## ruff (rules and format), mypy, and the rules of tests/lint: layers, names, words, links, generated pages
 	$(BIN)/ruff check .

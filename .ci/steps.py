@@ -34,7 +34,7 @@ SECOND_LANE = (
 )
 FIRST_LANE = (
     Step("beside Apache Kafka", "make interop WORKERS=2 ARGS='--soak-seed 7'", 340),
-    Step("simulated clusters", "make simulate", 80),
+    Step("simulated clusters", "make simulate", 70),
     Step("slow tests", "make test-slow ARGS='--soak-seed 7'", 430),
     Step("tests", "make test", 270),
 )
