@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from actors.cli.app import run
 from actors.cli.local_cluster import COMMAND
 from actors.node.free_ports import free_ports
 from tests.cluster.apache_java import apache_java, make_archive
@@ -69,15 +71,20 @@ class Running:
         return self.process.wait(timeout)
 
 
-def run_ours(*arguments: str, timeout: float = 120, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """Run one of our commands until it ends."""
+def run_ours(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run one of our commands until it ends: in this process, unless it starts others or a folder is given."""
+    if cwd is None and arguments[0] not in ("up", "start", "down"):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run(arguments)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
     return subprocess.run(
         [*OURS, *arguments],
         check=False,
         capture_output=True,
         text=True,
-        timeout=timeout,
-        cwd=cwd,
+        timeout=120,
+        cwd=cwd or ROOT,
         stdin=subprocess.DEVNULL,
     )
 

@@ -131,7 +131,7 @@ def test_either_kind_follows_leads_dies_and_comes_back(cluster: Mixed) -> None:
         offsets = [offset for number, offset, _ in rows if number == partition]
         assert offsets == list(range(len(offsets)))
     assert cluster.nodes[OURS].stop() == 0
-    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    replayed = run_ours("replay", str(cluster.place))
     assert replayed.returncode == 0, replayed.stdout
 
 

@@ -234,5 +234,5 @@ def test_kafkas_own_tool_prints_the_same(cluster: Three, apache_jars: Path) -> N
 def test_the_record_of_all_this_replays(cluster: Three) -> None:
     for node in NODES:
         assert cluster.nodes[node].stop() == 0
-    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    replayed = run_ours("replay", str(cluster.place))
     assert replayed.returncode == 0, replayed.stdout

@@ -206,12 +206,10 @@ def test_it_stops_cleanly_and_leaves_nothing_running(job: Job) -> None:
     assert job.processes_left == []
 
 
-@pytest.mark.parametrize("node", [0, 1, 2])
-def test_every_node_replays_without_divergence(job: Job, node: int) -> None:
-    replayed = run_ours("replay", str(job.directory), "--node", str(node))
+def test_every_node_replays_without_divergence(job: Job) -> None:
+    replayed = run_ours("replay", str(job.directory))
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-    runs = 2 if node == job.killed else 1
-    assert f"{runs} runs" in replayed.stdout
+    assert "4 runs" in replayed.stdout, "the killed node has two"
     assert ", 0 divergences" in replayed.stdout
 
 

@@ -191,7 +191,7 @@ def test_no_acknowledged_record_is_lost_when_leaders_are_killed_and_frozen(clust
 def test_the_record_of_all_this_replays(cluster: Three) -> None:
     for node in NODES:
         assert cluster.nodes[node].stop() == 0
-    replayed = run_ours("replay", str(cluster.place), timeout=300)
+    replayed = run_ours("replay", str(cluster.place))
     assert replayed.returncode == 0, replayed.stdout
     for node in NODES:
         cluster.start(node)

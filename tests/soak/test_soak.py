@@ -60,7 +60,7 @@ def test_a_cluster_under_faults_recovers_and_replays(soak: Soak, pytestconfig: p
     for log in sorted(soak.directory.glob("node-*/out.log")):
         assert unwanted(log.read_text(errors="replace")) == [], log
     soak.say("replay")
-    replayed = run_ours("replay", str(soak.directory), timeout=600)
+    replayed = run_ours("replay", str(soak.directory))
     soak.say(replayed.stdout.strip().splitlines()[-1])
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert ", 0 divergences" in replayed.stdout
