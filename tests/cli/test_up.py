@@ -87,6 +87,7 @@ def test_killed_it_leaves_nothing_and_its_directory_is_continued(tmp_path: Path)
 
 def test_the_dead_are_reported_and_started_again(tmp_path: Path) -> None:
     with up(tmp_path / "cluster", "--brokers", "2", "--restart") as (running, line):
+        assert [each for each in running.output.splitlines() if each.startswith("{")] == [json.dumps(line)]
         victim = line["brokers"][1]
         os.kill(victim["pid"], signal.SIGKILL)
         until(lambda: "node 1 died (signal SIGKILL)" in running.output, what="the death is reported")
@@ -112,12 +113,6 @@ def test_a_node_that_cannot_start_fails_the_start(tmp_path: Path) -> None:
     assert "node 1 did not start (exit code 2)" in failed.stderr
     assert "num.partitions=none is wrong" in failed.stderr
     assert not failed.stdout
-
-
-def test_the_ready_line_is_one_line(tmp_path: Path) -> None:
-    with up(tmp_path / "cluster", "--brokers", "1") as (running, line):
-        assert [each for each in running.output.splitlines() if each.startswith("{")] == [json.dumps(line)]
-        assert running.stop() == 0
 
 
 def test_a_cluster_in_the_background(tmp_path: Path) -> None:

@@ -63,8 +63,9 @@ class Pair:
             return client.call(request)
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    tmp_path = tmp_path_factory.mktemp("pair")
     server = EmbeddedZooKeeper(tmp_path / "zookeeper", force_sync=False)
     server.start()
     connect = f"127.0.0.1:{server.port}"
@@ -105,6 +106,8 @@ def test_a_paused_controller_wakes_inactive_and_its_late_requests_are_refused(pa
     assert (pair.controller, pair.epoch) == (other, old_epoch + 1)
     assert pair.state("meanwhile") == before["meanwhile"], "it wrote nothing of what it had not seen"
     assert pair.state("old")[0]["leader"] == other
+    led = pair.create("afterwards", paused, other)
+    assert (led["leader"], led["controller_epoch"], set(led["isr"])) == (paused, old_epoch + 1, {0, 1})
 
     # Late requests: with the old controller epoch, and with the broker epoch before a new registration.
     there = TopicPartition("old", 0)

@@ -1,10 +1,8 @@
-"""Faults of a real ZooKeeper: a restart, a node that is frozen past its session, and an invalid response."""
+"""Faults of a real ZooKeeper: a restart, and an invalid response."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,10 +44,6 @@ class Cluster:
         """Return the broker epochs: the czxid of each registration."""
         return {id: self.zk.exists(f"/brokers/ids/{id}").czxid for id in self.nodes}
 
-    @property
-    def controller(self) -> int:
-        return int(json.loads(self.zk.get("/controller")[0])["brokerid"])
-
 
 @pytest.fixture
 def cluster(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[Cluster]:
@@ -82,23 +76,6 @@ def test_a_restart_of_zookeeper_loses_no_session_and_no_watch(cluster: Cluster) 
     cluster.zk.create("/admin/delete_topics/before")
     until(lambda: not cluster.zk.exists("/admin/delete_topics/before"), what="the deletion watch is armed")
     assert not cluster.zk.exists("/brokers/topics/before")
-
-
-def test_a_controller_frozen_past_its_session_comes_back_as_a_broker(cluster: Cluster) -> None:
-    frozen = cluster.controller
-    (heir,) = (id for id in cluster.nodes if id != frozen)
-    assert cluster.create("led", [frozen, heir])["leader"] == frozen
-    epoch = cluster.epochs()[frozen]
-    os.kill(cluster.nodes[frozen], signal.SIGSTOP)
-    try:
-        until(lambda: cluster.controller == heir, what="another controller", ignore=(NoNodeError,))
-        until(lambda: cluster.state("led")["leader"] == heir, what="another leader")
-    finally:
-        os.kill(cluster.nodes[frozen], signal.SIGCONT)
-    until(lambda: cluster.epochs()[frozen] > epoch, what="registered anew", ignore=(AttributeError,))
-    made = cluster.create("afterwards", [frozen, heir])
-    assert (made["leader"], made["controller_epoch"], sorted(made["isr"])) == (frozen, 2, [0, 1])
-    assert cluster.controller == heir
 
 
 UNGUARDED = """

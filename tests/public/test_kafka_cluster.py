@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -396,14 +395,6 @@ def test_a_process_is_warm_for_the_next_and_two_clusters_have_two() -> None:
     while ClusterProcess._free:
         ClusterProcess._free.pop().end()
     assert processes() == set()
-
-
-def test_three_brokers_are_ready_within_a_second_and_sooner_in_a_warm_process() -> None:
-    with KafkaCluster():
-        pass
-    began = time.monotonic()
-    with KafkaCluster():
-        assert time.monotonic() - began < 1.0
 
 
 def test_a_diagnosis_has_all_that_the_brokers_handled_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
