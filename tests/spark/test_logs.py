@@ -80,7 +80,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def summary(session: SparkSession, folder: Path) -> Summary:
-    return summarise_logs(folder, session)
+    asked = ("runs", "episodes", "unavailable", "elections", "leadership", "leader_elections", "events")
+    return summarise_logs(folder, session, only=(*asked, "deletions", "reassignments"))
 
 
 def test_a_log_is_divided_into_the_runs_of_its_broker(summary: Summary) -> None:
