@@ -472,7 +472,7 @@ steps = st.one_of(
 )
 
 
-@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(steps, max_size=12))
 def test_every_request_is_answered_for_each_partition_and_the_books_agree(
     tmp_path_factory: pytest.TempPathFactory, script: list
@@ -504,7 +504,7 @@ wild_orders = st.builds(
 wild_stops = st.tuples(topics, int32, int32, st.booleans())
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=25, deadline=None)
 @given(st.lists(st.one_of(st.lists(wild_orders, max_size=4), st.lists(wild_stops, max_size=4)), max_size=4))
 def test_every_controller_request_is_answered_and_stays_in_the_log_directory(
     tmp_path_factory: pytest.TempPathFactory, script: list

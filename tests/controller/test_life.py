@@ -75,7 +75,7 @@ def reconnect(world: World) -> None:
         world.run(5.0)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(EVENTS, st.booleans()), max_size=15))
 def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # type: ignore[type-arg]
     world = World()
@@ -111,9 +111,10 @@ def test_in_the_end_all_is_well(events: list[tuple[tuple, bool]]) -> None:  # ty
     world.close()
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=[pytest.mark.soak, pytest.mark.long])])
 @pytest.mark.parametrize("mishap", ["expire", "disconnect", "depose"])
-def test_a_mishap_at_any_moment_of_a_deletion(mishap: str) -> None:
-    """The mishap occurs after each delivery in turn. The deletion always completes, and leaves a consistent state."""
+def test_a_mishap_at_any_moment_of_a_deletion(mishap: str, step: int) -> None:
+    """The mishap occurs after each `step` deliveries. The deletion always completes, and leaves a consistent state."""
     moment, finished = 0, False
     while not finished:
         world = World()
@@ -137,5 +138,5 @@ def test_a_mishap_at_any_moment_of_a_deletion(mishap: str) -> None:
         world.expected_failures = len(world.errors)
         assert all(mishap == "depose" and "ControllerMoved" in error for error in world.errors), world.errors
         world.close()
-        moment += 1
+        moment += step
     assert moment > 30

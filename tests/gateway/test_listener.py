@@ -153,7 +153,7 @@ frames = st.one_of(
 )
 
 
-@hypothesis_settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(frames, min_size=1, max_size=3))
 def test_no_bytes_break_the_broker(broker: ServedBroker, fuzz: list[bytes]) -> None:
     with client(broker) as connection:
@@ -405,7 +405,7 @@ def test_a_large_frame_has_a_buffer_of_its_own_and_is_not_copied() -> None:
 
 
 @given(st.lists(st.binary(max_size=200_000), max_size=8), st.integers(1, 100_000))
-@hypothesis_settings(max_examples=50, deadline=None)
+@hypothesis_settings(max_examples=25, deadline=None)
 def test_frames_are_cut_the_same_whatever_the_pieces(contents: list[bytes], piece: int) -> None:
     stream = b"".join(struct.pack(">i", len(content)) + content for content in contents)
     frames, position, taken = FrameBuffer(1 << 20), 0, []

@@ -218,7 +218,7 @@ def test_cipher_suites_have_the_names_of_java(tmp_path: Path) -> None:
 
 
 @given(some.sampled_from(["JKS", "PKCS12"]), some.integers(0, 5000), some.binary(max_size=12), some.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_a_damaged_store_is_an_error(kind: str, at: int, damage: bytes, cut: bool) -> None:
     """Neither its digest nor its password protects the reader."""
     path = Path(tempfile.gettempdir()) / f"store-{os.getpid()}"

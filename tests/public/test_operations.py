@@ -95,7 +95,7 @@ def nonsense(kind: type, but: tuple[str, ...] = ()) -> st.SearchStrategy[Call]:
     return st.sampled_from(calls).flatmap(of)
 
 
-quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ def test_no_line_ends_the_process(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         answers: list[dict[str, object]] = []
 
-        @settings(max_examples=150, deadline=None)
+        @settings(max_examples=50, deadline=None)
         @given(line=LINES | st.binary(max_size=30) | st.just(b"[" * 100_000))
         def answer(line: bytes) -> None:
             answers.append(asyncio.run_coroutine_threadsafe(fixture.answered(line), loop).result(60))

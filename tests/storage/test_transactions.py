@@ -566,4 +566,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+TestTransactions.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)

@@ -15,7 +15,7 @@ from messages import wire
 from messages.apis.metadata import MetadataRequest
 from tests.wire.samples import EVERY_VERSION, REQUESTS, RESPONSES
 
-EXAMPLES = settings(max_examples=150)
+EXAMPLES = settings(max_examples=60)
 HEAD = {  # key, version, correlation id 1, client id "", no tags
     "LeaderAndIsr v4": bytes.fromhex("0004 0004 00000001 0000 00"),
     "Metadata v8": bytes.fromhex("0003 0008 00000001 0000"),

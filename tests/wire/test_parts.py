@@ -32,7 +32,7 @@ def state(topic: str, number: int, leader: int = 1) -> UpdateMetadataPartitionSt
 
 
 @pytest.mark.parametrize("key", VERSIONS)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_rows_equal_the_content_of_a_part(key: int, data: Any) -> None:
     request = data.draw(REQUESTS[key](data.draw(st.sampled_from(VERSIONS[key]))))

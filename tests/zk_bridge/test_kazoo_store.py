@@ -269,7 +269,9 @@ def test_an_unknown_code_is_passed_on(world: KazooWorld) -> None:
     listener.store.stop()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=[pytest.mark.soak, pytest.mark.long]) for n in range(1, 8))]
+)
 def test_whatever_zookeeper_answers_each_request_is_answered_once(world: KazooWorld, seed: int) -> None:
     chance = random.Random(seed)
 

@@ -245,7 +245,7 @@ def law(made: Scene) -> None:
         assert topic in context.deletions.ineligible or S.DELETION_STARTED in standing
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(EVENTS)
 def test_whatever_happens_both_sides_agree(events: list[tuple[str, str, int]]) -> None:
     made = scene()

@@ -145,7 +145,7 @@ def test_a_completion_that_does_not_follow_changes_nothing() -> None:
 ACTS = st.sampled_from(("init", "add", "commit", "abort", "mark", "retry", "time", "store", "refuse", "expire"))
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(ACTS, max_size=40))
 def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> None:
     """Invariants 10.e and 10.h, and that each append follows from the last append that the log stored."""
