@@ -125,6 +125,8 @@ def test_the_example_passes_its_tests(installed: Installed, project: Path) -> No
     assert "6 passed" in done.stdout
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_the_example_passes_a_type_checker(installed: Installed, project: Path) -> None:
     done = installed.run("python", "-m", "mypy", cwd=project)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -136,6 +136,8 @@ def test_a_selection_keeps_both_of_two_conditions() -> None:
     assert ALL.narrowed("at", "<", None) is None
 
 
+@pytest.mark.soak
+@pytest.mark.long
 def test_a_session_with_pushdown_reads_only_what_is_asked(session: SparkSession, traces: Path) -> None:
     session.dataSource.register(DefaultSource)
     read = session.read.format("kafka-actors").load(str(traces))
