@@ -106,7 +106,7 @@ class ClientRequest(Message):
     client_host: str = "/127.0.0.1"
     principal: str = ANONYMOUS
 
-    def reply(self, response: AnyMessage, rest: int = 0) -> ClientResponse:
+    def reply(self, response: Message, rest: int = 0) -> ClientResponse:
         """Return the ClientResponse that sends `response` to this request's client; `rest` is as in ClientResponse."""
         return ClientResponse(self.connection, self.correlation_id, response, rest)
 
@@ -121,7 +121,7 @@ class Forwarded(Message):
     client: ActorAddress
     request: ClientRequest
 
-    def reply(self, response: AnyMessage, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
+    def reply(self, response: Message, rest: int = 0) -> tuple[ActorAddress, ClientResponse]:
         """Return the receiver and the message of a response. `rest` is passed to `ClientRequest.reply`."""
         return self.client, self.request.reply(response, rest)
 

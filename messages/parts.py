@@ -146,13 +146,13 @@ def cut_entries(
     return tuple([part(tuple(slice)) for slice in ahead]), tuple(rest)
 
 
-def entries_of(parts: Sequence[Part], last: AnyMessage) -> tuple[tuple[AnyMessage, ...], ...]:
+def entries_of(parts: Sequence[Part], last: Message) -> tuple[tuple[AnyMessage, ...], ...]:
     """Return the entries of a message and its parts, as non-empty tuples of at most SLICE entries."""
     rest = getattr(last, PARTED[type(last)].field)
     return (*(part.entries for part in parts), *((rest,) if rest else ()))
 
 
-def all_entries(parts: Sequence[Part], last: AnyMessage) -> Iterator[AnyMessage]:
+def all_entries(parts: Sequence[Part], last: Message) -> Iterator[AnyMessage]:
     """Return the entries of a message and its parts, one after another."""
     return chain.from_iterable(entries_of(parts, last))
 

@@ -17,7 +17,7 @@ _FIELDS: dict[type, tuple[bool, tuple[str, ...], tuple[str, ...]]] = {}
 """Message class -> whether it has an error code, its fields of `_NAMES`, and those that hold tuples of messages."""
 
 
-def codes_of(response: AnyMessage) -> Iterator[int]:
+def codes_of(response: Message) -> Iterator[int]:
     """Yield the error codes in a response."""
     return (code for code, _ in codes_with_subjects(response))
 

@@ -57,7 +57,7 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     return {True: "yes", False: ""}[value] if isinstance(value, bool) else value
 
 

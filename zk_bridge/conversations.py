@@ -68,8 +68,13 @@ class SessionIds(NamedTuple):
     connected: bool = False
 
 
-Conversation: TypeAlias = Generator[Any, Any, Any]
-"""A generator that yields operations, receives replies and returns the answer."""
+Step: TypeAlias = Read | Write | DropWatches | GetSessionIds | Pause
+
+Steps: TypeAlias = Generator[Step, Any, T]
+"""A generator that yields steps, receives the reply to each, and returns a result."""
+
+Conversation: TypeAlias = Steps[Any]
+"""The steps of a request; the result is the answer."""
 
 Starter: TypeAlias = Callable[[Any], Conversation]
 """A function that makes the generator for a request."""
@@ -138,7 +143,7 @@ def culprit(reply: store.StoreReply, ops: Sequence[store.WriteOp]) -> str:
     return ops[reply.culprit].path if 0 <= reply.culprit < len(ops) else f"{len(ops)} operations"
 
 
-def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Generator[Any, Any, store.StoreReply]:
+def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Steps[store.StoreReply]:
     """Write `ops`, retry after each lost answer, and return the reply if its code is OK or one of `expected`.
 
     Use it only for transactions that may be applied twice without harm. If `expected` has CONNECTION_LOSS, a reply with
@@ -164,7 +169,7 @@ def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Generator[Any, A
 
 def data_of(
     node_paths: tuple[str, ...], at_once: int = SLICE, watches: store.Watches | None = None
-) -> Generator[Any, Any, tuple[store.Znode, ...]]:
+) -> Steps[tuple[store.Znode, ...]]:
     """Set `watches`, and read the data of nodes, in requests of at most `at_once` nodes.
 
     Returns:
@@ -186,9 +191,7 @@ def data_of(
     return tuple(found)
 
 
-def children_of(
-    parents: tuple[str, ...], watch: bool = False
-) -> Generator[Any, Any, tuple[tuple[str, ...] | None, ...]]:
+def children_of(parents: tuple[str, ...], watch: bool = False) -> Steps[tuple[tuple[str, ...] | None, ...]]:
     """List the children of nodes, in requests of at most SLICE nodes. If `watch`, watch them first.
 
     Returns:
@@ -210,7 +213,7 @@ def children_of(
     return tuple(names)
 
 
-def in_pauses(steps: Generator[None, None, T]) -> Generator[Any, Any, T]:
+def in_pauses(steps: Generator[None, None, T]) -> Steps[T]:
     """Run a generator with a Pause after each of its steps, and return its result."""
     while True:
         try:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 from thespian.actors import ActorAddress
 
@@ -48,6 +47,7 @@ from messages.store import (
     Watches,
     WatchEvent,
 )
+from messages.vocabulary import Message
 from zk_bridge import (
     acls,
     brokers,
@@ -96,12 +96,14 @@ class _RequestInProgress:
 
     __slots__ = ("ask_id", "asker", "conversation", "event_id", "lost", "request", "requests")
 
-    def __init__(self, asker: Any, ask_id: int, event_id: int, conversation: conversations.Conversation) -> None:
+    def __init__(
+        self, asker: ActorAddress, ask_id: int, event_id: int, conversation: conversations.Conversation
+    ) -> None:
         self.asker = asker
         self.ask_id = ask_id
         self.event_id = event_id
         self.conversation = conversation
-        self.request: Any = None
+        self.request: conversations.Read | conversations.Write
         self.lost = False
         self.requests = 0
 
@@ -119,10 +121,10 @@ class BridgeCore:
 
     def __init__(
         self,
-        me: Any,
-        store: Any,
-        subscriber: Any,
-        send: Callable[[Any, Any], None],
+        me: ActorAddress,
+        store: ActorAddress,
+        subscriber: ActorAddress,
+        send: Callable[[ActorAddress, Message], None],
         serve: Callable[[int], None],
     ) -> None:
         self.generation = 0
@@ -149,7 +151,7 @@ class BridgeCore:
 
     # ------------------------------------------------------------------------------------------- what comes in
 
-    def start(self, asker: Any, ask_id: int, question: Any, event_id: int = 0) -> None:
+    def start(self, asker: ActorAddress, ask_id: int, question: Message, event_id: int = 0) -> None:
         """Start a request that belongs to event `event_id`. An unknown request is answered with a Failure."""
         begin = CONVERSATIONS.get(type(question))
         if begin is None:
@@ -253,14 +255,14 @@ class BridgeCore:
             talk.conversation.close()
             self._fail(talk, SessionLost(f"session {self.session.current:#x} expired"))
 
-    def _everyone_concerned(self) -> list[Any]:
+    def _everyone_concerned(self) -> list[ActorAddress]:
         parties = [self._subscriber]
         parties += [each for each in self._watches.watchers() if each != self._subscriber]
         return parties
 
     # -------------------------------------------------------------------------------------------- conversations
 
-    def _advance(self, talk: _RequestInProgress, reply: Any) -> None:
+    def _advance(self, talk: _RequestInProgress, reply: object) -> None:
         """Resume a request with `reply`. Send the answer if the request has ended."""
         self._serve(talk.event_id)
         outcome = advance(talk.conversation, partial(self._step, talk), reply)
@@ -269,7 +271,7 @@ class BridgeCore:
         elif isinstance(outcome, Raised):
             self._fail(talk, outcome.error)
 
-    def _step(self, talk: _RequestInProgress, step: Any) -> object:
+    def _step(self, talk: _RequestInProgress, step: conversations.Step) -> object:
         """Execute a step that a generator yielded.
 
         The bridge answers some steps itself; the others are sent to the store.
@@ -296,13 +298,13 @@ class BridgeCore:
             self._held.append(talk)
             return
         request = talk.request
-        reads = isinstance(request, conversations.Read)
-        if reads:
+        if isinstance(request, conversations.Read):
             self._watches.arm(talk.asker, request.watches)
         self._next_id += 1
         talk.requests += 1
         self._talks[self._next_id] = talk
-        self._send(self._store, (StoreRead if reads else StoreWrite)(self._next_id, *request))
+        kind = StoreRead if isinstance(request, conversations.Read) else StoreWrite
+        self._send(self._store, kind(self._next_id, *request))
 
     def _fail(self, talk: _RequestInProgress, error: Exception) -> None:
         """Respond with a failure, so that the sender of the request does not wait forever."""

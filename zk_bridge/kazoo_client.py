@@ -81,7 +81,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     writing thread is also the thread that reads the pipe. Here at most one unread byte is in the pipe.
     """
 
-    def __init__(self, client: KazooSession, retry: KazooRetry, logger: Any, sasl_options: Any) -> None:
+    def __init__(self, client: KazooSession, retry: KazooRetry, logger: object, sasl_options: object) -> None:
         super().__init__(client, retry, logger=logger, sasl_options=sasl_options)
         self._xid: int = 0
         self._rung = False
@@ -129,7 +129,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
                 raise error.__cause__ from None
             raise
 
-    def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
+    def _invoke(self, timeout: float, request: object, xid: int | None = None) -> Any:
         if isinstance(request, Connect):
             timeout = self.client.patience
         return super()._invoke(timeout, request, xid)
@@ -195,7 +195,7 @@ class _KazooThreads(SequentialThreadingHandler):  # type: ignore[misc]
     patience = 0.0
     tls: Any = None
 
-    def create_connection(self, *args: Any, **options: Any) -> Any:
+    def create_connection(self, *args: object, **options: object) -> Any:
         connected = super().create_connection(*args, **{**options, "timeout": self.patience})
         if self.tls is None:
             return connected
@@ -297,7 +297,7 @@ class KazooSession(KazooClient):  # type: ignore[misc]
                     else store.SessionState(store.SUSPENDED)
                 )
 
-    def request(self, request: Any, done: Done) -> None:
+    def request(self, request: object, done: Done) -> None:
         """Queue a request. Any thread may call this. `done` is called at once if the session is closed."""
         with self.gate:
             if self._state in CLOSED_STATES:

@@ -135,14 +135,14 @@ class KazooStore:
         if sink is not None:
             sink(news)
 
-    def _report_connection(self, news: Any) -> None:
+    def _report_connection(self, news: object) -> None:
         """Pass messages of KazooSession to the sink. The first `connected` is passed after the chroot exists."""
         if self._announced.is_set():
             self.tell(news)
         elif isinstance(news, SessionState) and news.state == CONNECTED:
             self._make_chroot(news)
 
-    def send(self, request: Any, done: Callable[[int, Any], None]) -> None:
+    def send(self, request: object, done: Callable[[int, Any], None]) -> None:
         """Queue one request of the protocol. `done(code, value)` is called once, from any thread."""
         self._client.request(request, done)
 

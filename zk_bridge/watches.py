@@ -20,9 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple, get_type_hints
 
+from thespian.actors import ActorAddress
+
 from messages.ask import AskFailed, Done
 from messages.events import EVENTS
 from messages.store import CHILDREN_CHANGED, NODE_CHANGED, NODE_CREATED, NODE_DELETED, Watches
+from messages.vocabulary import Message
 from messages.zookeeper import (
     AclChangeNotification,
     ExtendedAclChangeNotification,
@@ -104,15 +107,15 @@ class _Watch:
         self.key = key
         self.arms = arms  # the kind of read that set this watch: data, exists or children (the fields of Watches)
         self.present: bool | None = None
-        self.watchers: list[Any] = []
+        self.watchers: list[ActorAddress] = []
         self.notified: list[bool] = []
 
 
 class Notification(NamedTuple):
     """A message that the bridge has to send to an actor because a znode or the session changed."""
 
-    watcher: Any
-    event: Any
+    watcher: ActorAddress
+    event: Message
 
 
 class WatchTable:
@@ -127,7 +130,7 @@ class WatchTable:
         for row in table:
             self._rows.setdefault((row.kind, row.path.count("/")), []).append(row)
 
-    def arm(self, watcher: Any, request: Watches) -> None:
+    def arm(self, watcher: ActorAddress, request: Watches) -> None:
         """Add `watcher` to the watches of the paths in `request`, so that it is notified of the next change.
 
         Raises:
@@ -206,7 +209,7 @@ class WatchTable:
             if watch is not None and event_class is not None:
                 yield from self._notifications(watch, event_class(*watch.key, generation))
 
-    def forget(self, watcher: Any, events: Collection[str], keys: Iterable[str] | None) -> None:
+    def forget(self, watcher: ActorAddress, events: Collection[str], keys: Iterable[str] | None) -> None:
         """Drop the watches of `watcher` for these events and keys.
 
         Args:
@@ -223,9 +226,9 @@ class WatchTable:
             if not watch.watchers:
                 del self._watches[place]
 
-    def watchers(self) -> list[Any]:
+    def watchers(self) -> list[ActorAddress]:
         """Return all watchers, each once."""
-        found: list[Any] = []
+        found: list[ActorAddress] = []
         for watch in self._watches.values():
             for watcher in watch.watchers:
                 if not any(watcher == known for known in found):
@@ -253,7 +256,7 @@ class WatchTable:
             f"znode {path} cannot be watched for {kind!r}: no controller event is declared for such changes"
         )
 
-    def _notifications(self, watch: _Watch, event: Any) -> Iterator[Notification]:
+    def _notifications(self, watch: _Watch, event: Message) -> Iterator[Notification]:
         for index, watcher in enumerate(watch.watchers):
             if not watch.notified[index]:
                 watch.notified[index] = True

@@ -19,7 +19,7 @@ from messages.ask import Done, Question
 from messages.events import SessionExpired
 from messages.flow.conversation import Flow, ask
 from messages.network import CloseClient, Forwarded
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import Message
 
 T = TypeVar("T")
 N = TypeVar("N")
@@ -68,7 +68,7 @@ class ChangeListener(FlowActor, Generic[T, N]):
                 return self.handle(message, request.request)
         return self._listen() if isinstance(message, self.notifications) else super().flow(message)
 
-    def handle(self, forwarded: Forwarded, request: AnyMessage) -> Flow[None]:
+    def handle(self, forwarded: Forwarded, request: Message) -> Flow[None]:
         """Handle a client's request."""
         raise NotImplementedError
 

@@ -65,7 +65,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
                 return self._delete_expired()
         return super().flow(message)
 
-    def handle(self, forwarded: Forwarded, request: AnyMessage) -> Flow[None]:
+    def handle(self, forwarded: Forwarded, request: Message) -> Flow[None]:
         """Handle a client's request."""
         match request:
             case CreateDelegationTokenRequest():

@@ -366,7 +366,7 @@ class PartitionRequestsActor(Dispatcher):
         """Record the result of a partition that has raised its log start offset."""
         self._answered(message.request, message.index, message.result)
 
-    def _answered(self, number: int, index: int, result: Any) -> None:
+    def _answered(self, number: int, index: int, result: object) -> None:
         pending = self._noted(number, index, result)
         if pending is not None:
             self._complete(pending)

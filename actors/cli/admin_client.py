@@ -38,7 +38,7 @@ from messages.apis.sasl_handshake import SaslHandshakeRequest
 from messages.cluster import NO_CONTROLLER, TopicPartition
 from messages.error_names import name_of
 from messages.security import Secret
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, Message
 from messages.wire import FrameReader, WireError, decode_response, encode_request
 
 METADATA_VERSION, FIND_VERSION, DESCRIBE_VERSION, ALTER_VERSION = 8, 2, 2, 1
@@ -197,7 +197,7 @@ class AdminClient:
             self.metadata()
         return list(self._brokers)
 
-    def ask(self, broker: int, request: AnyMessage) -> AnyMessage:
+    def ask(self, broker: int, request: Message) -> AnyMessage:
         """Return a broker's response.
 
         Raises:
@@ -216,7 +216,7 @@ class AdminClient:
         except (OSError, WireError) as error:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
 
-    def ask_controller(self, request: AnyMessage) -> AnyMessage:
+    def ask_controller(self, request: Message) -> AnyMessage:
         """Return the controller's response, which may have errors about single topics.
 
         Raises:
@@ -294,7 +294,7 @@ class AdminClient:
 
         return self.in_time(find)
 
-    def ask_coordinator(self, group: str, request: AnyMessage, code: Callable[[AnyMessage], int]) -> AnyMessage:
+    def ask_coordinator(self, group: str, request: Message, code: Callable[[AnyMessage], int]) -> AnyMessage:
         """Return the response of a group's coordinator.
 
         Args:
@@ -463,7 +463,7 @@ def with_client(timeout_ms: int = 30_000) -> Callable[[Command], Command]:
             address: str | None,
             timeout: int,
             command_config: Path | None,
-            **options: Any,
+            **options: object,
         ) -> int:
             with closing(client_of(bootstrap_server, directory, address, timeout / 1000, command_config)) as client:
                 return command(client, **options)

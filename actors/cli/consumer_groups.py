@@ -79,7 +79,7 @@ _TOPIC = re.compile(r"[^:]+(:\d+(,\d+)*)?")
 @click.option("--execute", is_flag=True, help="With --reset-offsets: commit the new offsets.")
 @click.option("--dry-run", is_flag=True, help="With --reset-offsets: only print the new offsets (the default).")
 @click.option("--export", is_flag=True, help="Print the new offsets as CSV lines topic,partition,offset.")
-def command(cluster: AdminClient, **options: Any) -> int:
+def command(cluster: AdminClient, **options: object) -> int:
     """List, describe and delete consumer groups, and reset their offsets, as kafka-consumer-groups does."""
     action = _one_of(ACTIONS, options, "Command must include exactly one action")
     target = _target(options) if action == "reset_offsets" else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -81,7 +80,7 @@ def read_offsets(file: Path) -> dict[TopicPartition, int]:
     return found
 
 
-def _entry(file: Path, entry: Any) -> tuple[TopicPartition, int]:
+def _entry(file: Path, entry: object) -> tuple[TopicPartition, int]:
     wanted = {"topic": str, "partition": int, "offset": int}
     if not isinstance(entry, dict) or not all(
         isinstance(entry.get(name), kind) and not isinstance(entry[name], bool) for name, kind in wanted.items()

@@ -97,7 +97,7 @@ def _offsets(record: Record) -> tuple[str | None, str | None]:
     return _json("type", record.key, key), value
 
 
-def _json(version: str, data: bytes | None, fields: Any) -> str:
+def _json(version: str, data: bytes | None, fields: object) -> str:
     document = {version: str(group_records.ValueReader(data or b"").version), "data": _camel_case(fields)}
     return json.dumps(document, ensure_ascii=False, default=lambda blob: base64.b64encode(blob).decode())
 
@@ -109,7 +109,7 @@ def _fields_of(value: Any) -> dict[str, Any]:
     return fields
 
 
-def _camel_case(value: Any) -> Any:
+def _camel_case(value: object) -> Any:
     if isinstance(value, dict):
         return {re.sub("_(.)", lambda m: m[1].upper(), name): _camel_case(each) for name, each in value.items()}
     return list(map(_camel_case, value)) if isinstance(value, list | tuple) else value

@@ -39,7 +39,7 @@ WHICH = ("topic", "all-topic-partitions", "path-to-json-file")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A JSON file with the partitions to elect leaders for.",
 )
-def command(cluster: AdminClient, election_type: str, **parameters: Any) -> int:
+def command(cluster: AdminClient, election_type: str, **parameters: object) -> int:
     """Trigger leader elections, as kafka-leader-election does.
 
     The preferred election moves leadership to the first replica. The unclean election applies only to partitions

@@ -50,7 +50,7 @@ from messages.parts import (
     free_parts,
 )
 from messages.probes import probe
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import Message
 
 log = logging.getLogger("kafka.controller")
 state_log = logging.getLogger("state.change.logger")
@@ -66,7 +66,7 @@ QUEUE_TIME = "kafka_controller_controllerchannelmanager_requestrateandqueuetimem
 
 
 def _errors(
-    answered: Sequence[Part], response: AnyMessage, asked: Iterable[LeaderAndIsrPartitionState]
+    answered: Sequence[Part], response: Message, asked: Iterable[LeaderAndIsrPartitionState]
 ) -> Iterable[PartitionError]:
     """Return the partition errors of a response.
 

@@ -75,7 +75,7 @@ from messages.transactions import (
     UnloadTransactions,
     VerifyTransaction,
 )
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import Message, changed
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
@@ -308,7 +308,7 @@ class TransactionCoordinatorActor(Dispatcher):
         """Store the response to a part of AddPartitionsToTxn, and respond when all parts are handled (rule 5)."""
         self._gather(message.correlation_id, message.response)
 
-    def _gather(self, number: int, result: AnyMessage) -> None:
+    def _gather(self, number: int, result: Message) -> None:
         if number not in self._gathered:
             return
         gathering, place = self._gathered.pop(number)

@@ -413,7 +413,7 @@ Candidates = Callable[[TraceFacts, Any], Iterable[TopicPartition]]
 def in_any(candidates: Candidates, situation: Situation) -> Situation:
     """Return the situation of a topic or cluster of which any partition from `candidates` is in `situation`."""
 
-    def find(facts: TraceFacts, subject: Any) -> Seen | None:
+    def find(facts: TraceFacts, subject: object) -> Seen | None:
         for partition in candidates(facts, subject):
             seen = situation.find(facts, partition)
             if seen is not None:

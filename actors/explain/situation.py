@@ -18,7 +18,7 @@ class Remedy(NamedTuple):
     needed: Callable[[TraceFacts, Any], bool] = lambda facts, of: True
 
 
-def first_needed(remedies: tuple[Remedy, ...], facts: TraceFacts, of: Any, values: dict[str, Any]) -> str:
+def first_needed(remedies: tuple[Remedy, ...], facts: TraceFacts, of: object, values: dict[str, Any]) -> str:
     """Return the text of the first remedy that is still needed; "" if there is none."""
     return next((each.words.format(**values) for each in remedies if each.needed(facts, of)), "")
 
@@ -50,7 +50,7 @@ class Situation(NamedTuple):
 def last_of(find: Callable[[TraceFacts, Any], Sequence[Any]]) -> Callable[[TraceFacts, Any], Seen | None]:
     """Return a function that finds the last of these facts."""
 
-    def find_last(facts: TraceFacts, subject: Any) -> Seen | None:
+    def find_last(facts: TraceFacts, subject: object) -> Seen | None:
         found = find(facts, subject)
         return Seen(found[-1], since=found[-1].place.at) if found else None
 

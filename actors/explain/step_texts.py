@@ -425,17 +425,17 @@ def counted(times: int) -> str:
     return "once" if times == 1 else f"{times} times"
 
 
-def text_of(fact: Any) -> str:
+def text_of(fact: object) -> str:
     """Return the text for a fact in a chain of causes."""
     return _template(fact).words.format(**values_of(fact))
 
 
-def remedy_for(facts: TraceFacts, fact: Any) -> str:
+def remedy_for(facts: TraceFacts, fact: object) -> str:
     """Return the advice for operators if this fact is the first cause; "" if none is needed any more."""
     return first_needed(_template(fact).remedies, facts, fact, values_of(fact))
 
 
-def _template(fact: Any) -> StepText:
+def _template(fact: object) -> StepText:
     kind = type(fact)
     variant = _VARIANTS[kind](fact) if kind in _VARIANTS else ""
     return TEXTS.get((kind, variant)) or TEXTS[kind, ""]
@@ -448,7 +448,7 @@ def values_of(fact: Any) -> dict[str, Any]:
     return {**values, "node": fact.place.node, "self": fact, **({} if more is None else more(fact))}
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> Any:
     """Return a fact's value as a text shows it: broker ids as `[1, 2]`, names as `a, b`."""
     if type(value) is dict:
         return ", ".join(f"{name} removed" if to is None else f"{name}={to}" for name, to in value.items())

@@ -9,7 +9,7 @@ Rule 2: a verdict is one sentence: what is or was wrong, since when, and why. Th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from actors.explain.broker_situations import BROKER, CLUSTER, CONTROLLER
 from actors.explain.causes import chain_of
@@ -85,7 +85,7 @@ class Verdict(NamedTuple):
     steps: tuple[Sentence, ...] = ()
 
 
-def verdict_of(facts: TraceFacts, about: str, subject: Any, clock: Clock) -> Verdict:
+def verdict_of(facts: TraceFacts, about: str, subject: object, clock: Clock) -> Verdict:
     """Return the verdict about a subject.
 
     If the trace ends with a shutdown of the cluster, the verdict is about the time before this shutdown.

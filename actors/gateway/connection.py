@@ -53,7 +53,7 @@ from messages.network import (
 from messages.node import NodeSettings
 from messages.parts import Part, joined
 from messages.releases import NEWEST
-from messages.vocabulary import AnyMessage, Message
+from messages.vocabulary import Message
 from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
 from messages.wire.batch_records import checking_produce
 
@@ -538,9 +538,7 @@ class Connection:
             return not self._sasl.by_token
         return self._tls is not None and self.principal != ANONYMOUS
 
-    def _refuse_request(
-        self, header: RequestHeader, request: Message, parts: Sequence[Part], refusal: AnyMessage
-    ) -> None:
+    def _refuse_request(self, header: RequestHeader, request: Message, parts: Sequence[Part], refusal: Message) -> None:
         """Send the response to a request that the authorizer refuses."""
         if isinstance(request, ProduceRequest) and request.acks == 0:
             self.refuse("a refused Produce request with acks=0")

@@ -74,7 +74,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
                 self._open.pop(request, None)
             self._slots.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that disconnects."""
         _log.debug("Failed to serve %s", client_address, exc_info=True)
 

@@ -266,7 +266,7 @@ class _InFlightRequest:
         source, target = (there, self.host) if back else (self.host, there)
         self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))
 
-    def received(self, parts: tuple[AnyMessage, ...], response: AnyMessage) -> None:
+    def received(self, parts: tuple[AnyMessage, ...], response: Message) -> None:
         channel = self.transmit.channel
         parts, response = tersely(parts, response)
         self._end(

@@ -93,7 +93,7 @@ class RequestFault:
             self.value = 0.0
         self.value = float(_code_of(self.value) if self.kind == ERROR else self.value)
 
-    def _set_fields(self, given: Any) -> None:
+    def _set_fields(self, given: object) -> None:
         """Set the response's fields. Raises FaultError if they are not those of the API, or cannot be encoded."""
         api = APIS[self.api]
         self._fields, request = _fields_of(api.response, given), api.sample(Target())
@@ -103,7 +103,7 @@ class RequestFault:
         except WireError as error:
             raise FaultError(str(error)) from None
 
-    def response(self, request: AnyMessage) -> Message | None:
+    def response(self, request: Message) -> Message | None:
         """Return the response that replaces the request's own one; None if the kind of fault has none.
 
         The response of RESPOND has no error for each topic or partition of the request, before its fields are set.
@@ -181,7 +181,7 @@ class RequestFaults:
         self._now = now
         self._journal: deque[ClientCall] = deque(maxlen=KEPT)
 
-    def met(self, broker: int, client_id: str, request: AnyMessage) -> RequestFault | None:
+    def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
         """Add a request to the journal. Return the fault to apply to it (rule 1); None if no fault applies."""
         is_own = client_id.startswith(OWN) or request.__class__ in _OF_CONTROLLERS
         if not is_own and getattr(request, "replica_id", -1) < 0:
@@ -237,7 +237,7 @@ def _plain(value: Any) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def _fields_of(kind: type, given: Any) -> dict[str, Any]:
+def _fields_of(kind: type, given: object) -> dict[str, Any]:
     """Return the values of a class's fields, from plain values.
 
     A mapping in place of a list has the fields that change in each entry. Raises FaultError for what does not fit.
@@ -254,7 +254,7 @@ def _fields_of(kind: type, given: Any) -> dict[str, Any]:
     return found
 
 
-def _value(hint: Any, given: Any, name: str) -> Any:
+def _value(hint: object, given: object, name: str) -> Any:
     """Return a value of the annotation `hint` from a plain value. Raises FaultError if it does not fit."""
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -279,7 +279,7 @@ def _value(hint: Any, given: Any, name: str) -> Any:
     raise FaultError(f"{name}={given!r:.100} must be of the type {getattr(hint, '__name__', hint)}")
 
 
-def subjects(request: Any) -> Iterator[tuple[str, int | None]]:
+def subjects(request: object) -> Iterator[tuple[str, int | None]]:
     """Yield the topics and partitions of a request. The partition is None for a whole topic."""
     for field in ("partitions", "topics", "partition_states"):
         for each in getattr(request, field, None) or ():

@@ -15,7 +15,7 @@ from actors.gateway.vault import BROKERS, USERS, Vault
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
 from messages.store import NO_NODE, OK, StoreFailed, StoreRead, StoreReply, StoreWrite
-from messages.vocabulary import AnyMessage, changed
+from messages.vocabulary import AnyMessage, Message, changed
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 _SEALED = f"{USERS}/", f"{BROKERS}/"
@@ -33,7 +33,7 @@ class StoreGateway:
         self._failed = failed
         self.address: ActorAddress = base.external_endpoint("store", self.receive)
 
-    def receive(self, message: AnyMessage, sender: ActorAddress) -> None:
+    def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle a message of an actor: first OpenStore, which opens the session, then ZkBridgeActor's requests."""
         if not isinstance(message, OpenStore):
             self._store.submit(self._opened(message))
@@ -61,7 +61,7 @@ class StoreGateway:
         except ZooKeeperUnavailable as error:
             self._base.inject(self._failed, NodeFailed(str(error)), self.address)
 
-    def _opened(self, message: AnyMessage) -> AnyMessage:
+    def _opened(self, message: Message) -> AnyMessage:
         """Return a request with credentials in place of seals."""
         if isinstance(message, StoreRead) and any(path.startswith(_SEALED) for path in message.data):
             self._reading[message.id] = message.data

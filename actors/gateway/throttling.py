@@ -24,7 +24,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ThrottledClient
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
-from messages.vocabulary import AnyMessage, changed
+from messages.vocabulary import AnyMessage, Message, changed
 from messages.wire import RequestHeader
 
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
@@ -65,7 +65,7 @@ class Throttle:
             self._times = RequestTimes() if self._times is None else None
             self._base.watch_deliveries(None if self._times is None else self._times.delivered)
 
-    def admit(self, principal: str, header: RequestHeader, request: AnyMessage, began: float) -> Charge | None:
+    def admit(self, principal: str, header: RequestHeader, request: Message, began: float) -> Charge | None:
         """Begin to charge a request whose decoding began at `began`; None if it is exempt (rule 1)."""
         fetch = request if isinstance(request, FetchRequest) else None
         if header.api_key in EXEMPT or (fetch is not None and fetch.replica_id != CONSUMER):
@@ -73,7 +73,7 @@ class Throttle:
         user = principal.partition(":")[2]
         return Charge(user, header.client_id or "", self.now() - began, fetch is not None and fetch.session_epoch <= 0)
 
-    def capped(self, charge: Charge, request: AnyMessage) -> AnyMessage:
+    def capped(self, charge: Charge, request: Message) -> AnyMessage:
         """Return the request; if it is a fetch, for no more bytes than the quota permits in its window."""
         if not isinstance(request, FetchRequest):
             return request

@@ -57,7 +57,7 @@ from messages.delegation_tokens import DelegationToken, DelegationTokensChanged
 from messages.parts import Part
 from messages.security import Secret
 from messages.sensitive_configs import MASK, is_secret
-from messages.vocabulary import AnyMessage, changed
+from messages.vocabulary import AnyMessage, Message, changed
 
 USERS, BROKERS = "/config/users", "/config/brokers"
 """The paths below which znodes contain credentials and passwords."""
@@ -157,7 +157,7 @@ class Vault:
         key = b"" if self._token_key is None else self._token_key.value
         return Secret(hmac.new(key, id.encode(), hashlib.sha512).digest())
 
-    def concealed(self, request: AnyMessage, principal: str) -> AnyMessage:
+    def concealed(self, request: Message, principal: str) -> AnyMessage:
         """Return a client's request as actors may see it: without secrets."""
         match request:
             case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
@@ -185,9 +185,7 @@ class Vault:
         ]
         return changed(resource, configs=tuple(configs))
 
-    def revealed(
-        self, principal: str, response: AnyMessage, parts: Sequence[Part]
-    ) -> tuple[AnyMessage, Sequence[Part]]:
+    def revealed(self, principal: str, response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         """Return the response to a client's request with the secrets that it is to get."""
         match response:
             case CreateDelegationTokenResponse(token_id=""):  # a refusal names the client

@@ -14,7 +14,6 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
 
 KEPT = 256
 """Number of events that are kept for pages that reconnect."""
@@ -54,7 +53,7 @@ class EventStream:
             self._pages.clear()
             self._changed.notify_all()
 
-    def publish(self, data: Any) -> None:
+    def publish(self, data: object) -> None:
         """Send a value that JSON can contain to all open pages; None lets them load the whole picture again."""
         with self._changed:
             self._number += 1

@@ -122,7 +122,7 @@ class LivePage:
         at = float(query.get("at", math.inf))
         return explanation_json(explain(self._follower.runs, query.get("about", ""), query.get("name"), at), utc)
 
-    def _do(self, asked: Any) -> dict[str, str]:
+    def _do(self, asked: object) -> dict[str, str]:
         assert self._controls is not None
         answer = perform(self._controls, asked)
         self._catch_up()

@@ -125,11 +125,11 @@ def _of_node(fact: Any) -> int:
     return node
 
 
-def _odd(fact: Any) -> int:
+def _odd(fact: object) -> int:
     return ODD
 
 
-def _bad(fact: Any) -> int:
+def _bad(fact: object) -> int:
     return BAD
 
 
@@ -440,7 +440,7 @@ class Picture:
         self._rows[partition] = None
         return self._topics.setdefault(partition.topic, {}).setdefault(partition.partition, _Partition())
 
-    def _tell(self, fact: Any) -> None:
+    def _tell(self, fact: object) -> None:
         line = _FEED[type(fact)]
         name = line.name(fact)
         self._line(fact, line.about, None if name is None else str(name), line.level(fact), line.text)

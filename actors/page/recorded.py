@@ -561,7 +561,7 @@ class RecordedPage:
             yield from islice(run.containing(lambda line: needle in line, run.number_before(start)), most)
 
 
-def effect_json(effect: Any) -> dict[str, Any]:
+def effect_json(effect: object) -> dict[str, Any]:
     """Return a call of an I/O adapter as plain values."""
     return {name: getattr(effect, name) for name in ("port", "method", "args", "result", "error")}
 

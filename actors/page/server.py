@@ -149,5 +149,5 @@ class PageServer:
         return json.loads(environ["wsgi.input"].read(length))
 
 
-def _json(value: Any) -> tuple[str, list[bytes]]:
+def _json(value: object) -> tuple[str, list[bytes]]:
     return "application/json", [json.dumps(value, separators=(",", ":")).encode()]

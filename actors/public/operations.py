@@ -312,7 +312,7 @@ class state(Generic[T]):
 @cache
 def _in_thread(function: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
     @wraps(function)
-    async def coroutine(target: Asynchronous, *args: Any, **kwargs: Any) -> Any:
+    async def coroutine(target: Asynchronous, *args: object, **kwargs: object) -> Any:
         import asyncio  # imported here, to keep `import kafka_actors` fast
 
         return await asyncio.to_thread(function, target._blocking, *args, **kwargs)

@@ -174,7 +174,7 @@ def _send_step(cluster: Cluster, about: Callable[[], Target], step: Step, go_on:
             ask()
 
 
-def _end(cluster: Cluster, about: Callable[[], Target], request: AnyMessage, response: AnyMessage | None) -> None:
+def _end(cluster: Cluster, about: Callable[[], Target], request: Message, response: Message | None) -> None:
     """Ignore the response."""
 
 
@@ -357,7 +357,7 @@ def request_named(name: str, cluster: Cluster, about: Target) -> AnyMessage | No
         return None
 
 
-def _with_changes(cluster: Cluster, about: Target, request: AnyMessage, changes: str) -> AnyMessage:
+def _with_changes(cluster: Cluster, about: Target, request: Message, changes: str) -> AnyMessage:
     for field, operator, text in _CHANGE.findall(changes.replace(";", "\n")):
         if field == "as":
             for own, value in ROLES[text](cluster, about).items():
@@ -368,7 +368,7 @@ def _with_changes(cluster: Cluster, about: Target, request: AnyMessage, changes:
     return request
 
 
-def _value_of_role(value: Any, hint: str, old: Any) -> Any:
+def _value_of_role(value: object, hint: str, old: object) -> Any:
     return value
 
 
@@ -390,7 +390,7 @@ def _filled(text: str, cluster: Cluster, about: Target) -> str:
     return text
 
 
-def _changed(value: Any, path: str, made: Callable[[str, Any], Any]) -> Any:
+def _changed(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
     """Return a copy in which the first field with this path has a new value, in all elements of a tuple.
 
     `made` gets the annotation of the field, and its old value. The value is returned if it has no such field.

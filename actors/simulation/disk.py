@@ -152,7 +152,7 @@ class Disks(DiskFaults):
 class _PathAdapter:
     """An I/O adapter that maps file paths into the simulation's folder."""
 
-    def __init__(self, disks: Disks, port: Any) -> None:
+    def __init__(self, disks: Disks, port: object) -> None:
         self._disks = disks
         self._port = port
 
@@ -164,14 +164,14 @@ class _PathAdapter:
         call = getattr(self._port, method)
         disks = self._disks
 
-        def translated(*args: Any) -> Any:
+        def translated(*args: object) -> Any:
             inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
             return _outside(disks, call(*inside))
 
         return translated
 
 
-def _outside(disks: Disks, result: Any) -> Any:
+def _outside(disks: Disks, result: object) -> Any:
     """Return a result with paths as the node sees them."""
     if isinstance(result, str):
         return disks.name(result)

@@ -58,7 +58,7 @@ Script = Generator[Any, Any, None]
 yields a number of seconds."""
 
 
-def run_script(ask: Ask, call_later: CallLater, script: Script, patience: float, received: Any = None) -> None:
+def run_script(ask: Ask, call_later: CallLater, script: Script, patience: float, received: object = None) -> None:
     """Run a script to its end.
 
     Args:

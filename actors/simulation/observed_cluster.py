@@ -91,7 +91,7 @@ class ObservedCluster:
         """Process a fact that needs no other processing."""
         self.emit(fact)
 
-    def request_sent(self, source: str, target: str, request: Any) -> None:
+    def request_sent(self, source: str, target: str, request: object) -> None:
         """Process a request of a controller that leaves a host."""
         self.emit(RequestSent(source, target, request))
         epochs = self._led_at_power_failure.get(target)

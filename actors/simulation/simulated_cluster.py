@@ -513,7 +513,7 @@ class _BothObservers:
         if self._recorder is not None:
             self._recorder.delivered(delivery)
 
-    def created(self, address: Any, actor_class: type, n: int) -> None:
+    def created(self, address: object, actor_class: type, n: int) -> None:
         """Notify only the recorder when an actor is created from outside; `show` takes only deliveries."""
         if self._recorder is not None:
             self._recorder.created(address, actor_class, n)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
 
 from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.schedule import Action
@@ -88,7 +87,7 @@ def _list(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-def _described(request: Any) -> Iterator[str]:
+def _described(request: object) -> Iterator[str]:
     """Yield the lines that describe a controller's request."""
     match request:
         case LeaderAndIsrRequest():

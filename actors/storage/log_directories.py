@@ -370,14 +370,14 @@ class DiskFaults:
 class FaultyAdapter:
     """An I/O adapter of a node; its calls fail or wait according to the faults of the node's disks."""
 
-    def __init__(self, adapter: Any, disks: DiskFaults) -> None:
+    def __init__(self, adapter: object, disks: DiskFaults) -> None:
         self._adapter = adapter
         self._disks = disks
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         call = getattr(self._adapter, method)
 
-        def checked(*args: Any) -> Any:
+        def checked(*args: object) -> Any:
             self._disks.check(method, args)
             return call(*args)
 

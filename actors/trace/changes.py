@@ -116,7 +116,7 @@ def differences(before: LocalBase, after: LocalBase, actor: str | None = None) -
             yield from compare(f"{address}:", one, other)
 
 
-def compare(path: str, before: Any, after: Any) -> Iterator[StateDifference]:
+def compare(path: str, before: object, after: object) -> Iterator[StateDifference]:
     """Yield the smallest parts in which two plain values differ."""
     match before, after:
         case dict(), dict() if before.get("class") == after.get("class"):
@@ -135,7 +135,7 @@ def _names(base: LocalBase, actor: str | None) -> list[str]:
     return [str(ref) for ref in base.living()] if actor is None else addresses_of(base, actor)
 
 
-def value_text(value: Any, longest: int = 300) -> str:
+def value_text(value: object, longest: int = 300) -> str:
     """Return a plain value in one line."""
     if value is ABSENT or value == "(an actor)":
         return str(value)

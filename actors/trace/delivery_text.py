@@ -82,7 +82,7 @@ def summary(delivery: TraceDelivery) -> str:
     return message_text(delivery.message, delivery.payload)
 
 
-def message_text(name: str, payload: Any) -> str:
+def message_text(name: str, payload: object) -> str:
     """Return the class and fields of a message, shortened."""
     if not isinstance(payload, dict):
         return f"{name} {_shown(payload, 0)}" if payload is not None else name
@@ -90,7 +90,7 @@ def message_text(name: str, payload: Any) -> str:
     return f"{name}({text if len(text) <= FIELDS else text[:FIELDS].rstrip(', ') + ', ...'})"
 
 
-def _shown(value: Any, depth: int) -> str:
+def _shown(value: object, depth: int) -> str:
     match value:
         case str():
             return value if len(value) <= TEXT else f"<{len(value):,} characters>"

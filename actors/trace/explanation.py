@@ -209,7 +209,7 @@ def subject_named(about: str, name: str | int | None) -> Any:
     return None if name is None else subject_of(about, str(name))
 
 
-def explained(facts: TraceFacts, about: str, subject: Any, clock: Callable[[float], str]) -> TraceExplanation:
+def explained(facts: TraceFacts, about: str, subject: object, clock: Callable[[float], str]) -> TraceExplanation:
     """Explain a subject from the facts of a trace."""
     verdict = verdict_of(facts, about, subject, clock)
     answers = []

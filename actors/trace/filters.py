@@ -249,7 +249,7 @@ def _may_name(payload: msgspec.Raw, wanted: Any) -> bool:
     return topic.encode() in text
 
 
-def names_topic(value: Any, topic: str, key: str = "") -> bool:
+def names_topic(value: object, topic: str, key: str = "") -> bool:
     """Return whether a payload names a topic."""
     match value:
         case str():
@@ -263,7 +263,7 @@ def names_topic(value: Any, topic: str, key: str = "") -> bool:
     return False
 
 
-def names_partition(value: Any, partition: TopicPartition) -> bool:
+def names_partition(value: object, partition: TopicPartition) -> bool:
     """Return whether a payload names a partition."""
     topic, number = partition
     match value:
@@ -280,7 +280,7 @@ def names_partition(value: Any, partition: TopicPartition) -> bool:
     return False
 
 
-def _has_number(value: Any, number: int, key: str = "") -> bool:
+def _has_number(value: object, number: int, key: str = "") -> bool:
     match value:
         case bool():
             return False
@@ -293,7 +293,7 @@ def _has_number(value: Any, number: int, key: str = "") -> bool:
     return False
 
 
-def names_broker(value: Any, broker: int, key: str = "") -> bool:
+def names_broker(value: object, broker: int, key: str = "") -> bool:
     """Return whether a payload names a broker."""
     match value:
         case bool():

@@ -121,7 +121,7 @@ class StatePartReader:
         except UnstorableValue as error:
             raise BadPath(f"the state {self._path} after delivery {base.n} cannot be printed: {error}") from error
 
-    def _read(self, actor: Any) -> Any:
+    def _read(self, actor: object) -> Any:
         thing: Any = actor
         for place, (is_key, text) in enumerate(self._path.steps):
             thing = self._entry(actor, thing, place, text) if is_key else getattr(thing, text, _NOTHING)
@@ -131,7 +131,7 @@ class StatePartReader:
             return {name: shown_value(actor, value) for name, value in sorted(vars(actor).items()) if name != "_myRef"}
         return shown_value(actor, thing)
 
-    def _entry(self, actor: Any, thing: Any, place: int, text: str) -> Any:
+    def _entry(self, actor: object, thing: object, place: int, text: str) -> Any:
         if isinstance(thing, Mapping):
             key = self._keys.get(place, _NOTHING)
             if key is _NOTHING or key not in thing:

@@ -360,6 +360,6 @@ class Api:
     def _max_version(self) -> int:
         return self.versions[1]
 
-    def refusal(self, request: AnyMessage, code: int) -> Message:
+    def refusal(self, request: Message, code: int) -> Message:
         """Return the response that rejects a request with this error code."""
         return self.response(code) if self.refuse is None else self.refuse(request, code)

@@ -30,7 +30,7 @@ def address_text(address: ActorAddress | None) -> str:
     return text if text.__class__ is str else str(text)
 
 
-def _encode_other(value: Any) -> str:
+def _encode_other(value: object) -> str:
     if isinstance(value, ActorAddress):
         return address_text(value)
     raise UnknownType(
@@ -135,11 +135,11 @@ class MessageDecoder:
             raise BadPayload(f"{kind.__name__}: {error}") from error
         return decoded
 
-    def _decoder(self, wire: Any) -> msgspec.json.Decoder[Any]:
+    def _decoder(self, wire: object) -> msgspec.json.Decoder[Any]:
         with _BUILDING:
             return msgspec.json.Decoder(wire, dec_hook=self._decode_other)
 
-    def _decode_other(self, cls: type, value: Any) -> Any:
+    def _decode_other(self, cls: type, value: object) -> Any:
         if cls is ActorAddress and isinstance(value, str):
             return self._address(value)
         raise UnknownType(f"a value of type {cls.__qualname__} cannot be part of a message")

@@ -39,7 +39,7 @@ short.
 class Encoding(Protocol):
     """The interface of an encoder; `Form.plain` calls it to convert a value for JSON."""
 
-    def box(self, value: Any) -> tuple[str, Any]:
+    def box(self, value: object) -> tuple[str, Any]:
         """Return (type name, encodable payload) of any message. Raises UnknownType."""
 
     def share(self, value: tuple[Any, ...], plain: Plain | None, part: Part | None = None) -> Any:
@@ -90,7 +90,7 @@ _ANY = Form(
 
 
 @cache
-def form(annotation: Any) -> Form:
+def form(annotation: object) -> Form:
     """Return the Form of an annotation. Raises TypeError if `messages.vocabulary` (rule 3) excludes the annotation."""
     if annotation in (Message, object, Any):
         return _ANY
@@ -112,7 +112,7 @@ def _is_plain(forms: list[Form]) -> bool:
     return all(each.plain is None and each.build is None for each in forms)
 
 
-def _union_form(annotation: Any, arguments: tuple[Any, ...]) -> Form:
+def _union_form(annotation: object, arguments: tuple[Any, ...]) -> Form:
     forms = [form(argument) for argument in arguments if argument is not type(None)]
     if _is_plain(forms):
         return Form(annotation)
@@ -176,7 +176,7 @@ def _attrs_form(cls: type) -> Form:
     if cls in KEEP_ROWS:
         return Form(cls, partial(_part_plain, substitute))
 
-    def plain(value: Any, encoding: Encoding) -> Any:
+    def plain(value: object, encoding: Encoding) -> Any:
         changed = {}
         for name, field_plain in special:
             old = getattr(value, name)
@@ -199,7 +199,7 @@ def _attrs_form(cls: type) -> Form:
     )
     builders = [(name, each.build) for name, each in zip(names, forms, strict=True)]
 
-    def build(decoded: Any, decoding: Decoding) -> Any:
+    def build(decoded: object, decoding: Decoding) -> Any:
         given = {}
         for name, field_build in builders:
             value = getattr(decoded, name)

@@ -173,7 +173,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
     return header, parts, request
 
 
-def encoding_response(header: RequestHeader, response: AnyMessage, parts: Sequence[Part] = ()) -> Steps[bytes]:
+def encoding_response(header: RequestHeader, response: Message, parts: Sequence[Part] = ()) -> Steps[bytes]:
     """Encode a response in steps.
 
     `parts` are the parts of a large response that were sent before `response` (`messages.parts`). The other arguments

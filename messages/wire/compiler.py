@@ -197,7 +197,7 @@ class _Code:
             name += "_"
         return name
 
-    def class_of(self, kind: Any) -> _Class:
+    def class_of(self, kind: object) -> _Class:
         return _Class(kind, self.bindings)
 
     def has_ids(self, kind: _Class, field: Field) -> bool:

@@ -53,7 +53,7 @@ def known_rows(table: RowsTable, topic: str, data: bytes, position: int, most: i
     return None
 
 
-def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
+def kept_rows(part: object, version: int) -> dict[str, Rows] | None:
     """Return the cached rows of a part, by topic; None if the part has no cached rows of this version."""
     try:
         return _kept(part) if _kept_version(part) == version else None
@@ -61,7 +61,7 @@ def kept_rows(part: Any, version: int) -> dict[str, Rows] | None:
         return None
 
 
-def kept_version(part: Any) -> int | None:
+def kept_version(part: object) -> int | None:
     """Return the version of a part's cached rows; None if the part has no cached rows."""
     try:
         return _kept_version(part)
@@ -87,7 +87,7 @@ def keep_read(part: Any, spans: deque[Span], version: int) -> None:
         keep_rows(part, rows, version, None)
 
 
-def keep_rows(part: Any, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
+def keep_rows(part: object, rows: dict[str, Rows], version: int, table: RowsTable | None) -> None:
     """Cache the rows of a part; also add them to `table`, if it is given, so that readers reuse them."""
     keep_encoded(part, rows)
     keep_version(part, version)

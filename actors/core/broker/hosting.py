@@ -64,7 +64,7 @@ from messages.network import ClientPart, Forwarded
 from messages.node import NodeSettings, ReplicaManagerFailed, StartReplicaManager
 from messages.parts import PartitionErrorsPart, all_entries, free_parts
 from messages.transactions import FindLeaders
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import GetControllerEpoch, NotifyLogDirFailure
 
 _log = logging.getLogger("kafka.server.ReplicaManager")
@@ -154,7 +154,7 @@ class ReplicaManager:
         self._writing: list[TopicPartition] = []
         """The deleted partitions of a StopReplica request that have ISR writes without an outcome."""
 
-    def handle(self, event: AnyMessage) -> Flow[None] | None:
+    def handle(self, event: Message) -> Flow[None] | None:
         """Return the flow that handles an event; None if the event is not one of the replica manager's."""
         match event:
             case Forwarded(request=request):
@@ -187,7 +187,7 @@ class ReplicaManager:
         else:
             yield from self._refuse(forwarded, errors.UNKNOWN_SERVER_ERROR)
 
-    def keep_part(self, connection: int, part: AnyMessage) -> None:
+    def keep_part(self, connection: int, part: Message) -> None:
         """Keep a part of a large request until the rest of the request arrives and is applied."""
         self._ahead.setdefault(connection, []).append(part)
 

@@ -96,7 +96,7 @@ class PendingRequest:
             return list(request.partitions)
         return [entry.partition for entry in request.partitions]
 
-    def note(self, index: int, result: AnyMessage) -> bool:
+    def note(self, index: int, result: Message) -> bool:
         """Store the result of a partition; return False if the partition already has a result (rule 1)."""
         if self.results[index] is not None:
             return False

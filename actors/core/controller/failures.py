@@ -20,7 +20,7 @@ import attrs
 from actors.core.controller.context import BrokerEndpointNotAvailable
 from messages import ask
 from messages.events import Event
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import Message
 
 
 class Consequence(enum.Enum):
@@ -60,7 +60,7 @@ def passing(error: ask.AskFailed) -> ask.AskFailed:
     return error
 
 
-def name_of(event: AnyMessage) -> str:
+def name_of(event: Message) -> str:
     """Return the event's name: its class, and the integers and strings among its fields, without `generation`.
 
     The name is the same if the event occurs again after a reload.

@@ -37,7 +37,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import LEADER_DURING_DELETE
 from messages.node_settings import NodeSettings
 from messages.parts import Part
-from messages.vocabulary import AnyMessage, changed
+from messages.vocabulary import AnyMessage, Message, changed
 
 M = TypeVar("M")
 
@@ -178,11 +178,11 @@ def _entry_fields(api: Api) -> tuple[str, ...]:
     return tuple(dict.fromkeys(access.entries for access in api.access or () if access.entries))
 
 
-def _has_entries(api: Api, request: AnyMessage) -> bool:
+def _has_entries(api: Api, request: Message) -> bool:
     return any(getattr(request, field) for field in _entry_fields(api))
 
 
-def _only(api: Api, request: AnyMessage, access: Access, entries: Iterable[AnyMessage]) -> AnyMessage:
+def _only(api: Api, request: Message, access: Access, entries: Iterable[AnyMessage]) -> AnyMessage:
     """Return the request with only these entries."""
     return changed(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
 
@@ -198,7 +198,7 @@ def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) ->
 
 
 def _edit(
-    api: Api, request: AnyMessage, refusals: list[tuple[str, AnyMessage]], allows: Allows, principal: str
+    api: Api, request: Message, refusals: list[tuple[str, AnyMessage]], allows: Allows, principal: str
 ) -> Edit | None:
     """Return the function that changes the response; None if it stays as it is."""
     shown = [
@@ -210,7 +210,7 @@ def _edit(
     if not (shown or permitted or refusals):
         return None
 
-    def edit(response: AnyMessage, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
+    def edit(response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         for each in shown:
             response = _seen(response, each.entries, each, request, allows, principal)
             parts = [_seen(part, "entries", each, request, allows, principal) for part in parts]
@@ -240,7 +240,7 @@ def _with_operations(  # type: ignore[explicit-any]  # the functions of `permitt
 
 
 def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
-    holder: M, path: str, shown: Shown, request: AnyMessage, allows: Allows, principal: str
+    holder: M, path: str, shown: Shown, request: Message, allows: Allows, principal: str
 ) -> M:
     """Return a response, or a part of it, with what the client may see of its entries."""
     field, _, inner = path.partition(".")

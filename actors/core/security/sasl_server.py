@@ -126,7 +126,7 @@ class SaslServer:
         assert isinstance(sent, SaslAuthenticateResponse)
         return answer._replace(response=None if answer.fails else sent.auth_bytes)
 
-    def _further(self, request: AnyMessage, now: float) -> SaslAnswer | None:
+    def _further(self, request: Message, now: float) -> SaslAnswer | None:
         """Handle a request of an authenticated client (rule 3)."""
         if (
             isinstance(request, SaslHandshakeRequest)

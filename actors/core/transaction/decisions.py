@@ -28,7 +28,7 @@ from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.cluster import TopicPartition
 from messages.probes import probe
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, Message
 
 Verdict = int | transaction.Transaction
 """An error code for an immediate response, or the target of the move after whose success the response is sent."""
@@ -148,7 +148,7 @@ def _producer_verdict(txn: transaction.Transaction | None, request: AnyMessage) 
 
 
 def add_partitions(
-    txn: transaction.Transaction | None, request: AnyMessage, partitions: tuple[TopicPartition, ...], now: int
+    txn: transaction.Transaction | None, request: Message, partitions: tuple[TopicPartition, ...], now: int
 ) -> Verdict:
     """Return the error code for an AddPartitionsToTxn or AddOffsetsToTxn, or the metadata to append to the log.
 

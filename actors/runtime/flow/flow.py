@@ -240,7 +240,7 @@ class FlowActor(Dispatcher):
             self._start_or_stash(message, sender)
         return None
 
-    def _start_or_stash(self, message: Any, sender: ActorAddress) -> None:
+    def _start_or_stash(self, message: object, sender: ActorAddress) -> None:
         """Start the flow of an event, or stash the event if a flow is suspended."""
         event_id = self.event_id_of(message)
         self.serve(event_id)
@@ -256,7 +256,7 @@ class FlowActor(Dispatcher):
             self._begin((message, sender), 0.0, event_id)
             self._unstash()
 
-    def _resume(self, value: Any, error: Exception | None = None) -> None:
+    def _resume(self, value: object, error: Exception | None = None) -> None:
         """Resume the suspended flow, and then handle stashed events."""
         self.serve(self._flow_event_id)
         self._worked = 0.0
@@ -287,7 +287,7 @@ class FlowActor(Dispatcher):
             self._fail(error)
         self._advance(None, None)
 
-    def _advance(self, value: Any, error: Exception | None) -> None:
+    def _advance(self, value: object, error: Exception | None) -> None:
         """Run the flow until it waits or ends; if it fails, its follow-up flow is run next, in the same loop."""
         while self._flow is not None:
             outcome = advance(self._flow, self._step, value, error)
@@ -299,7 +299,7 @@ class FlowActor(Dispatcher):
                 self._fail(outcome.error)
         self._event = None
 
-    def _step(self, step: Any) -> object:
+    def _step(self, step: object) -> object:
         """Execute a yielded value: send a question, or perform an instruction."""
         if isinstance(step, ask.Question):
             self._ask(((self.peers[step.asks], step),), None)
@@ -393,7 +393,7 @@ class FlowActor(Dispatcher):
             raise ask.error_of(result)
         return result
 
-    def _begun_answered(self, ticket: int, result: Any) -> None:
+    def _begun_answered(self, ticket: int, result: object) -> None:
         """If the flow waits for this ticket, resume it; otherwise store the result until the flow yields its Await."""
         self._begun[ticket] = result
         if ticket != self._awaited:
@@ -407,7 +407,7 @@ class FlowActor(Dispatcher):
         else:
             self._resume(value)
 
-    def _answered(self, question: int, result: Any) -> None:
+    def _answered(self, question: int, result: object) -> None:
         if question in self._begun:
             self._begun_answered(question, result)
             return

@@ -95,7 +95,7 @@ class Timer:
 
     __slots__ = ("armed_by", "due", "message", "name", "receiver")
 
-    def __init__(self, receiver: ActorRef, due: float, message: Any, armed_by: int, name: str) -> None:
+    def __init__(self, receiver: ActorRef, due: float, message: object, armed_by: int, name: str) -> None:
         self.receiver = receiver
         self.due = due
         self.message = message
@@ -131,7 +131,7 @@ class Timers:
         self._clear_top()
         return self.heap[0][0] if self.heap else None
 
-    def arm(self, receiver: ActorRef, due: float, message: Any, armed_by: int, name: str) -> None:
+    def arm(self, receiver: ActorRef, due: float, message: object, armed_by: int, name: str) -> None:
         """Add a timer for `message` at the time `due`; without a `name` it cannot be cancelled."""
         self._armed += 1
         timer = Timer(receiver, due, message, armed_by, name)
@@ -166,13 +166,13 @@ class Timers:
                 self._rung[id(timer.message)] = timer
             yield timer
 
-    def delivered(self, message: Any) -> None:
+    def delivered(self, message: object) -> None:
         """Record that a timer's message was delivered, so that the timer can no longer be cancelled."""
         timer = self._rung.pop(id(message), None)
         if timer is not None:
             del self._named[id(timer.receiver), timer.name]
 
-    def name_of(self, message: Any) -> str:
+    def name_of(self, message: object) -> str:
         """Return the name of the due timer to which the queued `message` belongs, "" if the timer has no name."""
         timer = self._rung.get(id(message))
         return "" if timer is None else timer.name

@@ -70,12 +70,12 @@ class InlineDriver:
         """Remove this external endpoint."""
         self._kernel.dismiss(self.address)
 
-    def tell(self, to: ActorAddress, message: Any) -> None:
+    def tell(self, to: ActorAddress, message: object) -> None:
         """Send a message; then deliver messages until none is due, unless another driver is active."""
         self._kernel.inject(to, message, self.address)
         self.drive()
 
-    def ask(self, to: ActorAddress, message: Any, timeout: timedelta | float | None) -> Any:
+    def ask(self, to: ActorAddress, message: object, timeout: timedelta | float | None) -> Any:
         """Send a message, and return the next message for this endpoint; None after `timeout`."""
         self._kernel.inject(to, message, self.address)
         return self.listen(timeout)
@@ -137,7 +137,7 @@ class InlineDriver:
         self._origin._rings += 1
         self._bell.notify_all()
 
-    def _received(self, message: Any, sender: ActorAddress) -> None:
+    def _received(self, message: object, sender: ActorAddress) -> None:
         if not isInternalActorSystemMessage(message):
             self._mail.append(message)
             self.ring()

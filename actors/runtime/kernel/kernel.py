@@ -143,7 +143,7 @@ class Kernel(ABC):
     # ----------------------------------------------------------------------------------------- for subclasses to define
 
     @abstractmethod
-    def reference(self, text: str, actor: Any) -> ActorRef:
+    def reference(self, text: str, actor: object) -> ActorRef:
         """Return a new address of this system for `actor`. If `actor` is None, the address has no actor."""
 
     @abstractmethod
@@ -151,15 +151,15 @@ class Kernel(ABC):
         """Return the address that has this text, if its actor is alive; otherwise None."""
 
     @abstractmethod
-    def receive_as_system(self, message: Any, sender: ActorAddress) -> None:
+    def receive_as_system(self, message: object, sender: ActorAddress) -> None:
         """Handle a message to the system's own address, which is also the default sender."""
 
     @abstractmethod
-    def deliver_system_message(self, to: ActorRef, actor: Any, message: Any, sender: ActorRef) -> None:
+    def deliver_system_message(self, to: ActorRef, actor: object, message: object, sender: ActorRef) -> None:
         """Deliver one of Thespian's system messages to an actor; status and exit requests also affect the system."""
 
     @abstractmethod
-    def handler_failed(self, to: ActorRef, message: Any, sender: ActorRef, error: Exception) -> None:
+    def handler_failed(self, to: ActorRef, message: object, sender: ActorRef, error: Exception) -> None:
         """Handle an exception of a handler (rule 3)."""
 
     @abstractmethod
@@ -167,7 +167,7 @@ class Kernel(ABC):
         """Handle a SystemExit that a handler raised."""
 
     @abstractmethod
-    def dead_letter(self, to: ActorRef, message: Any, sender: ActorRef) -> None:
+    def dead_letter(self, to: ActorRef, message: object, sender: ActorRef) -> None:
         """Handle a message to an address without an actor."""
 
     @abstractmethod
@@ -234,7 +234,7 @@ class Kernel(ABC):
         """Return whether `thread` is delivering this system's messages, and therefore executes a handler."""
         return self._running == thread
 
-    def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
+    def inject(self, to: ActorAddress, message: object, sender: ActorAddress | None = None) -> None:
         """Send `message` to `to` from outside, on any thread. `sender` is an external endpoint's address, or None."""
         if self._closed:
             log.warning("Dropping %s to %s: the actor system has shut down", type(message).__name__, to)
@@ -365,7 +365,7 @@ class Kernel(ABC):
 
     # ------------------------------------------------------------------------------------------------------ for replay
 
-    def outside(self, to: ActorAddress, message: Any, sender: ActorAddress, cause: int = 0) -> Envelope:
+    def outside(self, to: ActorAddress, message: object, sender: ActorAddress, cause: int = 0) -> Envelope:
         """Return the envelope of a message from outside, to be passed to `deliver`."""
         return Envelope(to, message, sender, cause, self.now, runtime.OUTSIDE, 0)
 
@@ -408,7 +408,7 @@ class Kernel(ABC):
 
     # ----------------------------------------------------------------------------------------- for actors (ActorRef)
 
-    def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
+    def send_abroad(self, to: ActorAddress, message: object, sender: ActorRef) -> None:
         """Send to an ActorRef of another system, or to an address that has only a text."""
         here: object = self
         if isinstance(to, ActorRef) and to.base is not here:
@@ -418,7 +418,7 @@ class Kernel(ABC):
             receiver = self.address_of(to.actorAddressString)
             self.queue.append((receiver, message, sender, self.n, self.now, runtime.SENT, self.event_id))
 
-    def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
+    def arm(self, ref: ActorRef, seconds: float, message: object, name: str = "") -> None:
         """Arm a timer that sends `message` to the actor of `ref`; it is due `seconds` after `now`.
 
         If `name` is not "", the new timer replaces the armed timer of this name.
@@ -475,7 +475,7 @@ class Kernel(ABC):
             else:
                 self.timers.delivered(timer.message)
 
-    def _withdraw(self, message: Any) -> None:
+    def _withdraw(self, message: object) -> None:
         """Remove a timer's message from the queue, if it is there."""
         if message is not None:
             del self.queue[next(place for place, mail in enumerate(self.queue) if mail[1] is message)]
@@ -552,5 +552,5 @@ def _nothing() -> None:
     """Do nothing: the observer has no `write_if_due`."""
 
 
-def _ignore(message: Any, sender: ActorAddress) -> None:
+def _ignore(message: object, sender: ActorAddress) -> None:
     """Ignore messages to a mute external endpoint."""

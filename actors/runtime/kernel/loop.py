@@ -96,7 +96,7 @@ class LoopDriver:
         except RuntimeError:
             return False
 
-    async def request(self, to: ActorAddress, message: Any, timeout: float | None) -> Any:
+    async def request(self, to: ActorAddress, message: object, timeout: float | None) -> Any:
         """Send `message` from a new address and return the first message that is sent to that address."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -104,7 +104,7 @@ class LoopDriver:
         self._requests += 1
         reply: asyncio.Future[Any] = loop.create_future()
 
-        def received(answer: Any, sender: ActorAddress) -> None:
+        def received(answer: object, sender: ActorAddress) -> None:
             if not reply.done():
                 reply.set_result(answer)
 

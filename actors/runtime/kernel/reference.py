@@ -108,14 +108,14 @@ class Adapter:
         if method.startswith("_"):
             raise AttributeError(method)
 
-        def call(*args: Any) -> Any:
+        def call(*args: object) -> Any:
             return self._ports.call(self._name, method, args)
 
         self.__dict__[method] = call
         return call
 
 
-def _noted(value: Any) -> Any:
+def _noted(value: object) -> Any:
     """Return an argument or result as recorded: a body as (BODY, size, checksum), other values unchanged (rule 5)."""
     if value.__class__ is Body:
         return BODY, value.size, value.crc
@@ -126,7 +126,7 @@ def _noted(value: Any) -> Any:
     return value
 
 
-def _remembered(value: Any) -> Any:
+def _remembered(value: object) -> Any:
     """Return the recorded `value`, with each (BODY, size, checksum) replaced by a Body that has no `data`."""
     if isinstance(value, tuple):
         if len(value) == 3 and value[0] == BODY:
@@ -147,16 +147,16 @@ class System(Protocol):
     queue: deque[tuple[Any, Any, Any, int, float, str, int]]
     ports: Adapters
 
-    def inject(self, to: ActorAddress, message: Any, sender: ActorAddress | None = None) -> None:
+    def inject(self, to: ActorAddress, message: object, sender: ActorAddress | None = None) -> None:
         """Send from outside."""
 
     def drive(self) -> None:
         """Deliver messages until none is due, unless another driver is active."""
 
-    def send_abroad(self, to: ActorAddress, message: Any, sender: ActorRef) -> None:
+    def send_abroad(self, to: ActorAddress, message: object, sender: ActorRef) -> None:
         """Send to an address that is not one of this system's references."""
 
-    def arm(self, ref: ActorRef, seconds: float, message: Any, name: str = "") -> None:
+    def arm(self, ref: ActorRef, seconds: float, message: object, name: str = "") -> None:
         """Send `message` to `ref` later; if `name` is not "", the new timer replaces the armed timer of this name."""
 
     def disarm(self, ref: ActorRef, name: str) -> None:
@@ -184,7 +184,7 @@ class System(Protocol):
     def handle_dead_letters(self, ref: ActorRef, enable: bool) -> None:
         """Send dead letters to `ref`, or stop sending them."""
 
-    def updateCapability(self, name: str, value: Any = None) -> None:
+    def updateCapability(self, name: str, value: object = None) -> None:
         """Set a capability of the system; None removes it."""
 
     def shutdown(self) -> None:
@@ -248,7 +248,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         """The global name under which the actor was created, if any."""
         return self.base.global_name_of(self)
 
-    def actor_send(self, to: ActorAddress, message: Any) -> None:
+    def actor_send(self, to: ActorAddress, message: object) -> None:
         """Queue `message` for `to`."""
         base = self.base
         if to.__class__ is not ActorRef or to.base is not base:
@@ -256,12 +256,12 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         else:
             base.queue.append((to, message, self, base.n, base.now, "sent", base.event_id))
 
-    def wakeupAfter(self, period: Period, payload: Any = None) -> None:
+    def wakeupAfter(self, period: Period, payload: object = None) -> None:
         """Send the actor a WakeupMessage(period, payload) after `period`."""
         seconds = period.total_seconds() if isinstance(period, timedelta) else float(period)
         self.base.arm(self, seconds, WakeupMessage(period, payload))
 
-    def set_timer(self, name: str, seconds: float, payload: Any) -> None:
+    def set_timer(self, name: str, seconds: float, payload: object) -> None:
         """Send the actor a WakeupMessage after a delay in seconds; replaces the timer of this name."""
         self.base.arm(self, seconds, WakeupMessage(timedelta(seconds=seconds), payload), name)
 
@@ -283,7 +283,7 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
         """Start or stop sending dead letters to this actor; `address` is its own address."""
         self.base.handle_dead_letters(self, enable)
 
-    def updateCapability(self, name: str, value: Any) -> None:
+    def updateCapability(self, name: str, value: object) -> None:
         """Set a capability of the system; None removes it."""
         self.base.updateCapability(name, value)
 
@@ -294,8 +294,8 @@ class ActorRef(ActorAddress):  # type: ignore[misc]
     def notifyOnSystemRegistrationChanges(self, address: ActorAddress, enable: bool) -> None:
         """Do nothing: a local system has no convention, so registrations never change."""
 
-    def preRegisterRemoteSystem(self, address: Any, capabilities: dict[str, Any]) -> None:
+    def preRegisterRemoteSystem(self, address: object, capabilities: dict[str, Any]) -> None:
         """Do nothing: a local system belongs to no Thespian convention (a group of connected actor systems)."""
 
-    def deRegisterRemoteSystem(self, address: Any) -> None:
+    def deRegisterRemoteSystem(self, address: object) -> None:
         """Do nothing: a local system belongs to no Thespian convention (a group of connected actor systems)."""

@@ -34,7 +34,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
 
     _handlers: ClassVar[dict[type, Handler | None]] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         cls._handlers = {}
 
@@ -65,7 +65,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
     def receiveMsg_ActorExitRequest(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         """Do nothing by default; the system removes the actor afterwards."""
 
-    def send(self, to: ActorAddress, message: Any) -> None:
+    def send(self, to: ActorAddress, message: object) -> None:
         """Send a message. If `to` is an ActorRef, skip Thespian's check of the address."""
         if to.__class__ is ActorRef:
             self._myRef.actor_send(to, message)
@@ -142,7 +142,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
             raise LookupError(f"this actor system has no I/O adapter {name!r}")
         return ref.base.ports.call(name, method, arguments)
 
-    def wake_at(self, moment: float, payload: Any = None, name: str = "") -> None:
+    def wake_at(self, moment: float, payload: object = None, name: str = "") -> None:
         """Send this actor a WakeupMessage when the clock shows `moment`, never before.
 
         With a `name`, the new timer replaces the timer of this name, as in `set_timer`.
@@ -158,7 +158,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         else:
             self.wakeupAfter(timedelta(microseconds=microseconds), payload)
 
-    def set_timer(self, name: str, seconds: float, payload: Any = None) -> None:
+    def set_timer(self, name: str, seconds: float, payload: object = None) -> None:
         """Send this actor a WakeupMessage after `seconds`; cancel an undelivered WakeupMessage of the same name.
 
         Thespian's own bases cannot cancel a timer. On them, the actor must recognise an outdated WakeupMessage by its

@@ -115,7 +115,7 @@ def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
     return Diverged(n, f"another state after delivery {n}", f"{snapshot.end}", f"not at {resting}")
 
 
-def _shown(state: Any) -> Any:
+def _shown(state: object) -> Any:
     return shown(state) if isinstance(state, ActorState) else json.loads(encode(state)[1])
 
 
@@ -132,7 +132,7 @@ def recorded_effect(effect: RecordedEffect) -> AdapterCall:
     return AdapterCall(effect.port, effect.method, _tuples(effect.args), _tuples(effect.result), effect.error)
 
 
-def _tuples(value: Any) -> Any:
+def _tuples(value: object) -> Any:
     return tuple(_tuples(entry) for entry in value) if isinstance(value, list | tuple) else value
 
 
@@ -172,5 +172,5 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONG_TEXT else f"{text[:_LONG_TEXT]}... ({len(text)} characters)"
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
