@@ -11,9 +11,11 @@ from actors.cli.app import FAILED, CommandFailed
 from actors.cli.display import console, printable, table
 from actors.cli.replay import demand
 from actors.cli.usage_errors import DAMAGED, exit_codes
+from actors.page.recorded_trace import RecordedTrace
 from actors.simulation.monitors.families import INVARIANTS
 from actors.simulation.recorded_cluster import check
 from actors.trace.explanation import utc
+from actors.trace.reader import open_trace
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import FULL
@@ -28,14 +30,15 @@ def command(directory: Path, every: bool) -> int:
     For each violated invariant, the first violation is printed, with the options that make `kafka-actors replay DIR`
     stop at the delivery that shows it. An invariant is not checked if it needs more than the traces have, such as the
     state of a cluster at rest, or the start of a run whose first segments were removed. The traces must be those of all
-    brokers, recorded with `trace.detail=full`, and the clocks of the brokers must agree.
+    brokers, recorded with `trace.detail=full`. Differences between the clocks of the brokers are subtracted, as far as
+    requests show them.
     """
     try:
         found = find_runs(directory)
         demand(found.runs, found.unreadable, directory, None)
         if any(run.header.detail != FULL for run in found.runs):
             raise CommandFailed(f"{directory} has traces without message contents (trace.detail=inputs).")
-        result = check(found.runs)
+        result = check(found.runs, RecordedTrace(open_trace(directory)).shifts)
     except TraceError as error:
         raise CommandFailed(str(error)) from error
     out = console()

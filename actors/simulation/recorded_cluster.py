@@ -1,7 +1,8 @@
 """Check a recorded trace: read its deliveries in the order of time, as facts of one cluster, and pass them to monitors.
 
-Rule 1: the clocks of the nodes must agree, because deliveries of several nodes are ordered by time.
-Rule 2: a write to ZooKeeper takes effect when its writer receives the reply, a read when the reader does.
+Rule 1: deliveries of several nodes are ordered by time, so the differences between their clocks are subtracted before.
+Rule 2: writes to ZooKeeper take effect in the order of their transactions (zxid), each when the first node receives a
+        reply that shows this or a later transaction. A read takes effect when its reader receives the reply.
 Rule 3: a monitor sees a trace as it sees a simulated cluster. An invariant that needs more than the trace shows, or the
         start of a run whose first segments were removed, is not checked.
 """
@@ -9,10 +10,12 @@ Rule 3: a monitor sees a trace as it sees a simulated cluster. An invariant that
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import merge
-from types import SimpleNamespace
-from typing import Any
+from itertools import chain
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -25,7 +28,7 @@ from actors.simulation.observed_facts import Process, StableOffsetSeen
 from actors.simulation.simulated_cluster import host_of
 from messages.network import ClientRequest
 from messages.parts import joined
-from messages.store import CONNECTED, OK, WriteOp
+from messages.store import CONNECTED, OK, WriteOp, Written
 from messages.trace.codec import decode
 from messages.trace.files.runs import Run, RunRecords
 from messages.trace.schema import DELIVERIES, OUTSIDE, TraceRecord
@@ -60,8 +63,8 @@ class TraceCheck:
     """Invariant -> what its check needs that the trace lacks."""
 
 
-def check(runs: Sequence[Run]) -> TraceCheck:
-    """Check all monitors on these runs.
+def check(runs: Sequence[Run], shifts: Mapping[str, float] = MappingProxyType({})) -> TraceCheck:
+    """Check all monitors on these runs; `shifts` has the seconds to subtract from the times of a run, by its name.
 
     Raises:
         TraceError: A run is damaged.
@@ -74,10 +77,14 @@ def check(runs: Sequence[Run]) -> TraceCheck:
     monitors = Monitors(observed, FAMILIES, first_only=False)
     starts: dict[int, int] = {}
     streams = []
+    writes = deque(
+        sorted(chain.from_iterable(_written(run, observed.sessions) for run in runs), key=lambda each: each.zxid)
+    )
     for run in sorted(runs, key=lambda each: each.header.started_ms):
         node = run.header.node
         starts[node] = starts.get(node, 0) + 1
-        streams.append(_records(run, _RecordedNode(observed, (node, starts[node]))))
+        offset = run.header.clock_offset - shifts.get(run.header.run, 0.0)
+        streams.append(_records(run, offset, _RecordedNode(observed, (node, starts[node]), writes)))
     found: list[FoundViolation] = []
     by_name = {each.name: each for each in INVARIANTS}
     deliveries = 0
@@ -93,21 +100,47 @@ def check(runs: Sequence[Run]) -> TraceCheck:
 _Taken = tuple[float, int, int, TraceRecord, "_RecordedNode", Run]
 
 
-def _records(run: Run, recorded: _RecordedNode) -> Iterator[_Taken]:
-    offset, process = run.header.clock_offset, recorded.process
+def _records(run: Run, offset: float, recorded: _RecordedNode) -> Iterator[_Taken]:
     for record in RunRecords(run):
         if record.kind in DELIVERIES:
-            yield record.taken_at + offset, *process, record, recorded, run
+            yield record.taken_at + offset, *recorded.process, record, recorded, run
+
+
+class _Write(NamedTuple):
+    """A ZooKeeper transaction: its operations with their results, and the session that wrote it."""
+
+    ops: tuple[WriteOp, ...]
+    results: tuple[Written, ...]
+    session: int
+    zxid: int
+
+
+def _written(run: Run, sessions: dict[int, int]) -> Iterator[_Write]:
+    """Yield the transactions that a run wrote, and put its sessions into `sessions`."""
+    session, asked = 0, dict[int, tuple[WriteOp, ...]]()
+    for record in RunRecords(run):
+        if record.type == "SessionState":
+            state = decode(record.type, record.payload)
+            if state.state == CONNECTED:
+                session = state.session_id
+                sessions[session] = run.header.node
+        elif record.type == "StoreWrite" and _ZNODES.search(bytes(record.payload)):
+            request = decode(record.type, record.payload)
+            asked[request.id] = request.ops
+        elif record.type == "StoreReply" and asked:
+            reply = decode(record.type, record.payload)
+            ops = asked.pop(reply.id, None)
+            if ops is not None and reply.code == OK:
+                yield _Write(ops, reply.results, session, reply.zxid)
 
 
 class _RecordedNode:
-    """Reads the deliveries of one run."""
+    """Reads the deliveries of one run; `writes` are the writes of all runs that have not taken effect yet."""
 
-    def __init__(self, observed: ObservedCluster, process: Process) -> None:
+    def __init__(self, observed: ObservedCluster, process: Process, writes: deque[_Write]) -> None:
         self.process = process
         self._observed = observed
-        self._session = 0
-        self._writes: dict[int, tuple[WriteOp, ...]] = {}
+        self._writes = writes
         self._reads: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         """The paths whose data and whose children are read, by the id of the request."""
         self._channels: dict[str, int] = {}
@@ -127,17 +160,6 @@ class _RecordedNode:
 
     # ---------------------------------------------------------------------------------------------------- ZooKeeper
 
-    def _session_state(self, record: TraceRecord) -> None:
-        state = decode(record.type, record.payload)
-        if state.state == CONNECTED:
-            self._session = state.session_id
-            self._observed.sessions[state.session_id] = self.process[0]
-
-    def _store_write(self, record: TraceRecord) -> None:
-        if _ZNODES.search(bytes(record.payload)):
-            request = decode(record.type, record.payload)
-            self._writes[request.id] = request.ops
-
     def _store_read(self, record: TraceRecord) -> None:
         if _ZNODES.search(bytes(record.payload)):
             request = decode(record.type, record.payload)
@@ -145,11 +167,11 @@ class _RecordedNode:
 
     def _store_reply(self, record: TraceRecord) -> None:
         reply = decode(record.type, record.payload)
-        ops, (data, parents) = self._writes.pop(reply.id, None), self._reads.pop(reply.id, ((), ()))
+        while self._writes and self._writes[0].zxid <= reply.zxid:
+            self._observed.transaction(*self._writes.popleft())
+        data, parents = self._reads.pop(reply.id, ((), ()))
         if reply.code != OK:
             return
-        if ops is not None:
-            self._observed.transaction(ops, reply.results, self._session, reply.zxid)
         for path, znode in zip(data, reply.nodes, strict=False):
             if znode.code == OK:
                 self._observed.znodes.was_read(path, znode.data, znode.version, znode.czxid)
@@ -198,8 +220,6 @@ class _RecordedNode:
 
 
 _HANDLERS = {
-    "SessionState": _RecordedNode._session_state,
-    "StoreWrite": _RecordedNode._store_write,
     "StoreRead": _RecordedNode._store_read,
     "StoreReply": _RecordedNode._store_reply,
     "StartChannel": _RecordedNode._start_channel,

@@ -64,8 +64,8 @@ class ZnodeView:
         self.controller_session = 0
         """The session that owns /controller."""
         self.epoch = 0
-        self.epoch_session = 0
-        """The session that wrote the controller epoch."""
+        self.epoch_session: int | None = 0
+        """The session that wrote the controller epoch; None if a trace has only a read of the epoch."""
         self._epoch_version = -1
         self.written: dict[TopicPartition, dict[int, set[LeaderIsrAndControllerEpoch]]] = {}
         """All states that were ever written, by partition and version: a topic may be created again."""
@@ -113,6 +113,10 @@ class ZnodeView:
     def controlled_for(self) -> float:
         """Return for how many seconds the same broker has been the controller."""
         return self._now() - self._controlled_at
+
+    def may_control(self, session: int) -> bool:
+        """Return whether a session may have written the present controller epoch."""
+        return self.epoch_session in (session, None)
 
     def is_forgotten(self, topic: str) -> bool:
         """Return whether the topic was deleted before the present controller was elected."""
@@ -211,6 +215,7 @@ class ZnodeView:
         elif path == paths.CONTROLLER_EPOCH:
             if version > self._epoch_version:
                 self.epoch, self._epoch_version = decode_controller_epoch(path, data), version
+                self.epoch_session = None
         elif path.startswith("/brokers/topics/") and len(parts) == 4:
             if parts[3] not in self.topics:
                 self.born[parts[3]], self._born_at[parts[3]] = zxid, self._now()

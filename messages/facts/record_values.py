@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from messages import client_quotas, network, store
+from messages import network, store
 from messages.apis.add_offsets_to_txn import AddOffsetsToTxnRequest
 from messages.apis.add_partitions_to_txn import AddPartitionsToTxnRequest
 from messages.apis.leader_and_isr import LeaderAndIsrRequest
@@ -308,18 +308,6 @@ _of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
 _of(store.WatchEvent, lambda event: RecordValues(subject=event.path))
 _of(Samples, _samples)
 _of(network.FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
-_of(
-    network.AccessDenied,
-    lambda denied: RecordValues(
-        subject=", ".join(f"{each.operation} {each.resource}:{each.name}" for each in denied.denials)
-    ),
-)
-_of(
-    client_quotas.ClientsThrottled,
-    lambda throttled: RecordValues(
-        subject=", ".join(f"{each.quota} of {each.owner}: {each.client_id}" for each in throttled.throttles)
-    ),
-)
 _of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
 _of(AppendBatches, _appends)
 _of(LogRead, _log_read)

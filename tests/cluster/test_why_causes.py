@@ -20,10 +20,13 @@ from kazoo.exceptions import NoNodeError
 from actors.cli import why
 from actors.public import KafkaCluster
 from messages.apis.metadata import MetadataRequest
+from messages.facts.trace_facts import gather
+from messages.trace.files.runs import find_runs
 from tests.cluster import causes
 from tests.cluster.causes import Stage
 from tests.cluster.processes import OurNode, free_ports
 from tests.cluster.three import Three
+from tests.facts.test_no_contradiction import contradictions
 from tests.waiting import until
 from tests.wire_client import WireClient
 from tests.zk_bridge.proxy import Proxy
@@ -133,6 +136,10 @@ def test_a_chain_ends_at_the_scripted_act(lived: tuple[Path, Moments], cause: Ca
     folder, moments = lived
     values = moments[cause.script.__name__]
     check(cause, explained(folder, cause.about.format(**values), values["at"]), values)
+
+
+def test_readers_of_the_causes_agree(lived: tuple[Path, Moments]) -> None:
+    assert [*contradictions(gather(find_runs(lived[0]).runs))] == []
 
 
 # --------------------------------------------------------------------------------------- processes and a real ZooKeeper

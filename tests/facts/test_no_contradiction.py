@@ -1,23 +1,34 @@
-"""`why`, the sections of a summary and the report's timeline say the same about one recording, to the delivery."""
+"""`why`, a summary, the report's timeline and `check` say the same about one recording, to the delivery."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
+import attrs
 import pytest
 
 from actors.explain.explanations import LAST, QUESTIONS
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
-from actors.simulation.actions import invent
+from actors.simulation import recorded_cluster
+from actors.simulation.actions import FAULTS, NAMED, invent
+from actors.simulation.monitors.families import FAMILIES
+from actors.simulation.monitors.monitor import Monitor, observes
+from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import ControllerEpochWritten, PartitionStateWritten, ResponseSent
 from actors.simulation.run import run
+from messages import errors
 from messages.apis.produce import ProducePartition, ProduceRequest
-from messages.cluster import TopicPartition
+from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.facts import histories
+from messages.facts.declarations import ErrorAnswered, StateWrite
 from messages.facts.trace_facts import TraceFacts, gather
-from messages.trace.files.runs import find_runs
+from messages.response_codes import codes_of
+from messages.trace.files.runs import Run, find_runs
 from messages.wire.record_batch import read_records
 from spark.drawing import Box
 from spark.questions import failovers
@@ -173,20 +184,69 @@ def test_readers_of_one_recording_agree(tmp_path: Path) -> None:
     assert [*contradictions(facts)] == []
 
 
+class CheckedFacts(Monitor):
+    """What `check` reads from a trace, beside what it finds."""
+
+    last: ClassVar[CheckedFacts]
+
+    def __init__(self, observed: ObservedCluster) -> None:
+        super().__init__(observed)
+        self.written: set[tuple[object, ...]] = set()
+        self.terms: set[tuple[int, int | None]] = set()
+        self.errors: Counter[tuple[int, str, int]] = Counter()
+        CheckedFacts.last = self
+
+    @observes
+    def _written(self, fact: PartitionStateWritten) -> None:
+        self.written.add((fact.partition, *plain(fact.after)))
+
+    @observes
+    def _elected(self, fact: ControllerEpochWritten) -> None:
+        self.terms.add((fact.after, self.observed.node_of_session(fact.session)))
+
+    @observes
+    def _answered(self, fact: ResponseSent) -> None:
+        api = type(fact.request).__name__.removesuffix("Request")
+        self.errors.update((fact.node, api, code) for code in codes_of(fact.response) if code != errors.NONE)
+
+
+def plain(state: LeaderIsrAndControllerEpoch) -> tuple[object, ...]:
+    return state.zk_version, state.leader, state.leader_epoch, state.isr
+
+
+def contradictions_of_check(facts: TraceFacts, runs: Sequence[Run], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield what `check` says, or reads, differently."""
+    monkeypatch.setattr(recorded_cluster, "FAMILIES", (*FAMILIES, CheckedFacts))
+    yield from (f"{each.invariant.name}: {each.text}" for each in recorded_cluster.check(runs).violations)
+    checked = CheckedFacts.last
+    states = {(each.partition, each.version, each.leader, each.epoch, each.isr) for each in facts.of(StateWrite)}
+    known = {(tp, *plain(each)) for tp, of in checked.znodes.written.items() for same in of.values() for each in same}
+    yield from (f"state: only check has the write {each}" for each in checked.written - states)
+    yield from (f"state: only the facts have {each}" for each in states - known)
+    yield from (f"term: only check has {each}" for each in checked.terms - {(t.epoch, t.broker) for t in facts.terms})
+    answered: Counter[tuple[int, str, int]] = Counter()
+    for each in facts.of(ErrorAnswered):
+        answered[each.place.node, each.api, each.code] += each.times
+    yield from (f"refusals: only check has {each}" for each in checked.errors - answered)
+
+
 def seeds(*numbers: int) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("seed", numbers)
 
 
-@seeds(1)
-def test_readers_of_a_simulated_cluster_agree(seed: int, tmp_path: Path) -> None:
-    run(invent(seed, duration=60.0), tmp_path)
-    facts = gather(find_runs(tmp_path).runs)
+@seeds(3)
+def test_readers_of_a_simulated_cluster_agree(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator found no violation; the readers of the traces agree. Clocks do not drift, for `check`."""
+    schedule = invent(seed, duration=30.0, faults=(*FAULTS, *NAMED), records=True, validated=False)
+    assert run(attrs.evolve(schedule, clocks=()), tmp_path).violation is None
+    runs = find_runs(tmp_path).runs
+    facts = gather(runs)
     assert facts.terms
-    assert [*contradictions(facts)] == []
+    assert [*contradictions(facts), *contradictions_of_check(facts, runs, monkeypatch)] == []
 
 
 @pytest.mark.soak
 @pytest.mark.long
-@seeds(*range(2, 42))
-def test_readers_of_forty_simulated_clusters_agree(seed: int, tmp_path: Path) -> None:
-    test_readers_of_a_simulated_cluster_agree(seed, tmp_path)
+@seeds(*(seed for seed in range(1, 42) if seed != 3))
+def test_readers_of_forty_simulated_clusters_agree(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    test_readers_of_a_simulated_cluster_agree(seed, tmp_path, monkeypatch)

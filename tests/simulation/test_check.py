@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
 from actors.cli.check import command
+from actors.page.recorded_trace import RecordedTrace
 from actors.public.kafka_cluster import KafkaCluster
 from actors.simulation.recorded_cluster import check
 from actors.simulation.run import run
 from actors.simulation.schedule import parse
+from actors.trace.reader import Trace, TraceRun
 from messages.trace.files.runs import find_runs
 from tests.simulation.mutants.catalogue import BY_NAME
 
@@ -53,6 +57,15 @@ def test_a_trace_without_a_bug_violates_nothing(tmp_path: Path) -> None:
     assert result.return_value == 0, result.output
     checked = check(find_runs(tmp_path).runs)
     assert not checked.violations and len(checked.checked) >= 28 and not checked.checked.keys() & checked.not_checked
+
+
+def test_a_clock_that_is_ahead_changes_nothing(tmp_path: Path) -> None:
+    runs = [
+        attrs.evolve(each, header=replace(each.header, clock_offset=each.header.clock_offset + each.header.node * 0.2))
+        for each in find_runs(record(tmp_path)).runs
+    ]
+    shifts = RecordedTrace(Trace(tmp_path, tuple(map(TraceRun, runs)))).shifts
+    assert check(runs).violations and not check(runs, shifts).violations
 
 
 @pytest.mark.parametrize("name", BUGS)

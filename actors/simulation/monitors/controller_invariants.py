@@ -166,10 +166,10 @@ class ControllerInvariants(Monitor):
     def _only_the_active_controller_changes_topics(self, fact: TopicWritten) -> Iterator[str]:
         """Of the brokers, only the active controller changes or deletes a topic's znode."""
         node = self.observed.node_of_session(fact.session)
-        if node is not None and fact.session != self.znodes.epoch_session:
+        if node is not None and not self.znodes.may_control(fact.session):
             yield (
                 f"{fact.topic}: node {node} wrote the topic in session {fact.session:#x};"
-                f" controller epoch {self.znodes.epoch} belongs to session {self.znodes.epoch_session:#x}"
+                f" controller epoch {self.znodes.epoch} belongs to session {self.znodes.epoch_session or 0:#x}"
             )
 
     @invariant("topics keep their ids", "KIP-516, KAFKA-14190")

@@ -72,11 +72,11 @@ class PartitionStateInvariants(Monitor):
             # new state.
             if not before.controller_epoch <= after.controller_epoch <= self.znodes.epoch:
                 yield f"{fact.partition}: the leader changed the controller epoch to {after.controller_epoch}"
-        elif fact.session != self.znodes.epoch_session or after.controller_epoch != self.znodes.epoch:
+        elif not self.znodes.may_control(fact.session) or after.controller_epoch != self.znodes.epoch:
             yield (
                 f"{fact.partition}: session {fact.session:#x} wrote leader epoch {after.leader_epoch} with controller"
                 f" epoch {after.controller_epoch}; controller epoch {self.znodes.epoch} belongs to session"
-                f" {self.znodes.epoch_session:#x}"
+                f" {self.znodes.epoch_session or 0:#x}"
             )
 
     @invariant("new ISR members have the committed records", "broker.md 3.2")
