@@ -301,22 +301,21 @@ def test_a_broker_that_answers_again_is_reported(tmp_path: Path) -> None:
     assert answer[-1] == "it has responded to requests since then"
 
 
-def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(tmp_path: Path) -> None:
-    """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
-    cluster_life.live(tmp_path)
-    answer = lines(tmp_path, "partition", "pair", "Which replicas are not in the ISR")
-    assert (
-        answer[0]
-        == "broker 1 has not been in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
-    )
-
-
 @pytest.fixture(scope="module")
 def several_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return traces in which nodes were killed and restarted, so that a node has several runs."""
     folder = tmp_path_factory.mktemp("several")
     cluster_life.live(folder)
     return folder
+
+
+def test_an_isr_written_by_a_dead_leader_is_known_from_its_reader(several_runs: Path) -> None:
+    """In this run, the leader adds its follower to the ISR and is killed before it receives ZooKeeper's reply."""
+    answer = lines(several_runs, "partition", "pair", "Which replicas are not in the ISR")
+    assert (
+        answer[0]
+        == "broker 1 has not been in the ISR since controller 2 wrote it during BrokerChange; the ISR was [1, 0] before"
+    )
 
 
 def printed(folder: Path) -> set[str]:

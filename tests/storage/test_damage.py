@@ -85,7 +85,7 @@ def damages(data: bytes, places: int) -> Iterator[bytes]:
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_costs_at_most_what_was_in_it(tmp_path: Path, kind: str, clean: bool) -> None:
-    survive_damage(tmp_path, kind, clean, places=24)
+    survive_damage(tmp_path, kind, clean, places=9)
 
 
 def survive_damage(place: Path, kind: str, clean: bool, places: int) -> None:

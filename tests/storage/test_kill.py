@@ -26,7 +26,7 @@ from tests.storage.test_transactions import SMALL, Partition
 
 BATCHES, CUT = 9, 14
 """Number of batches of two records, which fill two segments, and the offset to which the log is truncated."""
-PLACES = 4
+PLACES = 2
 """Number of evenly spaced kills within one write. Two more come after its first byte and before its last byte."""
 
 

@@ -25,7 +25,7 @@ from messages.trace.schema import OUTSIDE, SENT, STOPPED, TIMER
 from tests.trace.altering import Row, kill, only_run, rows_of, write
 from tests.trace.small_system import ACTORS, Small
 
-STRIDE = 31
+STRIDE = 67
 """Distance between two changed bytes; tests/trace/test_frames.py changes each byte of a frame."""
 
 Attack = Callable[[Path], None]

@@ -106,7 +106,7 @@ def _plainly(data: bytes, count: int) -> tuple[tuple[int, ...], int] | None:
 
 def _samples(chance: random.Random) -> Iterator[tuple[bytes, int]]:
     """Yield records of equal and of different shapes, about half of them damaged."""
-    for _ in range(1000):
+    for _ in range(400):
         count, mode, size, out = chance.choice([1, 3, 20, 80, 300]), chance.random(), chance.randrange(140), []
         for number in range(count):
             if chance.random() < (0.02 if mode < 0.5 else 0.5):
