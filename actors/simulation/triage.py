@@ -139,8 +139,8 @@ def page(report: Mapping[str, Any]) -> str:
         "<table><tr><th>check</th><th>result</th></tr>",
         *(f"<tr><td>{escape(name)}</td><td>{escape(result)}</td></tr>" for name, result in report["checks"].items()),
         "</table>",
-        "<p>A schedule, copied to a file, runs again with <code>kafka-actors simulate --schedule FILE</code>. This keeps"
-        " the traces, and prints the command that opens their page at the violation.</p>",
+        "<p>A schedule, copied to a file, runs again with <code>kafka-actors simulate --schedule FILE</code>. This"
+        " keeps the traces, and prints the command that opens their page at the violation.</p>",
     ]
     for group in report["groups"]:
         seeds = ", ".join(map(str, group["seeds"]))
