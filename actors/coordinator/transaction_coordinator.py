@@ -11,8 +11,8 @@ Rule 3: an InitProducerId without a transactional id is sent to ProducerIdsActor
 Rule 4: ListTransactions and DescribeTransactions are sent to the actors of the partitions. The response is sent when
         all of these actors have answered.
 Rule 5: AddPartitionsToTxn from version 4 on has several transactions. It is split by transactional id, and the results
-        are collected as in rule 4. A part that only verifies is sent to the id's partition of __transaction_state; any
-        other part is handled as a producer's request, whose response this actor receives.
+        are collected as in rule 4. Each part is handled as a producer's request, whose response this actor receives;
+        if it only verifies, the id's partition of __transaction_state answers instead.
 
 Kafka: `TransactionCoordinator`, `KafkaApis`.
 """
@@ -212,7 +212,11 @@ class TransactionCoordinatorActor(Dispatcher):
             results = tuple([AddedPartition(each, code or errors.OPERATION_NOT_ATTEMPTED) for each, code in added])
             self.send(*forwarded.reply(AddPartitionsToTxnResponse(results)))
         else:
-            self._route(forwarded, request.transactional_id, AddToTransaction(forwarded, request.partitions))
+            mail: Message = AddToTransaction(forwarded, request.partitions)
+            for each in request.transactions:  # one that only verifies
+                producer = each.transactional_id, each.producer_id, each.producer_epoch
+                mail = Ask(forwarded.request.correlation_id, VerifyTransaction(*producer, each.partitions))
+            self._route(forwarded, request.transactional_id, mail)
 
     def _add_offsets(self, forwarded: Forwarded) -> None:
         if not self._groups_count:
@@ -265,15 +269,9 @@ class TransactionCoordinatorActor(Dispatcher):
         gathering = _SplitRequest(forwarded, [None] * len(request.transactions), 0)
         for place, each in enumerate(request.transactions):
             producer = each.transactional_id, each.producer_id, each.producer_epoch
-            if not each.verify_only:
-                one = AddPartitionsToTxnRequest(request.version, *producer, each.partitions)
-                own = changed(forwarded.request, correlation_id=self._expect(gathering, place), request=one)
-                self._add_partitions(Forwarded(self.myAddress, own), one)
-            elif (code := self._verdict(each.transactional_id)) != errors.NONE:
-                gathering.results[place] = PartitionsVerified((code,) * len(each.partitions))
-            else:
-                actor = self._hosted[self._places.partition_of(each.transactional_id)].actor
-                self._ask(gathering, place, actor, VerifyTransaction(*producer, each.partitions))
+            one = AddPartitionsToTxnRequest(request.version, *producer, each.partitions, (each,) * each.verify_only)
+            own = changed(forwarded.request, correlation_id=self._expect(gathering, place), request=one)
+            self._add_partitions(Forwarded(self.myAddress, own), one)
         self._answer_gathered(gathering)
 
     def _list(self, forwarded: Forwarded, request: ListTransactionsRequest) -> None:

@@ -255,10 +255,11 @@ def test_what_a_coordinator_answers_a_broker(world: VerifyingWorld) -> None:
     ]
     assert codes(AddPartitionsToTxnTransaction("unknown", 1, 0, True, (A0,))) == [[errors.INVALID_PRODUCER_ID_MAPPING]]
     absent = TopicPartition("a", 9)
-    assert codes(ours(producer_id, epoch, False, (A1, absent)), ours(producer_id, epoch, False, (A1, B0))) == [
-        [errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION],
-        [errors.NONE, errors.NONE],
-    ]
+    for verify_only in (True, False):
+        assert codes(ours(producer_id, epoch, verify_only, (A0, absent))) == [
+            [errors.OPERATION_NOT_ATTEMPTED, errors.UNKNOWN_TOPIC_OR_PARTITION]
+        ]
+    assert codes(ours(producer_id, epoch, False, (A1, B0))) == [[errors.NONE, errors.NONE]]
     assert codes(ours(producer_id, epoch, True, (A1, B0)), ours(producer_id, epoch + 1, False, (A1,))) == [
         [errors.NONE, errors.NONE],
         [errors.PRODUCER_FENCED],
