@@ -1,4 +1,4 @@
-"""inter.broker.protocol.version 2.8 among two nodes of ours and one broker of Apache's: topic ids and ISR changes."""
+"""Other values of inter.broker.protocol.version, with brokers of Apache's: topic ids and ISR changes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from messages.apis.metadata import MetadataRequest
+from tests.cluster.processes import run_ours
 from tests.cluster.three import NODES, Three
 from tests.waiting import until
 from tests.wire_client import WireClient
@@ -86,3 +87,51 @@ def test_topic_ids_and_isr_changes_at_2_8(tmp_path: Path, apache_jars: Path, con
             "equal logs",
         )
         assert json.loads(three.zk.get("/controller")[0])["brokerid"] == controller
+
+
+GROWN_BY_TOOL, GROWN, MOVED, DELETED = "grown-by-tool", "grown", "moved", "deleted"
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["ours", "apache"])
+def test_a_tree_of_3_9_keeps_its_ids_at_2_6(tmp_path: Path, apache_jars: Path, ours: bool) -> None:
+    """Apache's brokers at 3.9 write the tree and the logs; then nodes of ours, or Apache's again, continue at 2.6."""
+    apache = dict.fromkeys(NODES, apache_jars)
+    with Three.running(tmp_path, apache, inter__broker__protocol__version="3.9") as three:
+
+        def topic_nodes() -> dict[str, dict[str, object]]:
+            names = sorted(name for name in three.zk.get_children("/brokers/topics") if not name.startswith("_"))
+            return {name: json.loads(three.zk.get(f"/brokers/topics/{name}")[0]) for name in names}
+
+        admin = AdminClient({"bootstrap.servers": three.bootstrap})
+        topics = [NewTopic(name, 1, replica_assignment=[[0, 1]]) for name in (GROWN_BY_TOOL, GROWN, MOVED, DELETED)]
+        for created in admin.create_topics(topics, request_timeout=60).values():
+            created.result(60)
+        before = topic_nodes()
+        assert {each["version"] for each in before.values()} == {3}
+        for node in NODES:
+            three.nodes[node].stop()
+        three.apache = {} if ours else apache
+        three.settings = {"inter__broker__protocol__version": "2.6"}
+        for node in NODES:
+            three.start(node)
+        until(lambda: three.state(MOVED, 0), lambda state: len(state["isr"]) == 2, "the replicas are in sync", 60)
+
+        options = ("--zookeeper", three.connect, "--alter", "--topic", GROWN_BY_TOOL, "--partitions", "2")
+        assert run_ours("topics", *options).returncode == 0
+        admin = AdminClient({"bootstrap.servers": three.bootstrap})
+        admin.create_partitions([NewPartitions(GROWN, 2, [[1, 2]])])[GROWN].result(60)
+        moves = {"version": 1, "partitions": [{"topic": MOVED, "partition": 0, "replicas": [1, 2]}]}
+        three.zk.create("/admin/reassign_partitions", json.dumps(moves).encode())
+        admin.delete_topics([DELETED])[DELETED].result(60)
+        expected = {
+            name: before[name] | {"partitions": {"0": [0, 1]} | added}
+            for name, added in ((GROWN, {"1": [1, 2]}), (MOVED, {"0": [1, 2]}))
+        }
+
+        def reached(seen: dict[str, dict[str, object]]) -> bool:
+            grown = seen.pop(GROWN_BY_TOOL)
+            same = {key: grown[key] == before[GROWN_BY_TOOL][key] for key in ("version", "topic_id")}
+            return seen == expected and all(same.values()) and len(grown["partitions"]) == 2  # type: ignore[arg-type]
+
+        until(topic_nodes, reached, "grown, moved and deleted, with their ids", 60)
+        assert not list(tmp_path.rglob(f"{MOVED}-0/partition.metadata")), "a later upgrade would meet an old id"

@@ -24,6 +24,7 @@ from actors.public import ClusterError, KafkaCluster
 from actors.public.cluster_process import ClusterProcess
 from actors.runtime.trace.replayer import replay_directory
 from messages.apis.api_versions import ApiVersionsRequest
+from messages.apis.metadata import MetadataRequest
 from messages.trace.files.runs import RunRecords, find_runs
 from tests.public.contract import ClusterContract, read, send
 from tests.public.process_cluster import ProcessCluster
@@ -161,12 +162,23 @@ def newest_fetch(cluster: KafkaCluster, broker: int) -> int:
         return next(int(each.max_version) for each in response.api_keys if each.api_key == 1)
 
 
+def id_of(cluster: KafkaCluster, topic: str, broker: int) -> str:
+    host, port = cluster.bootstrap_servers.split(",")[broker].rsplit(":", 1)
+    with WireClient(host, int(port)) as client:
+        response: Any = client.call(MetadataRequest(10, (topic,)))
+        return str(response.topics[0].topic_id)
+
+
 def test_a_broker_is_added_and_gets_replicas() -> None:
-    with KafkaCluster(2) as cluster:
+    with KafkaCluster(2, protocol="2.8") as cluster:
         assert cluster.add_broker() == 2
         assert cluster.brokers == 3
         cluster.create_topic("t", replication_factor=3)
         cluster.wait_for(lambda: cluster.isr_of("t") and len(cluster.isr_of("t")) == 3)
+        ids = cluster.wait_for(
+            lambda: "" not in (seen := {id_of(cluster, "t", broker) for broker in range(3)}) and seen
+        )
+        assert len(ids) == 1, "at 2.8, topics have ids"
         cluster.restart(2, speaks="2.4")
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
         assert [newest_fetch(cluster, broker) for broker in (1, 2)] == [17, 11]
