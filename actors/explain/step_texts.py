@@ -448,7 +448,7 @@ def values_of(fact: Any) -> dict[str, Any]:
     return {**values, "node": fact.place.node, "self": fact, **({} if more is None else more(fact))}
 
 
-def _shown(value: object) -> Any:
+def _shown(value: object) -> object:
     """Return a fact's value as a text shows it: broker ids as `[1, 2]`, names as `a, b`."""
     if type(value) is dict:
         return ", ".join(f"{name} removed" if to is None else f"{name}={to}" for name, to in value.items())

@@ -119,7 +119,7 @@ UNNAMED = tuple(kind for kind in QUESTIONS if kind not in SUBJECTS)
 """The kinds of subjects that need no name."""
 
 
-def subject_of(about: str, name: str) -> Any:
+def subject_of(about: str, name: str) -> object:
     """Return the subject of the kind `about` with this name.
 
     Raises:

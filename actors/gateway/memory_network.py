@@ -528,7 +528,7 @@ class MemoryListener:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)
 
-    def _judged(self, exchange: _InFlightRequest, authorizer: Authorizer) -> AnyMessage:
+    def _judged(self, exchange: _InFlightRequest, authorizer: Authorizer) -> Message:
         """Return what a client may do of its request; None if it is refused, and answered."""
         host, transmit = exchange.transmit.endpoint.host, exchange.transmit
         judged = authorizer.judge(transmit.request, exchange.principal, exchange.host, True)

@@ -225,7 +225,7 @@ def _without_bytes(request: Any) -> ProduceRequest:
 # -------------------------------------------------------------------------------------------------------- plain values
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     """Return a value of a message for JSON: messages and NamedTuples by field, tuples as lists, bytes in base64."""
     if attrs.has(type(value)):
         return {field.name: _plain(getattr(value, field.name)) for field in attrs.fields(type(value))}
@@ -254,7 +254,7 @@ def _fields_of(kind: type, given: object) -> dict[str, Any]:
     return found
 
 
-def _value(hint: object, given: object, name: str) -> Any:
+def _value(hint: object, given: object, name: str) -> object:
     """Return a value of the annotation `hint` from a plain value. Raises FaultError if it does not fit."""
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

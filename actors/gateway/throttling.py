@@ -24,7 +24,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ThrottledClient
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import Message, changed
 from messages.wire import RequestHeader
 
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
@@ -73,7 +73,7 @@ class Throttle:
         user = principal.partition(":")[2]
         return Charge(user, header.client_id or "", self.now() - began, fetch is not None and fetch.session_epoch <= 0)
 
-    def capped(self, charge: Charge, request: Message) -> AnyMessage:
+    def capped(self, charge: Charge, request: Message) -> Message:
         """Return the request; if it is a fetch, for no more bytes than the quota permits in its window."""
         if not isinstance(request, FetchRequest):
             return request

@@ -157,7 +157,7 @@ class Vault:
         key = b"" if self._token_key is None else self._token_key.value
         return Secret(hmac.new(key, id.encode(), hashlib.sha512).digest())
 
-    def concealed(self, request: Message, principal: str) -> AnyMessage:
+    def concealed(self, request: Message, principal: str) -> Message:
         """Return a client's request as actors may see it: without secrets."""
         match request:
             case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():

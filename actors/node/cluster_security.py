@@ -41,7 +41,7 @@ from messages.acls import (
 from messages.client_quotas import QuotaEntity, sanitized
 from messages.node_settings import ACL_AUTHORIZER
 from messages.security import Secret
-from messages.vocabulary import AnyMessage
+from messages.vocabulary import AnyMessage, Message
 from messages.zookeeper import ChangeAcls, QuotaSetting, SetClientQuotas
 from zk_bridge.client import Client
 
@@ -304,7 +304,7 @@ class ClusterSecurity:
             certify(user)
 
 
-def _user_question(user: str, mechanism: str, credential: ScramCredential) -> AnyMessage:
+def _user_question(user: str, mechanism: str, credential: ScramCredential) -> Message:
     setting = QuotaSetting(mechanism, format_credential(credential))
     return SetClientQuotas(QuotaEntity(sanitized(user)), (setting,))
 

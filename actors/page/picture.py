@@ -516,7 +516,7 @@ class Picture:
             raise ValueError(f"the traces have no partition {name}")
         return attrs.asdict(row, recurse=False)
 
-    def _section(self, name: str) -> Any:
+    def _section(self, name: str) -> object:
         match name:
             case "cluster":
                 return self._cluster

@@ -348,7 +348,7 @@ ROLES: Mapping[str, Role] = {
 _CHANGE = re.compile(r"([\w.]+)([=+-])(.*)")
 
 
-def request_named(name: str, cluster: Cluster, about: Target) -> AnyMessage | None:
+def request_named(name: str, cluster: Cluster, about: Target) -> Message | None:
     """Return the request of this name (rule 1); None if it cannot be made now (rule 4)."""
     api, _, changes = name.partition(":")
     try:
@@ -368,7 +368,7 @@ def _with_changes(cluster: Cluster, about: Target, request: Message, changes: st
     return request
 
 
-def _value_of_role(value: object, hint: str, old: object) -> Any:
+def _value_of_role(value: object, hint: str, old: object) -> object:
     return value
 
 
@@ -415,7 +415,7 @@ def _changed(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
     return value
 
 
-def _value(cluster: Cluster, operator: str, text: str, hint: str, old: Any) -> Any:
+def _value(cluster: Cluster, operator: str, text: str, hint: str, old: Any) -> object:
     """Return the value that a text means for a field with this annotation."""
     if operator != "=":
         if old + int(operator + text) < 0:
@@ -432,7 +432,7 @@ def _value(cluster: Cluster, operator: str, text: str, hint: str, old: Any) -> A
     return _parsed(text, hint)
 
 
-def _parsed(text: str, hint: str) -> Any:
+def _parsed(text: str, hint: str) -> object:
     if hint.startswith("tuple["):
         return tuple(_parsed(each, hint.removeprefix("tuple[")) for each in text.split("|") if text)
     if hint.startswith("TopicPartition"):

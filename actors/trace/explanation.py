@@ -196,7 +196,7 @@ def explain_all(
     return [explained(facts, about, subject, clock or utc) for about, subject in named]
 
 
-def subject_named(about: str, name: str | int | None) -> Any:
+def subject_named(about: str, name: str | int | None) -> object:
     """Return the subject of a kind with this name. Raises ValueError if it is malformed."""
     if about not in QUESTIONS:
         raise ValueError(f"{about!r} cannot be explained; use one of {', '.join(QUESTIONS)}")

@@ -182,7 +182,7 @@ def _has_entries(api: Api, request: Message) -> bool:
     return any(getattr(request, field) for field in _entry_fields(api))
 
 
-def _only(api: Api, request: Message, access: Access, entries: Iterable[AnyMessage]) -> AnyMessage:
+def _only(api: Api, request: Message, access: Access, entries: Iterable[AnyMessage]) -> Message:
     """Return the request with only these entries."""
     return changed(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
 

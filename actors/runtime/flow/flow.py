@@ -223,7 +223,7 @@ class FlowActor(Dispatcher):
 
     # ------------------------------------------------------------------------------------------------------ the runtime
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> object:
         """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""
         if message.__class__ is ask.Answer:
             self.requests += message.requests
@@ -386,7 +386,7 @@ class FlowActor(Dispatcher):
         self._open = {first + place: place for place in range(len(pairs))}
         self.set_timer(ANSWERS, self.answer_deadline, ask.AnswerDeadline(first))
 
-    def _result(self, ticket: int) -> Any:
+    def _result(self, ticket: int) -> object:
         """Return the result of a Begin's question; if the result is a Failure, raise its exception instead."""
         result = self._begun.pop(ticket)
         if isinstance(result, ask.Failure):

@@ -80,7 +80,7 @@ class InlineDriver:
         self._kernel.inject(to, message, self.address)
         return self.listen(timeout)
 
-    def listen(self, timeout: timedelta | float | None) -> Any:
+    def listen(self, timeout: timedelta | float | None) -> object:
         """Return the next message for this endpoint, or None after `timeout`. Without a timeout, wait for ever.
 
         Raises:

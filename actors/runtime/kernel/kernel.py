@@ -266,7 +266,7 @@ class Kernel(ABC):
             ref = self._external_endpoint(text, _ignore) if text.startswith("outside:") else self.reference(text, None)
         return ref
 
-    def instance_of(self, address: ActorAddress) -> Any:
+    def instance_of(self, address: ActorAddress) -> object:
         """Return the actor of an address, or None if the actor was removed; for tests and for checks of invariants."""
         return self.address_of(address.actorAddressString).actor
 

@@ -353,7 +353,7 @@ class LocalBase(Kernel):
         """Send a message from outside; return the next message that an actor sends outside, or None after `timeout`."""
         return self.inline.ask(to, message, timeout)
 
-    def listen(self, timeout: timedelta | float | None = None) -> Any:
+    def listen(self, timeout: timedelta | float | None = None) -> object:
         """Wait for the next message that an actor sends to the external endpoint; return None after `timeout`."""
         return self.inline.listen(timeout)
 

@@ -38,7 +38,7 @@ class Dispatcher(Actor):  # type: ignore[misc]
         super().__init_subclass__(**kwargs)
         cls._handlers = {}
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> Any:
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> object:
         """Call the handler of the message. Raises UnknownMessage if the actor has no handler."""
         handler = self._handlers.get(message.__class__) or self.handler_of(message.__class__)
         if handler is None:

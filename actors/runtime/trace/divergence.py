@@ -115,7 +115,7 @@ def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
     return Diverged(n, f"another state after delivery {n}", f"{snapshot.end}", f"not at {resting}")
 
 
-def _shown(state: object) -> Any:
+def _shown(state: object) -> object:
     return shown(state) if isinstance(state, ActorState) else json.loads(encode(state)[1])
 
 
