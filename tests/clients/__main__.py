@@ -50,7 +50,7 @@ BUILDS = {
     "node": Build(("node", "npm"), (("npm", "install", "--no-audit", "--no-fund", "--silent"),)),
     "go": Build(
         ("go",),
-        (("go", "mod", "tidy"), ("go", "build", "-o", "bin/", "./franz", "./sarama")),
+        (("go", "mod", "tidy"), ("go", "build", "-o", "bin/", "./franz", "./kafkago", "./sarama")),
     ),
     "java": Build(
         ("java", "javac", "mvn"),
@@ -74,6 +74,7 @@ CLIENTS = {
         dict.fromkeys(("consume", "headers", "group-consume", "transaction"), NO_IDS),
     ),
     "franz-go": Client("go", ("bin/franz",), {}),
+    "kafka-go": Client("go", ("bin/kafkago",), {}),
     "sarama": Client("go", ("bin/sarama",), {}),
     "java": Client("java", ("java", "-XX:TieredStopAtLevel=1", "-cp", "classes:jars/*", "Steps"), {}),
 }
