@@ -267,6 +267,7 @@ class RecordedPage:
             "partition": self._partition,
             "offsets": self._offsets,
             "members": self._members,
+            "lags": self._lags,
             "search": self._search,
             "why": self._why,
             "compare": self._compare,
@@ -497,6 +498,10 @@ class RecordedPage:
     def _members(self, query: Mapping[str, str]) -> Any:
         """Return the history of a consumer group's members."""
         return subject_histories.group_history(self._known().all, query["name"])
+
+    def _lags(self, query: Mapping[str, str]) -> Any:
+        """Return the lag of a consumer group at a time."""
+        return subject_histories.group_lags(self._recorded, query["name"], float(query["at"]))
 
     def _why(self, query: Mapping[str, str]) -> Any:
         """Explain a subject, at a time or at the end."""

@@ -1,9 +1,10 @@
-"""What a trace shows of one partition's offsets, and of one consumer group's members, over a stretch of time.
+"""What a trace shows of one partition's offsets, and of one consumer group's members and lag, over time.
 
 Rule 1: offsets are those of the messages `LogMoved`, which a replica sends when one changes, and of its answers to
         fetches; the leader's knowledge of a follower is the offset in the follower's fetch. Only lines that contain the
         topic's name are decoded.
-Rule 2: a line has at most MOST_POINTS points: of more, every n-th one is shown, and the last.
+Rule 2: a group's lag is the log end offset minus the offset that a coordinator accepted last.
+Rule 3: a line has at most MOST_POINTS points: of more, every n-th one is shown, and the last.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any
 
 from actors.explain.causes import cause_of
 from actors.explain.step_texts import text_of
-from actors.page.recorded_trace import RecordedTrace
+from actors.page.recorded_trace import RecordedRun, RecordedTrace
 from actors.trace.reader import TraceDelivery
 from messages.cluster import TopicPartition
 from messages.errors import NONE
 from messages.facts import declarations
 from messages.facts.histories import state_history
+from messages.facts.open_requests import REQUESTS, RESPONSES
 from messages.facts.trace_facts import TraceFacts
 
 MOST_POINTS = 1_500
@@ -90,6 +92,54 @@ def _extend(points: list[list[float]], at: float, value: float) -> None:
 def _thinned(points: list[list[float]]) -> list[list[float]]:
     step = len(points) // MOST_POINTS + 1
     return points if step == 1 else [*points[:-1:step], points[-1]]
+
+
+def group_lags(recorded: RecordedTrace, group: str, until: float) -> list[dict[str, Any]]:
+    """Return what a group has committed up to a time, and how far the log end of each of these partitions is ahead."""
+    name = json.dumps(group, ensure_ascii=False).encode()
+
+    def is_wanted(line: bytes) -> bool:
+        return (b'"OffsetCommitRequest"' in line and name in line) or b'"OffsetCommitResponse"' in line
+
+    committed: dict[TopicPartition, tuple[float, int, TraceDelivery]] = {}
+    last = {run.place: run.number_before(until, inclusive=True) for run in recorded.runs}
+    for run in recorded.runs:
+        asked: dict[tuple[int, int], Any] = {}
+        for each in run.containing(is_wanted):
+            if each.seq > last[run.place]:
+                break
+            if each.message not in REQUESTS | RESPONSES:
+                continue
+            payload = each.payload
+            for exchange in payload.get("requests") or payload.get("responses") or (payload,):
+                key = exchange["connection"], exchange["correlation_id"]
+                kind, content = exchange.get("request") or exchange["response"]
+                if kind == "OffsetCommitRequest" and content["group_id"] == group:
+                    asked[key] = content["partitions"]
+                elif kind == "OffsetCommitResponse" and key in asked:
+                    accepted = [each["partition"] for each in content["partitions"] if each["error_code"] == NONE]
+                    for part in asked.pop(key):
+                        partition = TopicPartition(*part["partition"])
+                        if part["partition"] in accepted and committed.get(partition, (0.0,))[0] <= each.at:
+                            committed[partition] = each.at, part["committed_offset"], each
+    found = []
+    for partition, (at, offset, each) in sorted(committed.items()):
+        ends = (_log_end(run, partition, last[run.place]) for run in recorded.runs)
+        end = max((end for end in ends if end is not None), default=None)
+        lag = None if end is None else max(end - offset, 0)
+        place = {"at": at, "run": each.run.name, "seq": each.seq}
+        found.append({**place, "partition": str(partition), "committed": offset, "end": end, "lag": lag})
+    return found
+
+
+def _log_end(run: RecordedRun, partition: TopicPartition, last: int) -> int | None:
+    """Return the log end offset of a node's replica after a delivery, as far as the run shows it."""
+    text = f'"partition":[{json.dumps(partition.topic)},{partition.partition}],"state":'.encode()
+    for each in run.backwards(last + 1, (text,)):
+        if each.message == "LogMoved" and each.payload["partition"] == [*partition]:
+            end: int = each.payload["state"][5]
+            return end
+    return None
 
 
 def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:

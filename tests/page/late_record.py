@@ -12,6 +12,7 @@ from messages.apis.create_topics import CreatableAssignment, CreatableTopic, Cre
 from messages.apis.end_txn import EndTxnRequest
 from messages.apis.init_producer_id import InitProducerIdRequest
 from messages.apis.join_group import JoinGroupRequest, JoinGroupResponse, JoinProtocol
+from messages.apis.offset_commit import CommittedPartition, OffsetCommitRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.apis.sync_group import MemberAssignment, SyncGroupRequest
 from messages.cluster import TopicPartition
@@ -80,6 +81,9 @@ def _rebalance(cluster: SimulatedCluster) -> None:
     assigned = (MemberAssignment(joined.member_id, b""),)
     sync = SyncGroupRequest(3, "readers", joined.generation_id, joined.member_id, assigned)
     assert cluster.ask(coordinator, sync).error_code == NONE
+    offsets = (CommittedPartition(ORDERS, 2),)
+    commit = OffsetCommitRequest(5, "readers", joined.generation_id, joined.member_id, offsets)
+    assert [each.error_code for each in cluster.ask(coordinator, commit).partitions] == [NONE]
     cluster.run(8.0)
 
 

@@ -259,6 +259,9 @@ def test_a_group_has_members_and_rebalances_with_their_causes(page: RecordedPage
     states = [each["state"] for each in found["states"]]
     assert {"PreparingRebalance", "Stable"} <= set(states) and states[-1] == "Empty"
     assert any("sent no heartbeat" in each["why"] for each in found["states"])
+    (lag,) = ask(page, "lags", name="readers", at=page.end)
+    assert (lag["partition"], lag["committed"], lag["end"], lag["lag"]) == ("orders-0", 2, 5, 3)
+    assert ask(page, "lags", name="readers", at=lag["at"] - 0.1) == []
 
 
 def test_search_finds_subjects_facts_and_messages(page: RecordedPage) -> None:

@@ -38,10 +38,14 @@ def test_it(kafka_cluster):
 """
 
 WITH = """
+import json
+from urllib.request import urlopen
 from kafka_actors import KafkaCluster
 def test_it():
     with KafkaCluster(1) as cluster:
         cluster.create_topic("t")
+        with urlopen(f"{cluster.ui_url}api/picture") as answer:
+            assert "brokers" in json.load(answer)
         cluster.kill(0)
         assert "the test fails" == ""
 """
@@ -51,8 +55,8 @@ def test_it():
 def test_the_report_of_a_failed_test_has_the_end_of_the_log_and_why_partitions_have_no_leader(
     tmp_path: Path, source: str
 ) -> None:
-    output = run_pytest(tmp_path, source)
-    assert "1 failed" in output
+    output = run_pytest(tmp_path, source, "--kafka-ui")
+    assert "1 failed" in output and (source == WITH or "the page of the cluster" in output)
     assert "every message of the cluster's brokers is recorded in" in output
     assert re.search(r"the last lines of \S+/cluster\.log:\n(E +)?\[\d{4}-\d\d-\d\d .* INFO .*", output), output
     assert "no running broker leads t-0:" in output
