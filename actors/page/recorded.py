@@ -17,6 +17,7 @@ import os
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice, zip_longest
 from multiprocessing.process import BaseProcess
@@ -124,8 +125,9 @@ class _Facts:
 
 def store_snapshots(folder: Path, run: str, cache: Path | None, every: int) -> None:
     """Store snapshots of a run; this is the work of a process of its own."""
-    os.nice(10)
-    Debugger(open_trace(folder).only_run(None, run), cache, every).store_snapshots(CACHE_BYTES)
+    os.nice(5)
+    with suppress(KeyboardInterrupt, TraceError, OSError):  # without snapshots the page replays from farther away
+        Debugger(open_trace(folder).only_run(None, run), cache, every).store_snapshots(CACHE_BYTES)
 
 
 class _States:
