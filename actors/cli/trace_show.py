@@ -184,7 +184,8 @@ def _show_page(
         raise CommandFailed(str(error)) from error
     except OSError as error:
         raise CommandFailed(f"the page cannot be served on {host}:{port}: {error.strerror}") from error
-    view = f"#/lanes?{urlencode(query)}" if about or delivery is not None else f"#/?{urlencode(query)}" if query else ""
+    name = "lanes" if about or delivery is not None else "compare" if other is not None else ""
+    view = f"#/{name}?{urlencode(query)}" if query else f"#/{name}" if name else ""
     if warning := ui_warning(host, "read this trace"):
         click.echo(warning, err=True)
     click.echo(f"The page is at {page.url}{view}. Press Ctrl-C to end.")
