@@ -534,7 +534,7 @@ class RecordedPage:
         if self._beside is None:
             raise TraceError("there is no other run: start with --with DIR")
         pages = self, self._beside
-        ours, theirs = ([(fact.place.node, _text(fact)) for fact in page._known().steps] for page in pages)
+        ours, theirs = ([_content(fact) for fact in page._known().steps] for page in pages)
         first = next((n for n, (one, other) in enumerate(zip_longest(ours, theirs)) if one != other), None)
         since = float(query["at"]) - self._recorded.begin
         return {"since": since, "same": first is None, "sides": [page._side(since, first) for page in pages]}
@@ -582,6 +582,12 @@ def _text(fact: Fact) -> str:
         return text_of(fact)
     fields = ", ".join(f"{name} {value}" for name, value in fields_of(fact).items())
     return f"{type(fact).__name__}: {fields}" if fields else type(fact).__name__
+
+
+def _content(fact: Fact) -> tuple[Any, ...]:
+    """Return what must be equal in two runs: all but times."""
+    values = fields_of(fact).values()
+    return fact.place.node, type(fact), *(value for value in values if not isinstance(value, float))
 
 
 def _shown(fact: Fact) -> dict[str, Any]:

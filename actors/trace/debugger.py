@@ -190,11 +190,11 @@ class Debugger:
         Snapshots of other runs are removed first if all together have more than `most` bytes.
         """
         self._kept.make_room(most)
-        ends = [self._first(), *sorted({each for each in self._beginnings() if each > self._first()}), self.last + 1]
-        for begin, end in pairwise(ends):
-            if end - begin > 2 * self._every:
+        places = [self._first(), *sorted({each for each in self._beginnings() if each > self._first()}), self.last + 1]
+        for place, following in pairwise(places):
+            if following - place > 2 * self._every:
                 with suppress(NotReplayable):
-                    self.go(end - 1)
+                    self.go(following - 1)
 
     def _walk(self, replay: Replay, n: int) -> bool:
         """Replay to `n`, and store snapshots on the way."""
