@@ -121,7 +121,8 @@ def contradictions(facts: TraceFacts) -> Iterator[str]:
     for broker in sorted({row.broker for row in summary["episodes"]}):
         rows = [row for row in summary["episodes"] if row.broker == broker]
         said = verdict_of(facts, "broker", broker, repr).text
-        if (rows[-1].back_at is None) != said.startswith(f"broker {broker} has been gone since"):
+        is_stopped = "The cluster was stopped at" in said and times(said)[-1] <= rows[-1].died_at
+        if (rows[-1].back_at is None) != (is_stopped or said.startswith(f"broker {broker} has been gone since")):
             yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
         if said.startswith(f"broker {broker} has been gone") and times(said)[0] != rows[-1].died_at:
             yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
