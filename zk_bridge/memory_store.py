@@ -18,13 +18,10 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeAlias
 
+from actors.runtime import CallLater, ScheduledCall
 from messages import store
 from zk_bridge.store import WRITE_LIMIT, Sink, StoreNews, StoreRequest, ZooKeeperUnavailable
-
-CallLater: TypeAlias = Callable[[float, Callable[[], None]], Any]
-"""Function that calls back once after a number of seconds; its result has `cancel()`."""
 
 
 class _Node:
@@ -218,7 +215,7 @@ class MemoryStore:
         self.server = server
         self.session_id = 0
         self._session_timeout = session_timeout
-        self._expiry: Any = None
+        self._expiry: ScheduledCall | None = None
         """Timer that ends the session, while it is disconnected or paused."""
         self._expired = False
         """Whether the server has ended the session and the client is not yet notified."""

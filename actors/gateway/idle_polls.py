@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
+from actors.runtime import CallLater, ScheduledCall
 from messages import errors
 from messages.apis.fetch import FetchRequest, FetchResponse, is_idle_poll, next_epoch
 from messages.network import ClientRequest, ClientRequests, ClientResponse, Transmit, WokenFetchSession
@@ -64,7 +64,7 @@ class _IdleFetchSession:
         """Number of polls."""
         self.ended: Callable[[], None] | None = None
         """Called when the held poll stops representing others (rule 5)."""
-        self.timer: Any = None
+        self.timer: ScheduledCall
 
 
 class IdleFetchSessions:
@@ -79,7 +79,7 @@ class IdleFetchSessions:
 
     def __init__(
         self,
-        call_later: Callable[[float, Callable[[], None]], Any],
+        call_later: CallLater,
         now: Callable[[], float],
         answer: Callable[[ClientResponse], None],
         send: Callable[[Message], None],

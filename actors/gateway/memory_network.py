@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from thespian.actors import ActorAddress
 
@@ -26,7 +26,7 @@ from actors.core.security.access import Authorizer, Edit
 from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
-from actors.runtime import LocalBase
+from actors.runtime import LocalBase, ScheduledCall
 from messages.acls import AclsChanged
 from messages.apis import API_BY_REQUEST, CARRIERS
 from messages.ask import Answer, Ask
@@ -59,7 +59,7 @@ Place: TypeAlias = tuple[str, int]
 class _Timers(Protocol):
     """The part of the scheduler's interface that the network uses: start and cancel a timer."""
 
-    def call_later(self, seconds: float, callback: Callable[[], None]) -> Any: ...
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> ScheduledCall: ...
 
 
 class Wire(Protocol):
@@ -226,7 +226,7 @@ class _InFlightRequest:
         """Changes the response, because the client may not see or do everything."""
         self._network = network
         self._reply = reply
-        self._timer: Any = None
+        self._timer: ScheduledCall
         self._stop_representing: Callable[[], None] | None = None
 
     @property

@@ -7,6 +7,6 @@ from actors.runtime.kernel.kernel import Kernel, Observer, describe
 from actors.runtime.kernel.reference import ActorRef, Adapter, EffectDiverged
 from actors.runtime.thespian.base import LocalBase, local_system
 from actors.runtime.thespian.dispatch import Dispatcher, UnknownMessage
-from actors.runtime.thespian.scheduler import LoopScheduler, Scheduler, VirtualScheduler
+from actors.runtime.thespian.scheduler import CallLater, LoopScheduler, ScheduledCall, Scheduler, VirtualScheduler
 from actors.runtime.trace.state import NotAtRest, UnstorableValue, restore, state_of
 from messages.runtime import OUTSIDE, SENT, TIMER

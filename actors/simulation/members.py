@@ -19,6 +19,7 @@ from typing import Any
 import attrs
 
 from actors.core.topic.topic_name import GROUP_METADATA
+from actors.runtime import CallLater
 from messages import errors
 from messages.apis import describe_groups, heartbeat, join_group, leave_group, offset_commit, offset_fetch, sync_group
 from messages.apis.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -51,7 +52,6 @@ NO_ANSWER = -1
 Tell = Callable[[Message | None], None]
 Ask = Callable[[int, Message, Tell, float], None]
 """Send a request to a node, with a timeout in seconds (`Cluster.ask`)."""
-CallLater = Callable[[float, Callable[[], None]], Any]
 
 Script = Generator[Any, Any, None]
 """A simulated client: it yields (node, request) and receives the response, or None if no response arrives. To pause, it

@@ -15,9 +15,8 @@ Rule 3: a paused process receives nothing until it resumes. If its session expir
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-from actors.runtime import VirtualScheduler
+from actors.runtime import ScheduledCall, VirtualScheduler
 from actors.simulation.wire import Wires
 from messages import store
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
@@ -59,9 +58,9 @@ class ZooKeeperLink:
         self._paused = False
         self.loses: Callable[[], bool] = lambda: False
         """Whether the connection breaks before the response to a write that the server has executed."""
-        self._silent: Any = None
+        self._silent: ScheduledCall | None = None
         """The scheduled end of a silent session at the server."""
-        self._deaf: Any = None
+        self._deaf: ScheduledCall | None = None
         """The scheduled end of a silent connection at the client."""
 
     @property

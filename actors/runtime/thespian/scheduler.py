@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Coroutine
 from functools import partial
 from heapq import heappop, heappush
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from actors.runtime.kernel.clock import DriftingClock, VirtualClock
 from actors.runtime.thespian.base import LocalBase
@@ -29,6 +29,10 @@ class ScheduledCall(Protocol):
 
     def cancel(self) -> None:
         """Cancel the call."""
+
+
+CallLater: TypeAlias = Callable[[float, Callable[[], None]], ScheduledCall]
+"""A function that calls another one once after a number of seconds."""
 
 
 class Scheduler(Protocol):
