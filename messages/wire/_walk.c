@@ -433,7 +433,7 @@ static PyMethodDef functions[] = {
     {"put_batches", put_batches, METH_VARARGS, "Map keys of plain batches: (position, records, batches, new, end)."},
     {"kept_batches", kept_batches, METH_VARARGS, "Pass over plain batches: (position, records, batches, kept ones)."},
     {"move", move, METH_VARARGS, "Copy the slots in use of a part of a table to a larger table."},
-    {"put", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
+    {"put_keys", put, METH_VARARGS, "Map keys: (records that were read, position after them, new keys, last offset)."},
     {"kept", kept, METH_VARARGS, "Find records that stay: (records that were read, position, places, tombstones)."},
     {"check", check, METH_VARARGS, "Go over valid records: (number of the next, its position, keyless runs, newest)."},
     {NULL, NULL, 0, NULL},

@@ -3,7 +3,7 @@ from collections.abc import Callable
 def check(
     data: bytes | memoryview, position: int, done: int, count: int, in_order: bool, /
 ) -> tuple[int, int, list[int], int]: ...
-def put(
+def put_keys(
     table: memoryview,
     slots: int,
     free: int,

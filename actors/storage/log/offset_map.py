@@ -25,8 +25,8 @@ try:
     from messages.wire._walk import kept as compiled_kept
     from messages.wire._walk import kept_batches as compiled_kept_batches
     from messages.wire._walk import move as compiled_move
-    from messages.wire._walk import put as compiled_put
     from messages.wire._walk import put_batches as compiled_put_batches
+    from messages.wire._walk import put_keys as compiled_put
 except ImportError:
     compiled_kept = compiled_kept_batches = None  # type: ignore[assignment]
     compiled_move = compiled_put = compiled_put_batches = None  # type: ignore[assignment]
