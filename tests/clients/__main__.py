@@ -52,6 +52,7 @@ BUILDS = {
         ("go",),
         (("go", "mod", "tidy"), ("go", "build", "-o", "bin/", "./franz", "./kafkago", "./sarama")),
     ),
+    "rust": Build(("cargo",), (("cargo", "build", "-q"),)),
     "java": Build(
         ("java", "javac", "mvn"),
         (
@@ -76,6 +77,7 @@ CLIENTS = {
     "franz-go": Client("go", ("bin/franz",), {}),
     "kafka-go": Client("go", ("bin/kafkago",), {}),
     "sarama": Client("go", ("bin/sarama",), {}),
+    "krafka": Client("rust", ("target/debug/steps",), {}),
     "java": Client("java", ("java", "-XX:TieredStopAtLevel=1", "-cp", "classes:jars/*", "Steps"), {}),
 }
 
