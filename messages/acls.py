@@ -48,7 +48,7 @@ def znode_name(value: IntEnum) -> str:
     return "".join(part.capitalize() for part in value.name.split("_"))
 
 
-def named(kind: type[E], text: str) -> E | None:
+def member_named(kind: type[E], text: str) -> E | None:
     """Return the member with this name in any case; underscores do not matter. None if there is none."""
     plain = text.replace("_", "").lower()
     return next((member for member in kind if member.name.replace("_", "").lower() == plain), None)

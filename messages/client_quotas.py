@@ -20,20 +20,20 @@ _SAFE = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 
 
-def sanitized(name: str) -> str:
+def sanitize(name: str) -> str:
     """Return a name in the form that ZooKeeper's paths have: with percent-encoded bytes."""
     return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in name.encode())
 
 
-def desanitized(text: str) -> str:
-    """Return the name that `sanitized` encodes as `text`."""
+def desanitize(text: str) -> str:
+    """Return the name that `sanitize` encodes as `text`."""
     return _ESCAPED.sub(lambda byte: bytes.fromhex(byte[1].decode()), text.encode()).decode(errors="replace")
 
 
 class QuotaEntity(NamedTuple):
     """The clients that a quota applies to: a user, a client id, or both.
 
-    A name is sanitized, as in ZooKeeper (`sanitized`), or DEFAULT. None means that the quota
+    A name is sanitized, as in ZooKeeper (`sanitize`), or DEFAULT. None means that the quota
     does not depend on the user, or on the client id.
     """
 

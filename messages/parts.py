@@ -180,7 +180,7 @@ def free_parts(parts: list[Part]) -> Flow[None]:
         yield Pause()
 
 
-def joined(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
+def join_parts(parts: Sequence[Part], last: AnyMessage) -> AnyMessage:
     """Return one message with all entries of `parts` and `last`. Only for tests, simulations and refused requests."""
     if not parts:
         return last

@@ -57,7 +57,7 @@ class BatchHeader(NamedTuple):
     base_sequence: int
     record_count: int
 
-    def placed(self, base_offset: int, leader_epoch: int) -> BatchHeader:
+    def with_position(self, base_offset: int, leader_epoch: int) -> BatchHeader:
         """Return the header with the base offset and the leader epoch that the leader assigns."""
         return tuple.__new__(BatchHeader, (base_offset, self[1], leader_epoch, *self[3:]))
 
@@ -125,7 +125,7 @@ class Region(ABC):
         """
 
     @abstractmethod
-    def after(self, count: int) -> Region:
+    def skip(self, count: int) -> Region:
         """Return the region after the first `count` bytes."""
 
 

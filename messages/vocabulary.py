@@ -52,12 +52,12 @@ def message(cls: _T) -> _T:
         raise TypeError(f"message {made.__name__} is defined twice: in {first} and in {made.__module__}")
     # Generating these methods per class took a tenth of a node's start-up. One __repr__ serves all classes; __eq__ and
     # __hash__ are rarely called, and are generated at their first call.
-    made.__repr__, made.__eq__, made.__hash__ = _described, _equal, _hashed
+    made.__repr__, made.__eq__, made.__hash__ = _repr_of, _equal, _hash_of
     VOCABULARY[made.__name__] = made
     return made
 
 
-def _described(value: Any) -> str:
+def _repr_of(value: Any) -> str:
     fields = (f"{field.name}={getattr(value, field.name)!r}" for field in attrs.fields(type(value)))
     return f"{type(value).__name__}({', '.join(fields)})"
 
@@ -66,7 +66,7 @@ def _equal(value: Any, other: object) -> Any:
     return _comparable(type(value)).__eq__(value, other)
 
 
-def _hashed(value: Any) -> int:
+def _hash_of(value: Any) -> int:
     return _comparable(type(value)).__hash__(value)
 
 
@@ -81,7 +81,7 @@ def _comparable(kind: Any) -> Any:
 _V = TypeVar("_V")
 
 
-def changed(value: _V, /, **fields: Any) -> _V:
+def evolve(value: _V, /, **fields: Any) -> _V:
     """Return a copy of the message in which the fields in `fields` have the given values."""
     whole: Any = value
     made: _V = attrs.evolve(whole, **fields)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from messages.facts.indexed import encoded
+from messages.facts.indexed import encode_facts
 from messages.trace.schema import SENT
 from messages.trace.text import compress
 from spark.columns import ARROW, STATE
@@ -24,7 +24,7 @@ _ANSWERED = {"actor": CONTROLLER, "type": "Answer"}
 _FIELDS = {"type": "Transmit", "request": "UpdateMetadataRequest", "channel": "controller-0-broker-0-1", "broker": 0}
 
 
-def _led(leader: int) -> dict[str, Any]:
+def _leadership_row(leader: int) -> dict[str, Any]:
     return dict.fromkeys(field.name for field in STATE) | {
         "topic": "t",
         "partition": 0,
@@ -36,10 +36,10 @@ def _led(leader: int) -> dict[str, Any]:
 _SAID: tuple[dict[str, Any], ...] = (
     _ANSWERED | {"request": "Elected", "epoch": 1},
     _ANSWERED | {"request": "Brokers", "brokers": [0, 1]},
-    _FIELDS | {"states": [_led(0)]},
+    _FIELDS | {"states": [_leadership_row(0)]},
     {"actor": CONTROLLER, "type": "BrokerChange"},
     _ANSWERED | {"request": "Brokers", "brokers": [1]},
-    _FIELDS | {"states": [_led(1)]},
+    _FIELDS | {"states": [_leadership_row(1)]},
     {"type": "Samples", "subject": "BrokerChange", "event_ms": 1.0, "event_queue_ms": 0.0, "items": 1},
 )
 """The states in the messages of such a failover."""
@@ -88,5 +88,5 @@ def _smallest(folder: Path) -> None:
     blank |= dict.fromkeys(("at", "waited", "took"), 0.0)
     rows = [blank | {"n": n, "at": float(n)} | fields for n, fields in enumerate(_SAID, 1)]
     pq.write_table(pa.Table.from_pylist(rows, ARROW), folder / "none-000000-0.parquet", compression="zstd")
-    keep_facts("none", compress([encoded(())]), folder)
+    keep_facts("none", compress([encode_facts(())]), folder)
     keep(Manifest((PackedRun("none", 0, "stopped", (), "full", ()),), ()), folder)

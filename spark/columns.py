@@ -23,7 +23,7 @@ from messages.trace.schema import CREATED, DELIVERIES, ENDED, TraceRecord
 from messages.trace.text import records_of
 from spark.selection import ALL, Selection
 
-__all__ = ["ARROW", "DELIVERIES", "MALFORMED", "batches", "planned"]
+__all__ = ["ARROW", "DELIVERIES", "MALFORMED", "batches", "plan_slices"]
 
 MALFORMED = "malformed"
 
@@ -152,12 +152,12 @@ _decode: Callable[[bytes], TraceRecord] = msgspec.json.Decoder(_Row).decode  # t
 _json = msgspec.json.Encoder(enc_hook=str).encode
 
 
-def planned(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
+def plan_slices(runs: Sequence[Run], selection: Selection = ALL, most: int = SLICE_BYTES) -> list[Slice]:
     """Return slices of the selected runs. If a run has two copies, only one of them is read."""
-    return [each for run in selected(runs, selection) for each in slices(run, most)]
+    return [each for run in select_runs(runs, selection) for each in slices(run, most)]
 
 
-def selected(runs: Sequence[Run], selection: Selection = ALL) -> list[Run]:
+def select_runs(runs: Sequence[Run], selection: Selection = ALL) -> list[Run]:
     """Return the selected runs, each once."""
     once = {run.header.run: run for run in reversed(runs) if selection.has_run(run.header.run, run.header.node)}
     return list(once.values())
@@ -172,7 +172,7 @@ def batches(slice: Slice, selection: Selection = ALL) -> Iterator[pa.RecordBatch
             records = (_decode(line),) if line.startswith(b"[") else records_of(line)
         except ValueError:  # the base class of msgspec's errors
             if has_record is None or has_record("", 0.0):
-                rows.append(_malformed(slice, line))
+                rows.append(_malformed_row(slice, line))
         else:
             rows += [
                 _row(slice, record)
@@ -206,7 +206,7 @@ def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema = ARROW) -> pa.Rec
     )
 
 
-def _malformed(slice: Slice, line: bytes) -> tuple[Any, ...]:
+def _malformed_row(slice: Slice, line: bytes) -> tuple[Any, ...]:
     blank = (0, "", "", "", "", 0.0, 0.0, 0.0, 0, False, line.decode(errors="replace"))
     return (slice.header.run, slice.header.node, 0, MALFORMED, 0, *blank, *_NOTHING)
 

@@ -130,7 +130,7 @@ def number_axis(most: float) -> Axis:
     return Axis(0.0, count * step, [(number * step, f"{number * step:,.10g}") for number in range(count + 1)])
 
 
-def stepped(changes: Iterable[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:
+def running_total(changes: Iterable[tuple[float, float]], begin: float, end: float) -> list[tuple[float, float]]:
     """Return the running total of `changes`, which are pairs (place, change), as points (place, total).
 
     The axis is divided into STEPS columns. A column has at most two points: its maximum and the total at its end.

@@ -45,7 +45,7 @@ class Facts:
         detail = _found("detail", {run.run: run.detail for run in self.manifest.runs})
         return grouped.select("*", ending, detail).orderBy("node", "first_at")
 
-    def unplaced(self) -> tuple[str, ...]:
+    def records_without_node(self) -> tuple[str, ...]:
         """Return which records belong to no known node; each record of a trace has its node."""
         return ()
 
@@ -56,8 +56,8 @@ class Facts:
 
     @cached_property
     def handled(self) -> DataFrame:
-        """The controller events, as `controller.handled` returns them."""
-        return controller.handled(self.delivered)
+        """The controller events, as `controller.events_handled` returns them."""
+        return controller.events_handled(self.delivered)
 
     @cached_property
     def answers(self) -> DataFrame:
@@ -92,11 +92,11 @@ class Facts:
 
     @cached_property
     def compared(self) -> DataFrame:
-        """The comparison of the earlier traces with these traces, as `comparison.compared` returns it.
+        """The comparison of the earlier traces with these traces, as `comparison.compare` returns it.
 
         Without earlier traces, these traces are compared with themselves.
         """
-        return comparison.compared((self.before or self).samples, self.samples)
+        return comparison.compare((self.before or self).samples, self.samples)
 
 
 def _found(name: str, by_run: dict[str, str]) -> Column:

@@ -22,7 +22,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from messages.trace.files.runs import ending, find_runs
-from spark.columns import selected
+from spark.columns import select_runs
 from spark.errors import AlreadyFollowed
 from spark.java import Java
 from spark.pack import keep, pack_facts, tell
@@ -90,23 +90,23 @@ def follow(
         NotATrace: The folder does not exist.
         SparkUnavailable: Spark cannot be started.
     """
-    seen = _seen(folder)
+    seen = _sizes_and_ends(folder)
     with only_follower(kept):
         say("starting Spark")
         session = open_session(master, java)
         while True:
             land(session, folder, kept)
             found = find_runs(folder)
-            for run in selected(found.runs):
+            for run in select_runs(found.runs):
                 pack_facts(run, kept)
             keep(tell(found), kept)
             yield ask(session, kept, say, only, partial=True)
             say("waiting for more")
-            while seen == (seen := _seen(folder)):
+            while seen == (seen := _sizes_and_ends(folder)):
                 time.sleep(EVERY_S)
 
 
-def _seen(folder: Path) -> object:
+def _sizes_and_ends(folder: Path) -> object:
     """Return a value that changes when records are added: the sizes of the segments, and the ends of the runs."""
     runs = find_runs(folder).runs
     return [(run.header.run, ending(run), run.faults, [_size(path) for path in run.paths]) for run in runs]

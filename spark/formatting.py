@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, tzinfo
 from typing import Any
 
-from messages.trace.endings import worded
+from messages.trace.endings import ending_text
 from spark.results import QueryResult
 
 Shown = Callable[[Any], object]
@@ -19,11 +19,11 @@ def heads(answer: QueryResult) -> list[str]:
 
 def rows(answer: QueryResult, most: int, zone: tzinfo | None = None) -> list[list[object]]:
     """Return the first `most` rows, each as a list of formatted values; the other rows are not read."""
-    kinds = [shown(column, zone) for column in answer.columns]
+    kinds = [formatter(column, zone) for column in answer.columns]
     return [[kind(value) for kind, value in zip(kinds, row, strict=True)] for row in answer.rows[:most]]
 
 
-def shown(column: str, zone: tzinfo | None = None) -> Shown:
+def formatter(column: str, zone: tzinfo | None = None) -> Shown:
     """Return a function that formats values of a column; times are in `zone`, by default local.
 
     The function formats the value None as an empty text.
@@ -52,7 +52,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if hours < 48 else f"{hours / 24:.1f} days"
 
 
-def counted(count: int, noun: str) -> str:
+def count_text(count: int, noun: str) -> str:
     """Return a number with its noun: 1 partition, 2,000 partitions."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
@@ -66,5 +66,5 @@ _SHOWN: tuple[tuple[str, Shown], ...] = (
     ("_s", lambda seconds: f"{seconds:.3f}"),
     ("_ms", lambda ms: f"{ms:.1f}"),
     ("_share", lambda share: f"{share:.1%}"),
-    ("_ending", worded),
+    ("_ending", ending_text),
 )

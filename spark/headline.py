@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from spark.formatting import shown
+from spark.formatting import formatter
 from spark.incidents import EXAMINED, find_incidents
 from spark.results import Summary
 from spark.section_names import COMPARED
@@ -18,7 +18,7 @@ def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
 
     Incidents and the state at the end need all sections in EXAMINED.
     """
-    when = shown("at", zone)
+    when = formatter("at", zone)
     sentences = [
         (row.at, f"Node {row.node} was elected controller at {when(row.at)}, with epoch {row.epoch}.")
         for row in summary["elections"]
@@ -31,10 +31,10 @@ def headline(summary: Summary, zone: tzinfo | None = None) -> list[str]:
             for each in found_incidents.incidents
         ]
         end = [found_incidents.status.text]
-    return [sentence for _, sentence in sorted(sentences)] + end + changed(summary)
+    return [sentence for _, sentence in sorted(sentences)] + end + comparison_sentences(summary)
 
 
-def changed(summary: Summary) -> list[str]:
+def comparison_sentences(summary: Summary) -> list[str]:
     """Return the sentences about the comparison with another folder."""
     rows = [row for row in summary[COMPARED] if row.verdict]
     if summary[COMPARED] and not rows:

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import NamedTuple
 
 from messages.trace.schema import STOPPED
-from spark.formatting import counted, duration, moment
+from spark.formatting import count_text, duration, moment
 from spark.questions import INTERNAL
 from spark.results import Summary
 
@@ -122,7 +122,7 @@ class _IncidentFinder:
 
     def _of_broker(self, row: SimpleNamespace) -> Incident:
         """Describe a broker that was gone."""
-        was_controller = row.was_controller or self._resigned(row)
+        was_controller = row.was_controller or self._was_controller(row)
         what = f"Broker {row.broker}{', the controller,' if was_controller else ''} {self._ending(row)}"
         out = [each for each in self.out if each.broker == row.broker and _holds(row, each.left_at)]
         mine = [each for each in self.leaderless if each.broker == row.broker and _holds(row, each.lost_at)]
@@ -130,7 +130,7 @@ class _IncidentFinder:
         back = max((each.back_at or NEVER for each in out), default=row.back_at or NEVER)
         over = [row.back_at or NEVER, back, *(each.over_at or NEVER for each in mine)]
         until = None if max(over) == NEVER else max(over)
-        facts = [IncidentFact("Affected", self._affected(row, mine, out))]
+        facts = [IncidentFact("Affected", self._effects_text(row, mine, out))]
         if row.partitions:
             facts.append(IncidentFact("How long", self._duration_text(row)))
         facts.append(IncidentFact("Why", self._reason_text(row, mine)))
@@ -144,21 +144,23 @@ class _IncidentFinder:
         lived = any(run.node == row.broker and run.first_at <= row.died_at < run.last_at for run in self.runs)
         return "lost its ZooKeeper session" if lived else "was gone"
 
-    def _resigned(self, row: SimpleNamespace) -> bool:
+    def _was_controller(self, row: SimpleNamespace) -> bool:
         """Return whether the broker was the controller, and its absence was noticed at the election of the next one."""
         if row.after != "Elected":
             return False
         before = [each.node for each in self.elections if each.at <= row.died_at + row.seen_s]
         return before[-2:-1] == [row.broker]
 
-    def _affected(self, row: SimpleNamespace, mine: Sequence[SimpleNamespace], out: Sequence[SimpleNamespace]) -> str:
+    def _effects_text(
+        self, row: SimpleNamespace, mine: Sequence[SimpleNamespace], out: Sequence[SimpleNamespace]
+    ) -> str:
         under = sum(each.partitions for each in out)
-        rest = f" {counted(under, 'partition')} {'was' if under == 1 else 'were'} under-replicated." if under else ""
+        rest = f" {count_text(under, 'partition')} {'was' if under == 1 else 'were'} under-replicated." if under else ""
         if not row.partitions:
             return f"No partition lost its leader.{rest}"
-        of = f" of {counted(row.topics, 'topic')}" if row.topics > 1 and row.partitions > MOST_NAMES else ""
-        named = f": {_named(row.partitions, mine)}" if mine else ""
-        return f"{counted(row.partitions, 'partition')}{of} lost {_their(row.partitions)} leader{named}.{rest}"
+        of = f" of {count_text(row.topics, 'topic')}" if row.topics > 1 and row.partitions > MOST_NAMES else ""
+        named = f": {_names_text(row.partitions, mine)}" if mine else ""
+        return f"{count_text(row.partitions, 'partition')}{of} lost {_their(row.partitions)} leader{named}.{rest}"
 
     def _duration_text(self, row: SimpleNamespace) -> str:
         still, led = row.still_leaderless, row.partitions - row.still_leaderless
@@ -179,7 +181,7 @@ class _IncidentFinder:
         parts = [f"Controller {row.seen_by} detected it{after}{elected}{expiry}."]
         waited = sum(each.partitions for each in mine if each.over_at is None or each.over_at >= (row.back_at or NEVER))
         if waited:
-            parts.append(f"{counted(waited, 'partition')} had no other in-sync replica alive.")
+            parts.append(f"{count_text(waited, 'partition')} had no other in-sync replica alive.")
         elif row.led_again_s is not None:
             parts.append(f"The last new leader followed after {duration(row.led_again_s - row.seen_s)}.")
         return " ".join(parts)
@@ -188,13 +190,17 @@ class _IncidentFinder:
         still = row.still_leaderless
         if row.back_at is None:
             now = f"Broker {row.broker} is not back"
-            led = f"{counted(still, 'partition')} still {_have(still)} no leader" if still else "all partitions are led"
+            led = (
+                f"{count_text(still, 'partition')} still {_have(still)} no leader"
+                if still
+                else "all partitions are led"
+            )
             return f"{now if not row.partitions and not still else f'{now}; {led}'}."
         now = f"Over. Broker {row.broker} came back at {self._clock(row.back_at)}"
         if still or behind:
             now = now.removeprefix("Over. ")
-            open_ = [f"{counted(still, 'partition')} still {_have(still)} no leader"] if still else []
-            open_ += [f"it is not in the ISR of {counted(behind, 'partition')}"] if behind else []
+            open_ = [f"{count_text(still, 'partition')} still {_have(still)} no leader"] if still else []
+            open_ += [f"it is not in the ISR of {count_text(behind, 'partition')}"] if behind else []
             return f"{now}, but {' and '.join(open_)}."
         return f"{now}, and has been in all ISRs since {self._clock(back)}." if back > row.back_at else f"{now}."
 
@@ -202,16 +208,16 @@ class _IncidentFinder:
         """Describe partitions that lost their leader though no broker failed."""
         for group in _together([row for row in self.leaderless if row.broker is None], "lost_at", "over_at"):
             facts = (
-                IncidentFact("Affected", f"{_named(group.partitions, group.rows)}."),
-                IncidentFact("How long", self._lasted(group)),
+                IncidentFact("Affected", f"{_names_text(group.partitions, group.rows)}."),
+                IncidentFact("How long", self._time_text(group)),
                 IncidentFact("Why", "No controller missed a broker: a log directory failed, or no replica was alive."),
                 IncidentFact(
                     "Now",
-                    self._over(group, f"{counted(group.still, 'partition')} still {_have(group.still)} no leader."),
+                    self._over(group, f"{count_text(group.still, 'partition')} still {_have(group.still)} no leader."),
                 ),
             )
             gravity = (group.still, group.partitions * self._seconds(group), group.partitions)
-            what = f"{counted(group.partitions, 'partition')} had no leader, though no broker failed"
+            what = f"{count_text(group.partitions, 'partition')} had no leader, though no broker failed"
             yield Incident(group.at, group.until, what, facts, gravity)
 
     def _of_lag(self) -> Iterator[Incident]:
@@ -224,20 +230,24 @@ class _IncidentFinder:
         ]
         for broker in sorted({row.broker for row in late}):
             for group in _together([row for row in late if row.broker == broker], "left_at", "back_at"):
-                out = f"It is still not in the ISR of {counted(group.still, 'partition')}."
+                out = f"It is still not in the ISR of {count_text(group.still, 'partition')}."
                 facts = (
-                    IncidentFact("Affected", f"{_named(group.partitions, group.rows)}. They were under-replicated."),
-                    IncidentFact("How long", self._lasted(group)),
+                    IncidentFact(
+                        "Affected", f"{_names_text(group.partitions, group.rows)}. They were under-replicated."
+                    ),
+                    IncidentFact("How long", self._time_text(group)),
                     IncidentFact("Why", "Leaders removed it: it did not catch up within replica.lag.time.max.ms."),
                     IncidentFact("Now", self._over(group, out)),
                 )
-                what = f"Broker {broker} left the ISR of {counted(group.partitions, 'partition')} while it was running"
+                what = (
+                    f"Broker {broker} left the ISR of {count_text(group.partitions, 'partition')} while it was running"
+                )
                 yield Incident(group.at, group.until, what, facts, (0, 0.0, 0, group.still, group.partitions))
 
     def _seconds(self, group: _Group) -> float:
         return (group.until or self.end) - group.at
 
-    def _lasted(self, group: _Group) -> str:
+    def _time_text(self, group: _Group) -> str:
         return f"{duration(self._seconds(group))}{' until the end' if group.still else ''}."
 
     def _over(self, group: _Group, otherwise: str) -> str:
@@ -302,12 +312,12 @@ class _IncidentFinder:
             for row in self.out
             if row.back_at is None and not (row.broker in stopping and row.left_at >= late)
         )
-        parts = [f"{counted(unled, 'partition')} {_have(unled)} no leader"] if unled else []
+        parts = [f"{count_text(unled, 'partition')} {_have(unled)} no leader"] if unled else []
         if gone:
             named = ", ".join(map(str, gone[:MOST_NAMES])) + (" ..." if len(gone) > MOST_NAMES else "")
             parts.append(f"broker {named} is gone" if len(gone) == 1 else f"brokers {named} are gone")
         if out:
-            parts.append(f"{counted(out, 'replica')} {'is' if out == 1 else 'are'} out of the ISR")
+            parts.append(f"{count_text(out, 'replica')} {'is' if out == 1 else 'are'} out of the ISR")
         if parts:
             return EndState("bad" if unled else "warn", f"Not over: {', '.join(parts)}.")
         if self.closing:
@@ -344,7 +354,7 @@ def _together(rows: Iterable[SimpleNamespace], begin: str, end: str) -> Iterator
         yield _Group(group, sum(row.partitions for row in group), still, getattr(group[0], begin), over)
 
 
-def _named(count: int, rows: Iterable[SimpleNamespace]) -> str:
+def _names_text(count: int, rows: Iterable[SimpleNamespace]) -> str:
     """Return the names of some partitions of these rows, and the number of the others."""
     every = {name for row in rows for name in row.examples.split(", ")}
     names = sorted(every, key=lambda name: (name.startswith(INTERNAL), name))[:MOST_NAMES]

@@ -288,7 +288,7 @@ def read(lines: DataFrame, root: Path, zone: str = "UTC") -> DataFrame:
 
     own = f.when((f.size("ids") == 0) & f.col("file").rlike(_OWN_FILES), only("of_place"))
     local = f.to_timestamp(f.translate("time", "T.", " ,"), "yyyy-MM-dd HH:mm:ss,SSS")
-    known = named.withColumn("extracted", _extracted()).where(f.col("extracted").isNotNull())
+    known = named.withColumn("extracted", _values_of_line()).where(f.col("extracted").isNotNull())
     # The same line in two files, such as server.log and the standard output, has the same number among equal lines.
     equal = ("time", "level", "message", "logger")
     number = f.row_number().over(Window.partitionBy("file", *equal).orderBy("block", "line"))
@@ -330,7 +330,7 @@ def read(lines: DataFrame, root: Path, zone: str = "UTC") -> DataFrame:
     )
 
 
-def _extracted() -> Column:
+def _values_of_line() -> Column:
     """Return the values of a line as one struct; null for an unknown line."""
 
     def struct(extracted: Mapping[str, Column]) -> Column:
@@ -369,7 +369,7 @@ class LogFacts(Facts):
         )
         return grouped.withColumn("detail", f.lit("log")).orderBy("node", "first_at")
 
-    def unplaced(self) -> tuple[str, ...]:
+    def records_without_node(self) -> tuple[str, ...]:
         """Return a sentence for each file with known lines whose broker is unknown."""
         counts = self.records.where(f.col("node").isNull()).groupBy("run").count().orderBy("run")
         return tuple(f"{row[1]} lines of {row[0]} name no broker, and could not be placed" for row in counts.collect())

@@ -21,13 +21,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from messages.facts.indexed import decoded, readable_content_of
-from messages.facts.trace_facts import TraceFacts, merged
+from messages.facts.indexed import decode_facts, readable_content_of
+from messages.facts.trace_facts import TraceFacts, merge_runs
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, RunList, Slice, find_runs, survey
 from messages.trace.files.segments import index_name, parse_name
 from messages.trace.text import compress, decompress
-from spark.columns import ARROW, batches, planned, selected
+from spark.columns import ARROW, batches, plan_slices, select_runs
 
 MANIFEST = "_runs.json"
 _LANDED = "_spark_metadata"
@@ -81,10 +81,10 @@ class Packing:
         self.manifest = tell(found)
         check(self.manifest)
         target.mkdir(parents=True, exist_ok=True)
-        self.slices = planned(found.runs)
+        self.slices = plan_slices(found.runs)
         self._pool: ProcessPoolExecutor | None = None
         self._rest: Sequence[Slice] = self.slices
-        self._runs = selected(found.runs) if has_facts else []
+        self._runs = select_runs(found.runs) if has_facts else []
         self._begun: list[Future[int]] = []
         if len(self.slices) >= PARALLEL:
             self._pool = ProcessPoolExecutor(os.cpu_count())
@@ -147,7 +147,7 @@ def packed_facts(folder: Path, manifest: Manifest) -> TraceFacts:
     """
     try:
         files = dict.fromkeys(_facts_file(folder, run.run) for run in manifest.runs)
-        return merged([decoded(decompress(file.read_bytes())[:-1]) for file in files])
+        return merge_runs([decode_facts(decompress(file.read_bytes())[:-1]) for file in files])
     except (OSError, ValueError) as error:
         raise NotATrace(f"{folder} has no facts: {error}. Pack the traces again, into an empty folder.") from error
 

@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
 
-from messages.facts.trace_facts import grouped
+from messages.facts.trace_facts import group_by
 from spark import drawing
-from spark.formatting import counted, duration, moment
+from spark.formatting import count_text, duration, moment
 from spark.questions import INTERNAL
 from spark.results import Summary
 from spark.timeline import COLOURS, colour
@@ -71,7 +71,7 @@ def _bars(
 # ---------------------------------------------------------------------------------------------------- the figures
 
 
-def handled(summary: Summary) -> drawing.Chart:
+def draw_controller_events(summary: Summary) -> drawing.Chart:
     """Draw the controllers' events, each from its start to its end."""
     events = sorted(summary["handled"], key=lambda event: -event.ms)[:MOST_EVENTS]
     events.sort(key=lambda event: event.at)
@@ -90,7 +90,7 @@ def handled(summary: Summary) -> drawing.Chart:
 
 def leaders(summary: Summary) -> drawing.Chart:
     """Draw the leaders of partitions over time; the partitions with the most changes come first."""
-    partitions = grouped(summary["leadership"], lambda change: (change.topic, change.partition))
+    partitions = group_by(summary["leadership"], lambda change: (change.topic, change.partition))
     chosen = sorted(partitions, key=lambda key: (key[0].startswith(INTERNAL), -len(partitions[key]), key))[:MOST]
     end, rows, legend = _end(summary), [], []
     for topic, partition in chosen:
@@ -119,7 +119,7 @@ def unavailable(summary: Summary) -> drawing.Chart:
     for topic, of in ranked[:MOST]:
         open_count, longest = sum(still for _, still in of), max(of)[0]
         open_ = f" ({open_count:,} not over)" if open_count else ""
-        words = f"{topic}: {counted(len(of), 'partition')}, at most {duration(longest)}{open_}"
+        words = f"{topic}: {count_text(len(of), 'partition')}, at most {duration(longest)}{open_}"
         rows.append((words, [(longest, "bad", words)]))
     return _bars("Longest time without a leader by topic", rows, "seconds")
 
@@ -130,7 +130,7 @@ def queues(summary: Summary) -> drawing.Chart:
     axis = drawing.time_axis(min(row.at for row in rows), max(row.at for row in rows), UTC)
     most = max(row.depth for row in rows)
     lanes = []
-    for node, of in sorted(grouped(rows, lambda row: row.node).items()):
+    for node, of in sorted(group_by(rows, lambda row: row.node).items()):
         points = [(row.at, math.log1p(row.depth)) for row in of]
         deepest = max(row.depth for row in of)
         words = f"node {node}: at most {deepest:,} messages waited"
@@ -148,7 +148,7 @@ def latencies(summary: Summary) -> drawing.Chart:
     uptos = sorted({row.upto_ms for row in rows})
     most = math.log1p(max(row.count for row in rows))
     lanes = []
-    for number, (kind, of) in enumerate(sorted(grouped(rows, lambda row: row.kind).items())):
+    for number, (kind, of) in enumerate(sorted(group_by(rows, lambda row: row.kind).items())):
         boxes = [
             drawing.Box(
                 uptos.index(row.upto_ms) + 0.05,
@@ -251,7 +251,7 @@ def _actor(name: str) -> str:
 
 
 FIGURES: dict[str, Callable[[Summary], drawing.Chart]] = {
-    "handled": handled,
+    "handled": draw_controller_events,
     "leadership": leaders,
     "unavailable": unavailable,
     "queue": queues,

@@ -11,8 +11,8 @@ import jinja2
 from markupsafe import Markup, escape
 
 from spark.drawing import Chart, short
-from spark.formatting import counted, heads, moment, rows
-from spark.headline import changed
+from spark.formatting import count_text, heads, moment, rows
+from spark.headline import comparison_sentences
 from spark.incidents import Incident, find_incidents
 from spark.plots import figures
 from spark.results import Summary, WhyAnswer
@@ -60,7 +60,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = (), comman
             "columns": heads(summary[name]),
             "rows": rows(summary[name], MOST_ROWS, UTC),
             "count": len(summary[name]),
-            "counted": counted(len(summary[name]), "row"),
+            "counted": count_text(len(summary[name]), "row"),
         }
         for name in names
     ]
@@ -71,7 +71,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = (), comman
             "facts": [(question, _with_names(answer)) for question, answer in each.facts],
             "at": repr(each.at),
             "over": each.until is not None,
-            "zoomed": _zoomed(timeline, each),
+            "zoomed": _chart_around(timeline, each),
         }
         for each in found_incidents.gravest_first[:MOST_INCIDENTS]
     ]
@@ -88,7 +88,7 @@ def page(summary: Summary, title: str, answers: Sequence[WhyAnswer] = (), comman
         incidents=incidents,
         more=len(found_incidents.incidents) - len(incidents),
         timeline=timeline.chart() if len(summary["runs"]) else None,
-        changes=changed(summary),
+        changes=comparison_sentences(summary),
         shown=[each for each in sections if each["name"] in SHOWN],
         details=[each for each in sections if each["name"] not in SHOWN],
         answers=answers,
@@ -101,7 +101,7 @@ def _with_names(answer: str) -> Markup:
     return Markup(re.sub(r"\S+-\d+[.,:]?(?= |$)", r'<span class="name">\g<0></span>', str(escape(answer))))
 
 
-def _zoomed(timeline: Timeline, incident: Incident) -> Chart | None:
+def _chart_around(timeline: Timeline, incident: Incident) -> Chart | None:
     """Return the timeline around an incident; None if it would show most of the recorded time anyway."""
     end = timeline.end if incident.until is None else incident.until
     margin = max(1.0, MARGIN * (end - incident.at))

@@ -46,7 +46,7 @@ class Selection(NamedTuple):
         """Return whether a record's actor class and time match; `has_run` checks the record's node and run."""
         return self.start <= at < self.end and (self.actors is None or actor in self.actors)
 
-    def narrowed(self, column: str, comparison: str, value: object) -> Selection | None:
+    def narrow(self, column: str, comparison: str, value: object) -> Selection | None:
         """Return the selection with one more condition on a column.
 
         Args:

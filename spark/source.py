@@ -28,7 +28,7 @@ from pyspark.sql.types import StructType
 
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, find_runs, grown
-from spark.columns import ARROW, FACT_COLUMNS, SLICE_BYTES, batches, fact_batches, planned, selected
+from spark.columns import ARROW, FACT_COLUMNS, SLICE_BYTES, batches, fact_batches, plan_slices, select_runs
 from spark.errors import BadOption
 from spark.selection import ALL, FACTS_TABLE, Selection, selection_of, table_of
 
@@ -172,7 +172,7 @@ class TraceReader(DataSourceReader):
 
     def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
         """Return the slices of the runs."""
-        return planned(runs, self._selection)
+        return plan_slices(runs, self._selection)
 
     def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
         return batches(part, self._selection)
@@ -182,7 +182,7 @@ class FactsReader(TraceReader):
     """A Spark reader of the facts of all runs below a folder (`messages.facts`)."""
 
     def _parts(self, runs: Sequence[Run]) -> Sequence[Any]:
-        return selected(runs, self._selection)
+        return select_runs(runs, self._selection)
 
     def _batches(self, part: Any) -> Iterator[pa.RecordBatch]:
         return fact_batches(part, self._selection)
@@ -194,14 +194,14 @@ class FilteringReader(TraceReader):
     def pushFilters(self, filters: list[Any]) -> Iterator[Any]:
         """Take over the filters that a selection can express; yield the others."""
         for filter in filters:
-            taken = self._narrowed(filter)
+            taken = self._narrow(filter)
             if taken is None:
                 yield filter
             else:
                 self._selection = taken
 
-    def _narrowed(self, filter: Any) -> Selection | None:
+    def _narrow(self, filter: Any) -> Selection | None:
         comparison = _COMPARISONS.get(type(filter).__name__)
         if comparison is None or len(filter.attribute) != 1:
             return None
-        return self._selection.narrowed(filter.attribute[0], comparison, filter.value)
+        return self._selection.narrow(filter.attribute[0], comparison, filter.value)

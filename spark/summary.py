@@ -21,12 +21,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from messages.facts.indexed import decoded, readable_content_of
-from messages.facts.trace_facts import TraceFacts, merged
+from messages.facts.indexed import decode_facts, readable_content_of
+from messages.facts.trace_facts import TraceFacts, merge_runs
 from messages.trace.files.errors import NotATrace
 from messages.trace.files.runs import Run, find_runs
 from spark import questions
-from spark.columns import MALFORMED, selected
+from spark.columns import MALFORMED, select_runs
 from spark.errors import Incomplete
 from spark.facts import Facts
 from spark.java import Java
@@ -175,15 +175,15 @@ def _facts(session: SparkSession, folder: Path, partial: bool, before: Facts | N
     fit(session, sum(path.stat().st_size for run in found.runs for path in run.paths))
     session.dataSource.register(TraceSource)
     records = session.read.format(TraceSource.name()).load(str(folder.resolve()))
-    return Facts(records, beside, lambda: gathered(session, found.runs), before)
+    return Facts(records, beside, lambda: gather_facts(session, found.runs), before)
 
 
-def gathered(session: SparkSession, runs: Sequence[Run]) -> TraceFacts:
+def gather_facts(session: SparkSession, runs: Sequence[Run]) -> TraceFacts:
     """Return the facts of these runs, which Spark's workers read, one task for each run."""
-    unique = selected(runs)
+    unique = select_runs(runs)
     # Not mapInArrow, because that needs pandas.
     contents = session.sparkContext.parallelize(unique, len(unique) or 1).map(readable_content_of).collect()
-    return merged(map(decoded, contents))
+    return merge_runs(map(decode_facts, contents))
 
 
 def _demand(manifest: Manifest, partial: bool, malformed: int = 0) -> None:
@@ -201,7 +201,7 @@ def _summary(facts: Facts, print_line: Callable[[str], None], only: Collection[s
     answers = {}
     with ThreadPoolExecutor(AT_ONCE) as askers:
         malformed = askers.submit(lambda: facts.records.where(facts.records.kind == MALFORMED).count())
-        unplaced = askers.submit(facts.unplaced)
+        unplaced = askers.submit(facts.records_without_node)
         # This thread makes the data frame of the next question while other threads compute the answers to the previous
         # questions. Only one thread makes data frames, so that a cached data frame is made once.
         waiting = [(name, askers.submit(_collect, _answer(name, facts))) for name in asked]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 
-from messages.facts.trace_facts import grouped
+from messages.facts.trace_facts import group_by
 from spark import drawing
-from spark.formatting import counted, duration, moment
+from spark.formatting import count_text, duration, moment
 from spark.incidents import Incident
 from spark.results import Summary
 
@@ -45,7 +45,7 @@ class Timeline:
         runs = list(summary["runs"])
         self.begin = min((run.first_at for run in runs), default=0.0)
         self.end = max((run.last_at for run in runs), default=0.0)
-        self._gone = grouped(summary["episodes"], lambda row: row.broker)
+        self._gone = group_by(summary["episodes"], lambda row: row.broker)
         self._led = self._count_led()
         self._out: dict[int, list[Change]] = {}
         for row in summary["out_of_isr"]:
@@ -53,7 +53,7 @@ class Timeline:
         self._unled = [
             change for row in summary["leaderless"] for change in _changes(row.lost_at, row.over_at, row.partitions)
         ]
-        self._runs = grouped(runs, lambda run: run.node)
+        self._runs = group_by(runs, lambda run: run.node)
         known = {*self._runs, *self._led, *self._gone}
         weight = {broker: (len(self._gone.get(broker, ())), len(self._out.get(broker, ()))) for broker in known}
         self._brokers = sorted(sorted(known, key=lambda broker: (weight[broker], -broker), reverse=True)[:MOST_BROKERS])
@@ -71,7 +71,7 @@ class Timeline:
         most = max((_most(changes) for changes in self._led.values()), default=0)
         lanes += [self._broker(broker, most, begin, end) for broker in self._brokers]
         lanes += self._faults()
-        legend = [*LEGEND, ("none", f"not shown: {counted(self._left_out, 'broker')}")] if self._left_out else LEGEND
+        legend = [*LEGEND, ("none", f"not shown: {count_text(self._left_out, 'broker')}")] if self._left_out else LEGEND
         shown = f"from {self._clock(begin)} to {self._clock(end)}"
         return drawing.Chart(
             f"Timeline of the cluster {shown}",
@@ -111,10 +111,10 @@ class Timeline:
     def _without_leader(self, begin: float, end: float) -> drawing.Lane:
         most = _most(self._unled)
         area = drawing.Area(
-            drawing.stepped(self._unled, begin, end),
+            drawing.running_total(self._unled, begin, end),
             most,
             "bad",
-            f"at most {counted(most, 'partition')} without a leader",
+            f"at most {count_text(most, 'partition')} without a leader",
         )
         return drawing.Lane("no leader", [area] if most else [], 24, f"≤ {most:,}")
 
@@ -122,9 +122,9 @@ class Timeline:
         led = self._led.get(broker, [])
         marks: list[drawing.Box | drawing.Area] = []
         if led:
-            words = f"Broker {broker} leads at most {counted(_most(led), 'partition')}"
+            words = f"Broker {broker} leads at most {count_text(_most(led), 'partition')}"
             marks.append(
-                drawing.Area(drawing.stepped(led, begin, end), most, f"{colour(broker)} area", words, 0.0, 0.58)
+                drawing.Area(drawing.running_total(led, begin, end), most, f"{colour(broker)} area", words, 0.0, 0.58)
             )
         for run in self._runs.get(broker, ()):
             words = f"Process of broker {broker}: {self._clock(run.first_at)} to {self._clock(run.last_at)}"
@@ -139,10 +139,10 @@ class Timeline:
             )
         out = self._out.get(broker, [])
         if out:
-            words = f"Broker {broker} was out of the ISR of at most {counted(_most(out), 'partition')}"
+            words = f"Broker {broker} was out of the ISR of at most {count_text(_most(out), 'partition')}"
             marks.append(
                 drawing.Area(
-                    [(at, min(1.0, value)) for at, value in drawing.stepped(out, begin, end)],
+                    [(at, min(1.0, value)) for at, value in drawing.running_total(out, begin, end)],
                     1.0,
                     "warn",
                     words,
@@ -161,7 +161,7 @@ class Timeline:
                     row.first_at,
                     row.last_at,
                     "fault",
-                    f"{row.fault} of node {row.node}, {counted(row.count, 'record')}",
+                    f"{row.fault} of node {row.node}, {count_text(row.count, 'record')}",
                 )
                 for row in rows
             ]

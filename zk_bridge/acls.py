@@ -24,7 +24,7 @@ from messages.acls import (
     Permission,
     ResourceAcls,
     ResourceType,
-    named,
+    member_named,
     znode_name,
 )
 from messages.ask import BadZnode, Done
@@ -45,10 +45,10 @@ def path_of(resource: AclResource) -> str:
     return f"{parent}/{znode_name(ResourceType(resource.type))}/{resource.name}"
 
 
-def _named(kind: type[IntEnum], text: object, what: str) -> int:
-    member = named(kind, znodes.valid_text(text, what))
+def _code_of(kind: type[IntEnum], text: object, what: str) -> int:
+    member = member_named(kind, znodes.valid_text(text, what))
     if member is None:
-        raise znodes.InvalidValue(f"unknown {what} {znodes.shown(text)}")
+        raise znodes.InvalidValue(f"unknown {what} {znodes.shortened_repr(text)}")
     return int(member)
 
 
@@ -78,7 +78,7 @@ def decode_acls(path: str, data: bytes | None) -> tuple[Acl, ...]:
         found: dict[Acl, None] = {}
         for each in znodes.member(members, "acls", list):
             if type(each) is not dict:
-                raise znodes.InvalidValue(f"acls holds {znodes.shown(each)}, expected objects")
+                raise znodes.InvalidValue(f"acls holds {znodes.shortened_repr(each)}, expected objects")
             try:
                 found[_acl(each)] = None
             except znodes.InvalidValue as torn:
@@ -93,8 +93,8 @@ def _acl(entry: dict[str, Any]) -> Acl:
     return Acl(
         znodes.valid_text(znodes.member(entry, "principal", str), "principal"),
         znodes.valid_text(znodes.member(entry, "host", str), "host"),
-        _named(Operation, entry.get("operation"), "operation"),
-        _named(Permission, entry.get("permissionType"), "permission"),
+        _code_of(Operation, entry.get("operation"), "operation"),
+        _code_of(Permission, entry.get("permissionType"), "permission"),
     )
 
 
@@ -114,12 +114,12 @@ def _resource_in(path: str, data: bytes | None) -> AclResource:
         kind, colon, name = (data or b"").decode("utf-8", "replace").partition(":")
         if not (colon and name):
             raise znodes.InvalidValue("it does not have the form TYPE:NAME")
-        return AclResource(_named(ResourceType, kind, "resource type"), name)
+        return AclResource(_code_of(ResourceType, kind, "resource type"), name)
 
     def of_json(data: bytes | None) -> AclResource:
         members = znodes.parse(data)
-        kind = _named(ResourceType, members.get("resourceType"), "resource type")
-        pattern = _named(PatternType, members.get("patternType"), "pattern type")
+        kind = _code_of(ResourceType, members.get("resourceType"), "resource type")
+        pattern = _code_of(PatternType, members.get("patternType"), "pattern type")
         return AclResource(kind, znodes.valid_text(members.get("name"), "name"), pattern)
 
     found: AclResource = znodes.naming(path, data, of_text if path.startswith(CHANGES[0] + "/") else of_json)

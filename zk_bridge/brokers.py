@@ -106,7 +106,7 @@ def _endpoints(members: dict[str, Any]) -> tuple[Endpoint, ...]:
     for each in znodes.member(members, "endpoints", list):
         match = _ENDPOINT.fullmatch(znodes.valid_text(each, "endpoints"))
         if match is None:
-            raise znodes.InvalidValue(f"{znodes.shown(each)} is no endpoint, expected LISTENER://host:port")
+            raise znodes.InvalidValue(f"{znodes.shortened_repr(each)} is no endpoint, expected LISTENER://host:port")
         listener, host = match[1].upper(), match[2].strip("[]")
         if given is not None and listener not in protocols:
             raise znodes.InvalidValue(f"listener {listener} is not in listener_security_protocol_map")

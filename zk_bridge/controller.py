@@ -32,7 +32,7 @@ def encode_controller_epoch(epoch: int) -> bytes:
 def decode_controller_epoch(path: str, data: bytes | None) -> int:
     """Return the number in /controller_epoch. Raises BadZnode."""
     if data is None or not re.fullmatch(rb"[0-9]{1,10}", data) or int(data) > znodes.INT32:
-        raise BadZnode(f"{path}: expected a decimal number, found {znodes.shown(data)}")
+        raise BadZnode(f"{path}: expected a decimal number, found {znodes.shortened_repr(data)}")
     return int(data)
 
 

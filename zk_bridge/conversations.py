@@ -124,7 +124,7 @@ def fence(epoch_zk_version: int | None) -> tuple[store.WriteOp, ...]:
     )
 
 
-def refused(code: int, path: str) -> ZooKeeperRefused:
+def error_for(code: int, path: str) -> ZooKeeperRefused:
     """Return the error for an unexpected code."""
     return ZooKeeperRefused(f"ZooKeeper returned {store.CODE_NAMES.get(code, code)} for {path}")
 
@@ -163,7 +163,7 @@ def transact(ops: tuple[store.WriteOp, ...], *expected: int) -> Steps[store.Stor
             size = f"{len(largest.data or b''):,} bytes"
             raise ZooKeeperRefused(f"{largest.path} would have {size}, more than ZooKeeper accepts (jute.maxbuffer)")
         if reply.code != store.OK and reply.code not in expected:
-            raise refused(reply.code, culprit(reply, ops))
+            raise error_for(reply.code, culprit(reply, ops))
         return reply
 
 
@@ -183,10 +183,10 @@ def data_of(
         reply: store.StoreReply = yield Read(data=tuple(part), watches=watches or store.Watches())
         watches = None
         if reply.code != store.OK:
-            raise refused(reply.code, part[0])
+            raise error_for(reply.code, part[0])
         for path, node in zip(part, reply.nodes, strict=True):
             if node.code not in (store.OK, store.NO_NODE):
-                raise refused(node.code, path)
+                raise error_for(node.code, path)
         found += reply.nodes
     return tuple(found)
 
@@ -205,10 +205,10 @@ def children_of(parents: tuple[str, ...], watch: bool = False) -> Steps[tuple[tu
         listed = tuple(part)
         reply: store.StoreReply = yield Read(children=listed, watches=store.Watches(children=listed if watch else ()))
         if reply.code != store.OK:
-            raise refused(reply.code, part[0])
+            raise error_for(reply.code, part[0])
         for path, found in zip(part, reply.children, strict=True):
             if found.code not in (store.OK, store.NO_NODE):
-                raise refused(found.code, path)
+                raise error_for(found.code, path)
             names.append(tuple(sorted(found.names)) if found.code == store.OK else None)
     return tuple(names)
 

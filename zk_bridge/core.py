@@ -163,23 +163,23 @@ class BridgeCore:
     def take(self, news: StoreReply | WatchEvent | SessionState | Continue) -> None:
         """Handle a message of the store, or the bridge's own Continue."""
         if isinstance(news, StoreReply):
-            self.replied(news)
+            self.handle_reply(news)
         elif isinstance(news, WatchEvent):
-            self.fired(news)
+            self.handle_watch_event(news)
         elif isinstance(news, SessionState):
-            self.changed(news)
+            self.handle_session_state(news)
         else:
             talk = self._paused.pop(news.id, None)
             if talk is not None:
                 self._advance(talk, None)
 
-    def replied(self, reply: StoreReply) -> None:
+    def handle_reply(self, reply: StoreReply) -> None:
         """Handle the store's reply to a request. Replies with ids of an earlier session are ignored."""
         rearmed = self._rearming.get(reply.id)
         if rearmed is not None and reply.code == OK:  # after an error, the next connection arms all watches again
             del self._rearming[reply.id]
             if reply.present:
-                self._notify(self._watches.interrupted(rearmed, reply.present, self.generation))
+                self._notify(self._watches.handle_interruption(rearmed, reply.present, self.generation))
         if self.connected and not self._rearming:
             self._seen = max(self._seen, reply.zxid)
         talk = self._talks.pop(reply.id, None)
@@ -190,25 +190,25 @@ class BridgeCore:
             self._held.append(talk)  # resumed at the next SessionState
             return
         if isinstance(talk.request, conversations.Read):
-            self._watches.looked(talk.request.watches, reply.present)
+            self._watches.store_existence(talk.request.watches, reply.present)
         self._advance(talk, reply)
 
-    def fired(self, event: WatchEvent) -> None:
+    def handle_watch_event(self, event: WatchEvent) -> None:
         """Handle a watch that fired on the server."""
-        self._notify(self._watches.fired(event.path, event.kind, self.generation, bool(self._rearming)))
+        self._notify(self._watches.handle_change(event.path, event.kind, self.generation, bool(self._rearming)))
 
-    def changed(self, state: SessionState) -> None:
+    def handle_session_state(self, state: SessionState) -> None:
         """Handle a change of the session's state."""
         if state.state == EXPIRED:
-            self._expired()
+            self._end_session()
         elif state.state != CONNECTED:
             self.connected = False
         else:
-            self._connected(state.session_id)
+            self._start_session(state.session_id)
 
     # ------------------------------------------------------------------------------------------------- sessions
 
-    def _connected(self, session_id: int) -> None:
+    def _start_session(self, session_id: int) -> None:
         if self.session.current not in (0, session_id):
             self.session = conversations.SessionIds(session_id, (*self.session.earlier, self.session.current))
         else:
@@ -228,7 +228,7 @@ class BridgeCore:
 
     def _rearm(self) -> None:
         self._rearming.clear()
-        for armed, since in ((self._watches.looked_for(), None), (self._watches.armed(), self._seen)):
+        for armed, since in ((self._watches.looked_for(), None), (self._watches.watches_to_set(), self._seen)):
             for field, node_paths in armed._asdict().items():
                 for start in range(0, len(node_paths), ARMS_PER_REQUEST):
                     part = Watches(**{field: node_paths[start : start + ARMS_PER_REQUEST]})
@@ -237,7 +237,7 @@ class BridgeCore:
                     self._rearming[self._next_id] = part
                     self._send(self._store, StoreRead(self._next_id, watches=part, since=since))
 
-    def _expired(self) -> None:
+    def _end_session(self) -> None:
         self.connected = False
         if not self._established:
             return

@@ -11,7 +11,7 @@ import logging
 
 from messages import store, zookeeper
 from messages.ask import BadZnode, Done
-from messages.client_quotas import desanitized, sanitized
+from messages.client_quotas import desanitize, sanitize
 from messages.delegation_tokens import DelegationToken
 from zk_bridge import conversations, notifications, paths, znodes
 
@@ -26,9 +26,9 @@ def encode_token(token: DelegationToken) -> bytes:
     return znodes.encode(
         {
             "version": 3,
-            "owner": sanitized(token.owner),
-            "tokenRequester": sanitized(token.requester),
-            "renewers": [sanitized(renewer) for renewer in token.renewers],
+            "owner": sanitize(token.owner),
+            "tokenRequester": sanitize(token.requester),
+            "renewers": [sanitize(renewer) for renewer in token.renewers],
             "issueTimestamp": token.issued_ms,
             "expiryTimestamp": token.expires_ms,
             "maxTimestamp": token.max_ms,
@@ -47,10 +47,10 @@ def decode_token(path: str, data: bytes | None) -> DelegationToken:
         owner = znodes.valid_text(members.get("owner"), "owner")
         return DelegationToken(
             znodes.valid_text(members.get("tokenId"), "tokenId"),
-            desanitized(owner),
-            desanitized(znodes.valid_text(members.get("tokenRequester", owner), "tokenRequester")),
+            desanitize(owner),
+            desanitize(znodes.valid_text(members.get("tokenRequester", owner), "tokenRequester")),
             tuple(
-                desanitized(znodes.valid_text(each, "a renewer")) for each in znodes.member(members, "renewers", list)
+                desanitize(znodes.valid_text(each, "a renewer")) for each in znodes.member(members, "renewers", list)
             ),
             *(
                 znodes.number(members.get(name), name, 0, znodes.INT64)

@@ -132,7 +132,7 @@ class SingleData:
         czxid, version, owner = _stat.unpack_from(buffer, end)
         return [store.Znode(store.OK, None if length < 0 else buffer[offset:end], version, czxid, owner)], []
 
-    def refused(self, code: int) -> Any:
+    def refusal(self, code: int) -> Any:
         """Return the result of a read that the server refused with the error `code`."""
         return [store.Znode(code)], []
 
@@ -147,7 +147,7 @@ class SingleChildren(SingleData):
         (count,) = _int.unpack_from(buffer, offset)
         return [], [store.Children(store.OK, _strings(buffer, offset + 4, count)[0])]
 
-    def refused(self, code: int) -> Any:
+    def refusal(self, code: int) -> Any:
         return [], [store.Children(code)]
 
 

@@ -152,7 +152,7 @@ class KazooStore:
             self._announce(connected)
             return
 
-        def made(path: str, code: int, value: Any) -> None:
+        def note_result(path: str, code: int, value: Any) -> None:
             code = value[0] if code == OK else code
             if code not in (OK, NODE_EXISTS):  # not final: `_make_chroot` runs again at the next connection
                 self._trouble = f"chroot {path} cannot be made: {CODE_NAMES.get(code, code)}"
@@ -160,7 +160,7 @@ class KazooStore:
                 self._announce(connected)
 
         for path in (*paths.ancestors(self.prefix), self.prefix):
-            self.send(jute.Multi((WriteOp(CREATE, path),), "", self._sets_acls), partial(made, path))
+            self.send(jute.Multi((WriteOp(CREATE, path),), "", self._sets_acls), partial(note_result, path))
 
     def _announce(self, connected: SessionState) -> None:
         self.tell(connected)
@@ -217,12 +217,12 @@ class _StoreReading:
             while self.parts and self.in_flight < self.window and self.code == OK:
                 index, part = self.parts.popleft()
                 self.in_flight += 1
-                self.store.send(part, partial(self.arrived, index, part))
+                self.store.send(part, partial(self.handle_response, index, part))
             if self.in_flight == 0 and not self.over:
                 self.over = True
                 self.finish()
 
-    def arrived(self, index: int, part: Any, code: int, value: Any) -> None:
+    def handle_response(self, index: int, part: Any, code: int, value: Any) -> None:
         """Handle the response to a part."""
         with self.gate:
             self.in_flight -= 1
@@ -236,7 +236,7 @@ class _StoreReading:
             elif code in (CONNECTION_LOSS, SESSION_EXPIRED) or not isinstance(part, jute.SingleData):
                 self.code = self.code or code
             else:
-                self.answers[index] = part.refused(code)
+                self.answers[index] = part.refusal(code)
             self.go_on()
 
     def finish(self) -> None:
@@ -264,19 +264,19 @@ def _watch_parts(request: StoreRead, prefix: str) -> Iterator[Any]:
         if field == "exists" and request.since is None:
             yield from (jute.WatchExists(jute.below(prefix, path), path) for path in node_paths)
         else:
-            for part in _bounded(node_paths, lambda path: len(path) + 4, ARM_BYTES, ARM_BYTES):
+            for part in _divide(node_paths, lambda path: len(path) + 4, ARM_BYTES, ARM_BYTES):
                 yield jute.SetWatches(Watches(**{field: part}), prefix, request.since)
 
 
 def _read_parts(request: StoreRead) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
     """Yield the parts of a read as (data paths, children paths), bounded in operations and in bytes."""
-    for part in _bounded(request.data, lambda path: len(path) + paths.expected_bytes(path), READ_BYTES, READ_OPS):
+    for part in _divide(request.data, lambda path: len(path) + paths.expected_bytes(path), READ_BYTES, READ_OPS):
         yield part, ()
-    for part in _bounded(request.children, lambda path: len(path) + _CHILDREN_BYTES, READ_BYTES, READ_OPS):
+    for part in _divide(request.children, lambda path: len(path) + _CHILDREN_BYTES, READ_BYTES, READ_OPS):
         yield (), part
 
 
-def _bounded(
+def _divide(
     node_paths: tuple[str, ...], weight: Callable[[str], int], most_bytes: int, most: int
 ) -> Iterator[tuple[str, ...]]:
     """Divide paths into runs of at most `most` paths and `most_bytes` of total weight."""

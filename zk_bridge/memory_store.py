@@ -124,7 +124,7 @@ class MemoryZooKeeper:
             observer(ops, tuple(results), session)
         for change in changes:
             for each in tuple(self.sessions):
-                each.changed(change)
+                each.fire_watches(change)
         return tuple(results)
 
     def _change(
@@ -336,7 +336,7 @@ class MemoryStore:
 
     # ------------------------------------------------------------------------------------------ what happens to it
 
-    def changed(self, change: store.WatchEvent) -> None:
+    def fire_watches(self, change: store.WatchEvent) -> None:
         """If watches are set for this change, remove them and send one event."""
         heard = change.path in self._data_watches if change.kind != store.CHILDREN_CHANGED else False
         if change.kind in (store.CHILDREN_CHANGED, store.NODE_DELETED) and change.path in self._child_watches:

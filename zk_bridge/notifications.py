@@ -42,7 +42,7 @@ def decoding_partitions(path: str, data: bytes | None) -> Generator[None, None, 
                 yield
             for each in some:
                 if type(each) is not dict:
-                    raise znodes.InvalidValue(f"partitions holds {znodes.shown(each)}, expected objects")
+                    raise znodes.InvalidValue(f"partitions holds {znodes.shortened_repr(each)}, expected objects")
                 name = znodes.valid_text(znodes.member(each, "topic", str), "topic")
                 found.append(TopicPartition(name, znodes.number_member(each, "partition", least=0)))
     except znodes.InvalidValue as torn:

@@ -39,7 +39,7 @@ def decode_reassignments(path: str, data: bytes | None) -> tuple[RequestedReassi
         found: dict[TopicPartition, tuple[int, ...]] = {}
         for each in znodes.member(znodes.parse(data), "partitions", list):
             if type(each) is not dict:
-                raise znodes.InvalidValue(f"partitions holds {znodes.shown(each)}, expected objects")
+                raise znodes.InvalidValue(f"partitions holds {znodes.shortened_repr(each)}, expected objects")
             name = znodes.valid_text(znodes.member(each, "topic", str), "topic")
             partition = TopicPartition(name, znodes.number_member(each, "partition", least=0))
             found[partition] = znodes.broker_ids(znodes.member(each, "replicas", list), f"replicas of {partition}")

@@ -151,14 +151,14 @@ class WatchTable:
                     watch.watchers.append(watcher)
                     watch.notified.append(False)
 
-    def looked(self, request: Watches, present: tuple[bool, ...]) -> None:
+    def store_existence(self, request: Watches, present: tuple[bool, ...]) -> None:
         """Store which paths of `request.exists` exist, after `request` was executed."""
         for path, there in zip(request.exists, present, strict=True):
             watch = self._watches.get((path, NODE))
             if watch is not None:
                 watch.present = there
 
-    def fired(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Notification]:
+    def handle_change(self, path: str, change: str, generation: int, again: bool = False) -> Iterator[Notification]:
         """Handle a change of `path` that the server reported. Yield the events for watchers that were not notified yet.
 
         Args:
@@ -180,7 +180,7 @@ class WatchTable:
             else:
                 yield from self._notifications(watch, event_class(*watch.key, generation))
 
-    def armed(self) -> Watches:
+    def watches_to_set(self) -> Watches:
         """Return the watches to set again after an interruption. Setting them reports what has changed meanwhile.
 
         For a watch that an `exists` request set, the result has a data watch if the znode existed at the last read.
@@ -196,7 +196,9 @@ class WatchTable:
         """Return the watches that behave after an interruption as if they had fired (rule 3)."""
         return Watches(exists=tuple(path for (path, _), watch in self._watches.items() if not watch.row.of_term))
 
-    def interrupted(self, request: Watches, present: tuple[bool, ...], generation: int) -> Iterator[Notification]:
+    def handle_interruption(
+        self, request: Watches, present: tuple[bool, ...], generation: int
+    ) -> Iterator[Notification]:
         """Yield events for each path in `request` as if its watch had fired; `request` is the result of `looked_for`.
 
         `present` is whether each path existed when the watches were set again.
@@ -242,8 +244,8 @@ class WatchTable:
     def _places(self, events: Collection[str], keys: Iterable[str] | None) -> list[tuple[str, str]]:
         """Return the (path, kind) of the watches for these events and keys; `keys` None means all keys."""
         if keys is None:
-            return [place for place, watch in self._watches.items() if _named(watch.row, events)]
-        rows_named = [row for same in self._rows.values() for row in same if _named(row, events)]
+            return [place for place, watch in self._watches.items() if _has_event_in(watch.row, events)]
+        rows_named = [row for same in self._rows.values() for row in same if _has_event_in(row, events)]
         places = [(row.path_of(key), row.kind) for key in keys for row in rows_named]
         return [place for place in places if place in self._watches]
 
@@ -268,7 +270,7 @@ def start_watching(question: StartWatching) -> Conversation:
 
     The watch on a path with a key is set by each request that reads the path.
     """
-    chosen = [row for row in WATCHES if ANY not in row.path and _named(row, question.events)]
+    chosen = [row for row in WATCHES if ANY not in row.path and _has_event_in(row, question.events)]
     exists = tuple(row.path for row in chosen if row.kind == NODE)
     yield Read(watches=Watches(exists=exists, children=tuple(row.path for row in chosen if row.kind == CHILD)))
     return Done()
@@ -280,7 +282,7 @@ def stop_watching(question: StopWatching) -> Conversation:
     return Done()
 
 
-def _named(row: WatchRow, events: Collection[str]) -> bool:
+def _has_event_in(row: WatchRow, events: Collection[str]) -> bool:
     return any(cls.__name__ in events for cls in row.events.values())
 
 

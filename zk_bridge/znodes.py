@@ -45,11 +45,11 @@ def parse(data: bytes | None) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidValue(f"no valid JSON: {error}") from None
     if type(members) is not dict:
-        raise InvalidValue(f"a JSON object is expected, not {shown(members)}")
+        raise InvalidValue(f"a JSON object is expected, not {shortened_repr(members)}")
     return members
 
 
-def shown(value: object) -> str:
+def shortened_repr(value: object) -> str:
     """Return a value for an error message, shortened to 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "..."
@@ -70,16 +70,16 @@ def member(members: dict[str, Any], key: str, kind: type, default: object = _REQ
             raise InvalidValue(f"{key} is missing")
         return default
     if type(value) is not kind:
-        raise InvalidValue(f"{key} is {shown(value)}, expected {kind.__name__}")
+        raise InvalidValue(f"{key} is {shortened_repr(value)}, expected {kind.__name__}")
     return value
 
 
 def number(value: object, what: str, least: int = -INT32 - 1, most: int = INT32) -> int:
     """Return `value` if it is an integer in these bounds. Otherwise raise InvalidValue."""
     if type(value) is not int:
-        raise InvalidValue(f"{what} is {shown(value)}, expected a number")
+        raise InvalidValue(f"{what} is {shortened_repr(value)}, expected a number")
     if not least <= value <= most:
-        raise InvalidValue(f"{what} is out of range: {shown(value)}")
+        raise InvalidValue(f"{what} is out of range: {shortened_repr(value)}")
     return value
 
 
@@ -97,19 +97,19 @@ def number_member(members: dict[str, Any], key: str, least: int = -INT32 - 1, de
 def valid_text(value: object, what: str) -> str:
     """Return `value` if it is text that UTF-8 can encode. Otherwise raise InvalidValue."""
     if type(value) is not str:
-        raise InvalidValue(f"{what} is {shown(value)}, expected text")
+        raise InvalidValue(f"{what} is {shortened_repr(value)}, expected text")
     if not value.isascii():
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise InvalidValue(f"{what} is no valid text: {shown(value)}") from None
+            raise InvalidValue(f"{what} is no valid text: {shortened_repr(value)}") from None
     return value
 
 
 def broker_ids(value: object, what: str) -> tuple[int, ...]:
     """Return a list of broker ids as a tuple. Raises InvalidValue."""
     if type(value) is not list:
-        raise InvalidValue(f"{what} is {shown(value)}, expected a list of broker ids")
+        raise InvalidValue(f"{what} is {shortened_repr(value)}, expected a list of broker ids")
     if value and {*map(type, value)} == {int} and min(value) >= -INT32 - 1 and max(value) <= INT32:
         return tuple(value)
     return tuple(number(each, what) for each in value)
@@ -126,5 +126,5 @@ def naming(path: str, data: bytes | None, read: Callable[[bytes | None], Any]) -
 def decimal(text: str) -> int:
     """Return the number that a name or a key contains as decimal digits. Raises InvalidValue."""
     if not (text.isdecimal() and text.isascii() and len(text) <= DIGITS):
-        raise InvalidValue(f"{shown(text)} is no decimal number")
+        raise InvalidValue(f"{shortened_repr(text)} is no decimal number")
     return int(text)

@@ -55,7 +55,7 @@ from messages.apis.user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
 )
 from messages.broker import GetKnownTopics
-from messages.client_quotas import QuotaEntity, desanitized, sanitized
+from messages.client_quotas import QuotaEntity, desanitize, sanitize
 from messages.cluster import ConfigEntry
 from messages.flow.conversation import Flow, ask
 from messages.network import Forwarded
@@ -148,10 +148,10 @@ class ConfigsActor(FlowActor):
 
     def _credentials(self, users: Iterable[str] | None) -> Flow[dict[str, dict[str, str]]]:
         """Return the seals of the credentials of users, or of all users."""
-        names = None if users is None else tuple(map(sanitized, users))
+        names = None if users is None else tuple(map(sanitize, users))
         found = (yield from ask(GetUserConfigs(names))).users
         known = {
-            desanitized(user): {name: value for name, value in entries if name in MECHANISMS.values()}
+            desanitize(user): {name: value for name, value in entries if name in MECHANISMS.values()}
             for user, entries, _ in found
         }
         return {user: credentials for user, credentials in known.items() if credentials}
@@ -173,7 +173,7 @@ class ConfigsActor(FlowActor):
         for user in changes:
             if user not in results:
                 settings = tuple(QuotaSetting(*each) for each in changes[user].items())
-                yield from ask(SetClientQuotas(QuotaEntity(sanitized(user)), settings))
+                yield from ask(SetClientQuotas(QuotaEntity(sanitize(user)), settings))
                 results[user] = AlteredScramUser(user, errors.NONE)
         self.send(*forwarded.reply(AlterUserScramCredentialsResponse(tuple(results.values()))))
 

@@ -22,7 +22,7 @@ from messages.acls import (
     PatternType,
     Permission,
     ResourceType,
-    named,
+    member_named,
 )
 from messages.apis.acls import (
     AclCreation,
@@ -147,7 +147,7 @@ def _wanted(options: dict[str, Any], resources: Iterable[AclResource]) -> Acls:
 def _operations(texts: Iterable[str]) -> tuple[Operation, ...]:
     found = []
     for text in texts:
-        operation = named(Operation, text)
+        operation = member_named(Operation, text)
         if operation not in OPERATIONS:
             names = ", ".join(each.name.replace("_", "").title() for each in OPERATIONS)
             raise wrong_use(f"--operation {text} is none of {names}")

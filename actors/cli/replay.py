@@ -21,7 +21,7 @@ from actors.trace.delivery_text import line_of
 from actors.trace.moment import ACTORS, base_after, state_in
 from actors.trace.reader import TraceDelivery, TraceRun, open_trace
 from actors.trace.state_path import parse_path
-from messages.trace.endings import worded
+from messages.trace.endings import ending_text
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run, RunRecords, find_runs
 from messages.trace.schema import DELIVERIES
@@ -164,7 +164,7 @@ def _result_lines(run: RunReplay) -> list[str]:
     """Return the lines about one run."""
     lines = [f": {warning}" for warning in run.warnings]
     if not run.complete and not run.problem:
-        lines.append(f": {worded(run.ending)}" + (f" ({run.why})" if run.why else ""))
+        lines.append(f": {ending_text(run.ending)}" + (f" ({run.why})" if run.why else ""))
     if run.problem:
         lines.append(f" cannot be replayed: {run.problem}")
     if run.divergence is not None:

@@ -32,7 +32,7 @@ from actors.node.properties import write_properties
 from actors.node.settings import ANY_ADDRESS, settings_of, zookeeper_places
 from actors.public.operations import MECHANISMS, PROTOCOLS, ClusterError
 from messages.ask import AskFailed
-from messages.client_quotas import sanitized
+from messages.client_quotas import sanitize
 from messages.cluster import in_url
 from zk_bridge.embedded import jar_sources
 
@@ -209,7 +209,7 @@ def _write_client_properties(place: Path, servers: str, security: ClusterSecurit
     """Write the properties of clients into the cluster's folder: those of the administrator, and of each user."""
     place.mkdir(parents=True, exist_ok=True)
     for user in security.users:
-        file = place / (CLIENT_PROPERTIES if user == BROKER else f"{sanitized(user)}.properties")
+        file = place / (CLIENT_PROPERTIES if user == BROKER else f"{sanitize(user)}.properties")
         write_properties(file, security.client_config(user, "java", servers))
 
 

@@ -75,7 +75,7 @@ from messages.transactions import (
     UnloadTransactions,
     VerifyTransaction,
 )
-from messages.vocabulary import Message, changed
+from messages.vocabulary import Message, evolve
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionStateManager")
 
@@ -270,7 +270,7 @@ class TransactionCoordinatorActor(Dispatcher):
         for place, each in enumerate(request.transactions):
             producer = each.transactional_id, each.producer_id, each.producer_epoch
             one = AddPartitionsToTxnRequest(request.version, *producer, each.partitions, (each,) * each.verify_only)
-            own = changed(forwarded.request, correlation_id=self._expect(gathering, place), request=one)
+            own = evolve(forwarded.request, correlation_id=self._expect(gathering, place), request=one)
             self._add_partitions(Forwarded(self.myAddress, own), one)
         self._answer_gathered(gathering)
 

@@ -45,8 +45,8 @@ from messages.client_quotas import (
     REQUEST,
     ClientQuota,
     QuotaEntity,
-    desanitized,
-    sanitized,
+    desanitize,
+    sanitize,
 )
 from messages.cluster import ConfigEntry
 from messages.node_settings import LONG_MAX, text_of
@@ -183,7 +183,7 @@ class ClientQuotas:
         if key not in self._applied:
             if len(self._applied) >= MANY:
                 self._applied.clear()
-            ranks = precedence(sanitized(user), sanitized(client_id))
+            ranks = precedence(sanitize(user), sanitize(client_id))
             found = (AppliedQuota(bounds[entity], of, entity) for entity, of in ranks if entity in bounds)
             self._applied[key] = next(found, None)
         return self._applied[key]
@@ -231,7 +231,7 @@ def alteration(asked: QuotaAlteration) -> tuple[QuotaEntity, dict[str, str | Non
             raise Refused(f"Unhandled client quota entity type: {kind}")
         if name == "":
             raise Refused(f"Empty {kind} not supported")
-        parts[kind] = DEFAULT if name is None else sanitized(name)
+        parts[kind] = DEFAULT if name is None else sanitize(name)
     changes: dict[str, str | None] = {}
     for change in asked.ops:
         if not change.remove and change.key not in QUOTAS:
@@ -272,7 +272,7 @@ def described(
 def entity_names(entity: QuotaEntity) -> tuple[QuotaName, ...]:
     """Return the parts of an entity as the APIs name them."""
     return tuple(
-        QuotaName(kind, None if name == DEFAULT else desanitized(name))
+        QuotaName(kind, None if name == DEFAULT else desanitize(name))
         for kind, name in ((USER, entity.user), (CLIENT_ID, entity.client_id))
         if name is not None
     )
@@ -302,7 +302,7 @@ def _matches(entity: QuotaEntity, filters: Mapping[str, QuotaFilter], strict: bo
         elif wanted.match_type == ANY:
             matches = name is not None
         else:
-            matches = name == (DEFAULT if wanted.match_type == NO_NAME else sanitized(wanted.match or ""))
+            matches = name == (DEFAULT if wanted.match_type == NO_NAME else sanitize(wanted.match or ""))
         if not matches:
             return False
     return True

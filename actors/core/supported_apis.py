@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from messages import errors
-from messages.apis import API_BY_KEY, API_BY_REQUEST, offered
+from messages.apis import API_BY_KEY, API_BY_REQUEST, ranges_of_release
 from messages.apis.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from messages.releases import MAXIMA, NEWEST, OLDEST
 
@@ -35,7 +35,7 @@ def api_versions(request: ApiVersionsRequest, release: str = NEWEST, client_id: 
 
     A request of an unknown version is answered with the supported versions (broker.md 6.2, row 18), from 2.4 on.
     """
-    listed = offered(NEWEST if _EXEMPT.fullmatch(client_id) else release)
+    listed = ranges_of_release(NEWEST if _EXEMPT.fullmatch(client_id) else release)
     [known] = [each for each in listed if each.api_key == _API_VERSIONS.key]
     if not known.min_version <= request.version <= known.max_version:
         return ApiVersionsResponse(errors.UNSUPPORTED_VERSION, () if release == OLDEST else (known,))

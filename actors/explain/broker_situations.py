@@ -28,15 +28,15 @@ def _broker_is_gone(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _id_taken(facts: TraceFacts, broker: int) -> Seen | None:
-    taken = facts.of(declarations.RegistrationTaken, node=broker)
+    taken = facts.select(declarations.RegistrationTaken, node=broker)
     if not taken or _registered_later(facts, taken[-1].place):
         return None
-    failed = facts.of(declarations.NodeFailure, run=taken[-1].place.run)
+    failed = facts.select(declarations.NodeFailure, run=taken[-1].place.run)
     return Seen(failed[-1] if failed else taken[-1], since=taken[-1].place.at)
 
 
 def _registered_later(facts: TraceFacts, place: TracePosition) -> bool:
-    node_runs: list[NodeRun] = facts.of(declarations.NodeRun, run=place.run)
+    node_runs: list[NodeRun] = facts.select(declarations.NodeRun, run=place.run)
     return any(at > place.at for node_run in node_runs for _, at in node_run.registered)
 
 
@@ -45,7 +45,7 @@ def _lags(facts: TraceFacts, broker: int) -> Seen | None:
     if not is_registered(facts, broker):
         return None
     lagged = dict.fromkeys(
-        each.partition for each in reversed(facts.of(declarations.FollowerLagged)) if each.broker == broker
+        each.partition for each in reversed(facts.select(declarations.FollowerLagged)) if each.broker == broker
     )
     for partition in islice(lagged, partition_situations.MOST_CANDIDATES):
         seen = partition_situations.out_of_sync(facts, partition)
@@ -55,7 +55,7 @@ def _lags(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _shutdown_refused(facts: TraceFacts, broker: int) -> Seen | None:
-    refused = facts.of(declarations.RequestRefused, subject=broker, request="ControlledShutdown")
+    refused = facts.select(declarations.RequestRefused, subject=broker, request="ControlledShutdown")
     if not refused:
         return None
     left = refused[-1].left
@@ -77,7 +77,7 @@ def _was_gone(facts: TraceFacts, broker: int) -> Seen | None:
 
 
 def _is_alive(facts: TraceFacts, broker: int) -> Seen | None:
-    alive = [each for each in facts.of(declarations.BrokersRead) if broker in each.brokers]
+    alive = [each for each in facts.select(declarations.BrokersRead) if broker in each.brokers]
     return Seen(None, since=alive[0].place.at) if alive else None
 
 
@@ -88,20 +88,20 @@ def _no_controller(facts: TraceFacts, _: object) -> Seen | None:
     """Find the end of the last term. The end of a killed process counts only if another node noticed it."""
     end = facts.terms[-1].ended if facts.terms else None
     if end is not None and "killed" in end.why:
-        noticed = [each for each in facts.of(declarations.ControllerZnodeDeleted) if each.place.node != end.broker]
+        noticed = [each for each in facts.select(declarations.ControllerZnodeDeleted) if each.place.node != end.broker]
         end = end if noticed and noticed[-1].place > end.place else None
     return None if end is None else Seen(end, since=end.place.at)
 
 
 def _controller_changed(facts: TraceFacts, _: object) -> Seen | None:
-    begun = facts.of(declarations.ControllerElected)
+    begun = facts.select(declarations.ControllerElected)
     if len(begun) < 2:
         return None
     return Seen(begun[-1], {"before": begun[-2].broker}, begun[-1].place.at)
 
 
 def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
-    begun = facts.of(declarations.ControllerElected)
+    begun = facts.select(declarations.ControllerElected)
     return Seen(None, {"broker": begun[-1].broker, "epoch": begun[-1].epoch}, begun[-1].place.at) if begun else None
 
 
@@ -110,7 +110,7 @@ def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
 
 def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
     changed = {partition for partition, states in facts.states.items() if len(states) > 1}
-    changed |= {each.partition for each in facts.of(declarations.StateChangeRefused)}
+    changed |= {each.partition for each in facts.select(declarations.StateChangeRefused)}
     topics = dict.fromkeys(partition.topic for partition in changed)
     created = {
         topic: created_after(facts, topic)
@@ -129,9 +129,11 @@ _any_partition = partial(partition_situations.in_any, _troubled)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:
-    seen = {broker for each in facts.of(declarations.BrokersRead) for broker in each.brokers}
+    seen = {broker for each in facts.select(declarations.BrokersRead) for broker in each.brokers}
     for broker in (
-        sorted(seen - set(facts.of(declarations.BrokersRead)[-1].brokers)) if facts.of(declarations.BrokersRead) else ()
+        sorted(seen - set(facts.select(declarations.BrokersRead)[-1].brokers))
+        if facts.select(declarations.BrokersRead)
+        else ()
     ):
         found = _broker_is_gone(facts, broker)
         if found is not None:
@@ -158,7 +160,7 @@ BROKER = (
     ),
     Situation(_was_gone, "broker {subject} was gone from {since} to {until} ({seconds:.1f} s){why}"),
     Situation(
-        last_of(lambda facts, broker: facts.of(declarations.FollowerLagged, broker=broker)),
+        last_of(lambda facts, broker: facts.select(declarations.FollowerLagged, broker=broker)),
         "broker {subject} was removed from the ISR of {partition} at {since}{why}",
     ),
     Situation(_is_alive, "broker {subject} has been alive for the controllers since {since}"),

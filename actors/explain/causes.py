@@ -80,7 +80,9 @@ def gone_at_end(facts: TraceFacts, broker: int) -> declarations.BrokerGone | Non
 def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> declarations.RecordingGap | None:
     """Return the last gap in the node's recording that overlaps the interval from `begin` to `end`."""
     found = [
-        each for each in facts.of(declarations.RecordingGap, node=node) if each.place.at >= begin and each.began <= end
+        each
+        for each in facts.select(declarations.RecordingGap, node=node)
+        if each.place.at >= begin and each.began <= end
     ]
     return found[-1] if found else None
 
@@ -93,10 +95,10 @@ def _injected(
     Of the node's runs that began before `end`, only the last is considered, because the removal of a fault is not
     recorded while its node is dead.
     """
-    node_runs = [node_run for node_run in facts.of(declarations.NodeRun, node=node) if node_run.began <= end]
+    node_runs = [node_run for node_run in facts.select(declarations.NodeRun, node=node) if node_run.began <= end]
     run = max(node_runs, key=lambda node_run: node_run.began).place.run if node_runs else ""
     active: dict[str, declarations.NodeFaultChange] = {}
-    for each in facts.of(declarations.NodeFaultChange):
+    for each in facts.select(declarations.NodeFaultChange):
         if each.place.run != run or each.fault not in kinds or each.place.at > end:
             continue
         if each.change == "injected":
@@ -132,7 +134,7 @@ def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact
     if changed.state != EXPIRED:
         return None
     run, place = changed.place.run, changed.place
-    of_run = [each for each in facts.of(declarations.SessionChanged, run=run) if each.place < place]
+    of_run = [each for each in facts.select(declarations.SessionChanged, run=run) if each.place < place]
     connected = next((each.place.at for each in reversed(of_run) if each.state == CONNECTED), 0.0)
     suspended = of_run[-1] if of_run and of_run[-1].state == SUSPENDED else None
     lost = (suspended or changed).place
@@ -187,7 +189,7 @@ def _of_state(facts: TraceFacts, state: declarations.StateWrite) -> Fact | None:
 def _registration_of_leader(facts: TraceFacts, state: declarations.StateWrite) -> declarations.BrokerCame | None:
     """Return the registration by which the new leader became electable."""
     came = None
-    for before, seen in pairwise(facts.of(declarations.BrokersRead)):
+    for before, seen in pairwise(facts.select(declarations.BrokersRead)):
         if seen.place > state.place:
             break
         if seen.brokers.get(state.leader) not in (None, before.brokers.get(state.leader)):
@@ -199,7 +201,7 @@ def _of_lag(facts: TraceFacts, lagged: declarations.FollowerLagged) -> Fact | No
     """Return why a follower was behind: its process ended, was suspended or slow, or could not reach its leader."""
     place, broker, leader = lagged.place, lagged.broker, lagged.leader
     begin = place.at - max(lagged.lag, lagged.caught_up_ago, 0.0)
-    node_runs = [each for each in facts.of(declarations.NodeRun, node=broker) if each.began <= place.at]
+    node_runs = [each for each in facts.select(declarations.NodeRun, node=broker) if each.began <= place.at]
     last = max(node_runs, key=lambda each: each.began, default=None)
     if last is not None and last.end <= place.at:
         return facts.last(declarations.NodeFailure, last.place, run=last.place.run) or last
@@ -209,7 +211,7 @@ def _of_lag(facts: TraceFacts, lagged: declarations.FollowerLagged) -> Fact | No
     fetcher = f"broker-{broker}-"
     returned = [
         each
-        for each in facts.of(declarations.InjectedFaultReturned, node=leader)
+        for each in facts.select(declarations.InjectedFaultReturned, node=leader)
         if each.client_id.startswith(fetcher) and begin <= each.place.at <= place.at
     ]
     gap = _gap(facts, broker, begin, place.at) or _gap(facts, leader, begin, place.at)
@@ -217,7 +219,7 @@ def _of_lag(facts: TraceFacts, lagged: declarations.FollowerLagged) -> Fact | No
         return fault or gap or returned[0]
     failed = [
         each
-        for each in facts.of(declarations.FetchFailed, node=broker, leader=leader)
+        for each in facts.select(declarations.FetchFailed, node=broker, leader=leader)
         if begin <= each.place.at <= place.at
     ]
     return failed[0] if failed else None
@@ -269,7 +271,7 @@ def _of_waiting(facts: TraceFacts, waits: ReassignmentWaits) -> Fact | None:
     throttle = throttle_of(facts, waits.partition, waits.broker, history[-1].leader if history else NO_LEADER)
     if throttle is not None:
         return throttle
-    failed = [each for each in facts.of(declarations.FetchFailed, node=waits.broker) if each.place > waits.place]
+    failed = [each for each in facts.select(declarations.FetchFailed, node=waits.broker) if each.place > waits.place]
     return failed[0] if failed else histories.assignment_of(facts, waits.partition)
 
 
@@ -278,7 +280,7 @@ def throttle_of(
 ) -> declarations.ReplicationThrottled | None:
     """Return the throttle that limits the replication from the leader to the follower at the end of the recording."""
     last: dict[tuple[int, str], declarations.ReplicationThrottled] = {}
-    for each in facts.of(declarations.ReplicationThrottled):
+    for each in facts.select(declarations.ReplicationThrottled):
         if histories.is_of_last_run(facts, each.place):
             last[each.place.node, each.side] = each
     found = (last.get((follower, "follower")), last.get((leader, "leader")))
@@ -302,7 +304,7 @@ def _of_refusal(facts: TraceFacts, refused: declarations.StateChangeRefused) -> 
         isr = history[-1].isr if history else ()
         failed = [
             each
-            for each in facts.of(declarations.LogDirectoryFailed)
+            for each in facts.select(declarations.LogDirectoryFailed)
             if each.place.node in isr and histories.is_of_last_run(facts, each.place)
         ]
         return last_before(failed, refused.place)
@@ -319,7 +321,9 @@ def _of_blocked(facts: TraceFacts, blocked: DeletionBlocked) -> Fact | None:
 def _of_step(facts: TraceFacts, step: declarations.TopicDeletionStep) -> Fact | None:
     """Return the recorded request that led to this step of a topic deletion, or else the controller's event."""
     asked = [
-        each for each in facts.of(declarations.TopicDeletionStep, step="asked") if set(each.topics) & set(step.topics)
+        each
+        for each in facts.select(declarations.TopicDeletionStep, step="asked")
+        if set(each.topics) & set(step.topics)
     ]
     if step.step != "asked":
         return last_before(asked, step.place) or step.event
@@ -338,7 +342,7 @@ def _of_election(facts: TraceFacts, elected: declarations.ControllerElected) -> 
 def _of_resignation(facts: TraceFacts, term: declarations.ControllerResigned) -> Fact | None:
     """Return why a controller's term ended."""
     run, place = term.place.run, term.place
-    node_run = next(iter(facts.of(declarations.NodeRun, run=run)), None)
+    node_run = next(iter(facts.select(declarations.NodeRun, run=run)), None)
     deleted = facts.last(declarations.ControllerZnodeDeleted, place, run=run)
     kind = term.event.kind if term.event is not None else ""
     if "killed" in term.why:
@@ -395,7 +399,7 @@ def changed_config(
 ) -> declarations.OverridesChanged | None:
     """Return the last change of these configs up to a position, of the partition's topic, of this node or of all."""
     resources = "broker <default>", f"broker {until.node}", f"topic {partition and partition.topic}"
-    changes = [each for each in facts.of(declarations.OverridesChanged) if each.resource in resources]
+    changes = [each for each in facts.select(declarations.OverridesChanged) if each.resource in resources]
     return last_before((each for each in changes if not each.changes.keys().isdisjoint(names)), until)
 
 
@@ -447,8 +451,8 @@ def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: declara
     The fact is a TransactionDecision or a successful InitProducerId request.
     """
     found: list[declarations.TransactionDecision | declarations.TransactionRequest] = [
-        *(each for each in facts.of(declarations.TransactionDecision) if not each.loaded),
-        *(each for each in facts.of(declarations.TransactionRequest, api="InitProducerId", code=errors.NONE)),
+        *(each for each in facts.select(declarations.TransactionDecision) if not each.loaded),
+        *(each for each in facts.select(declarations.TransactionRequest, api="InitProducerId", code=errors.NONE)),
     ]
     newer = [
         each
@@ -461,7 +465,7 @@ def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: declara
 def _rebalanced(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.GroupStateChanged | None:
     states = [
         each
-        for each in facts.of(declarations.GroupStateChanged, run=error.place.run, group=error.group)
+        for each in facts.select(declarations.GroupStateChanged, run=error.place.run, group=error.group)
         if each.state in ("PreparingRebalance", "Empty", "Dead")
     ]
     return last_before(states, error.place)
@@ -502,7 +506,7 @@ _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], F
 def _of_group_state(facts: TraceFacts, changed: declarations.GroupStateChanged) -> Fact | None:
     """Return why a group's state changed: a member's action in the same event, or the last load of the group."""
     same = {"run": changed.place.run, "event_id": changed.place.event_id}
-    actions = facts.of(declarations.GroupMemberAction, group=changed.group, **same)
+    actions = facts.select(declarations.GroupMemberAction, group=changed.group, **same)
     if actions:
         return last_before(actions, changed.place)
     return facts.last(declarations.GroupHosted, changed.place, group=changed.group)
@@ -530,7 +534,7 @@ def _of_decision(
         return None
     wanted = {"run": decision.place.run, "event_id": decision.place.event_id, "api": decision.api}
     name = decision.transactional_id
-    return next(iter(facts.of(declarations.TransactionRequest, transactional_id=name, **wanted)), None)
+    return next(iter(facts.select(declarations.TransactionRequest, transactional_id=name, **wanted)), None)
 
 
 def _of_transaction_request(facts: TraceFacts, request: declarations.TransactionRequest) -> Fact | None:

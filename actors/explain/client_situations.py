@@ -40,12 +40,12 @@ def _troubles(facts: TraceFacts, name: str) -> list[TransactionRequest | Transac
     """Return the aborts and rejected requests of a transactional id, or of a producer's client id or producer id."""
     rejected = [
         each
-        for each in facts.of(declarations.TransactionRequest)
+        for each in facts.select(declarations.TransactionRequest)
         if name in (each.transactional_id, each.client_id, str(each.producer_id)) and each.code not in (NONE, *RETRIED)
     ]
     aborted = [
         each
-        for each in facts.of(declarations.TransactionDecision, transactional_id=name)
+        for each in facts.select(declarations.TransactionDecision, transactional_id=name)
         if not each.commit and each.api != "EndTxn" and not each.loaded
     ]
     return sorted([*rejected, *aborted], key=lambda each: each.place)
@@ -55,7 +55,7 @@ def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
     """Return whether no transaction began after the trouble with a transactional id."""
     later = [
         each
-        for each in facts.of(declarations.TransactionRequest, transactional_id=seen.fact.transactional_id)
+        for each in facts.select(declarations.TransactionRequest, transactional_id=seen.fact.transactional_id)
         if each.place > seen.fact.place
     ]
     return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
@@ -67,7 +67,7 @@ def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
     def find(facts: TraceFacts, name: str) -> Seen | None:
         count = len({each.partition for each in facts.assignments_of_topics.get(topic, ())})
         log = TopicPartition(topic, slot(name) % max(count, 1))
-        read = next(reversed(facts.of(declarations.CoordinatorPartitionRead, partition=log)), None)
+        read = next(reversed(facts.select(declarations.CoordinatorPartitionRead, partition=log)), None)
         codes = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
         is_damaged = read is not None and (read.unreadable or read.code in codes)
         return Seen(read, since=read.place.at) if read is not None and is_damaged else None
@@ -80,10 +80,10 @@ def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
 
 def _group_coordinator_moved(facts: TraceFacts, group: str) -> Seen | None:
     """Find the group's last move to another coordinator, if the group has not started a rebalance since."""
-    hosted = facts.of(declarations.GroupHosted, group=group)
+    hosted = facts.select(declarations.GroupHosted, group=group)
     if len(hosted) < 2 or hosted[-1].place.run == hosted[-2].place.run:
         return None
-    begun = facts.of(declarations.GroupStateChanged, group=group, state="PreparingRebalance")
+    begun = facts.select(declarations.GroupStateChanged, group=group, state="PreparingRebalance")
     if begun and begun[-1].place > hosted[-1].place:
         return None
     return Seen(hosted[-1], since=hosted[-1].place.at)
@@ -93,7 +93,7 @@ def _refused_commits(facts: TraceFacts, group: str) -> list[ErrorAnswered]:
     """Return the refused commits of offsets; refusals after which the client simply tries again do not count."""
     return [
         each
-        for each in facts.of(declarations.ErrorAnswered, group=group)
+        for each in facts.select(declarations.ErrorAnswered, group=group)
         if each.api in ("OffsetCommit", "TxnOffsetCommit") and each.code not in _RETRY
     ]
 
@@ -104,7 +104,7 @@ def _not_joined_again(facts: TraceFacts, seen: Seen) -> bool:
 
 def _has_no_coordinator(facts: TraceFacts, group: str) -> Seen | None:
     """Find a group whose coordinator's partition has no leader."""
-    hosted = facts.of(declarations.GroupHosted, group=group)
+    hosted = facts.select(declarations.GroupHosted, group=group)
     seen = no_leader(facts, hosted[-1].log) if hosted else None
     return None if seen is None else seen._replace(values={**seen.values, "log": hosted[-1].log})
 
@@ -113,7 +113,7 @@ _RETRY = (COORDINATOR_LOAD_IN_PROGRESS, REQUEST_TIMED_OUT)
 
 
 def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
-    states = facts.of(declarations.GroupStateChanged, group=group)
+    states = facts.select(declarations.GroupStateChanged, group=group)
     changes = [
         after
         for before, after in pairwise([None, *states])
@@ -129,7 +129,7 @@ def _group_rebalanced(facts: TraceFacts, group: str) -> Seen | None:
 
 
 def _group_known(facts: TraceFacts, group: str) -> Seen | None:
-    hosted = facts.of(declarations.GroupHosted, group=group)
+    hosted = facts.select(declarations.GroupHosted, group=group)
     return Seen(None, {"broker": hosted[-1].place.node}, hosted[-1].place.at) if hosted else None
 
 
@@ -138,10 +138,10 @@ def _group_known(facts: TraceFacts, group: str) -> Seen | None:
 
 def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
     """Return the refused produce requests of a producer, given by its client id, producer id or transactional id."""
-    producers = {each.producer_id for each in facts.of(declarations.TransactionRequest, transactional_id=name)}
+    producers = {each.producer_id for each in facts.select(declarations.TransactionRequest, transactional_id=name)}
     return [
         each
-        for each in facts.of(declarations.ErrorAnswered, api="Produce")
+        for each in facts.select(declarations.ErrorAnswered, api="Produce")
         if each.client_id == name
         or (each.batch is not None and (str(each.batch.producer_id) == name or each.batch.producer_id in producers))
     ]
@@ -165,12 +165,12 @@ def _refused_requests(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
     """Return the refused requests of this client that no other situation is about."""
     clients = {
         each.client_id
-        for each in facts.of(declarations.TransactionRequest)
+        for each in facts.select(declarations.TransactionRequest)
         if name in (each.transactional_id, str(each.producer_id))
     }
     return [
         each
-        for each in facts.of(declarations.ErrorAnswered)
+        for each in facts.select(declarations.ErrorAnswered)
         if each.client_id == name or (each.api == "TxnOffsetCommit" and each.client_id in clients)
     ]
 
@@ -188,7 +188,7 @@ def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
     """Return the refused operations of a client, given by its principal, the principal's name, or its client id."""
     return [
         each
-        for each in facts.of(declarations.OperationDenied)
+        for each in facts.select(declarations.OperationDenied)
         if name in (each.principal, each.principal.partition(":")[2], each.client_id)
     ]
 
@@ -202,7 +202,9 @@ def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
     """Return when a client, given by its user or its client id, was throttled."""
     user = name.partition(":")[2] or name
     return [
-        each for each in facts.of(declarations.ClientThrottled) if each.client_id == name or each.user in (name, user)
+        each
+        for each in facts.select(declarations.ClientThrottled)
+        if each.client_id == name or each.user in (name, user)
     ]
 
 
@@ -226,11 +228,11 @@ TRANSACTION = (
         (Remedy("Begin a new transaction.", _not_begun_again),),
     ),
     Situation(
-        last_of(lambda facts, name: facts.of(declarations.TransactionDecision, transactional_id=name)),
+        last_of(lambda facts, name: facts.select(declarations.TransactionDecision, transactional_id=name)),
         "the last transaction of {subject} ended at {since}: {first}",
     ),
     Situation(
-        last_of(lambda facts, name: facts.of(declarations.TransactionRequest, transactional_id=name)),
+        last_of(lambda facts, name: facts.select(declarations.TransactionRequest, transactional_id=name)),
         "the last request of {subject} was at {since}: {first}",
     ),
     Situation(quiet, "the trace has no request of transactional id {subject}"),
@@ -257,7 +259,7 @@ CONSUMER_GROUP = (
 
 def _unauthenticated(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last failed authentications; a broker does not know which clients these are of."""
-    return _repeated(facts.of(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
+    return _repeated(facts.select(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
 
 
 CLIENT = (
@@ -288,7 +290,7 @@ PRODUCER = (
         True,
     ),
     Situation(
-        last_of(lambda facts, name: facts.of(declarations.InjectedFaultReturned, client_id=name)),
+        last_of(lambda facts, name: facts.select(declarations.InjectedFaultReturned, client_id=name)),
         "a request of producer {subject} was not handled as usual at {since}: {first}",
         True,
     ),

@@ -13,7 +13,7 @@ from messages.error_names import name_of
 from messages.facts import declarations
 from messages.facts.declarations import StateWrite
 from messages.facts.histories import state_history
-from messages.facts.trace_facts import TraceFacts, grouped
+from messages.facts.trace_facts import TraceFacts, group_by
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -33,7 +33,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 
 def happened(facts: TraceFacts, _: None) -> Answer:
     """Return the events in order of time: process runs, controller terms, leader changes and injected faults."""
-    shown = (Sentence(text_of(each), each.place) for kind in SHOWN for each in facts.of(kind))
+    shown = (Sentence(text_of(each), each.place) for kind in SHOWN for each in facts.select(kind))
     found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts), *shown)
     lines = [line for line in found if line.place is not None]
     lines.sort(key=lambda line: line.place or ())
@@ -44,7 +44,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
 
 def refused(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each error code in responses: its count, its subjects, and its last response."""
-    found = grouped(facts.of(declarations.ErrorAnswered), lambda each: (each.api, each.code))
+    found = group_by(facts.select(declarations.ErrorAnswered), lambda each: (each.api, each.code))
     return [
         Sentence(
             f"{api}: {name_of(code)} {sum(each.times for each in answers)} times"
@@ -63,7 +63,9 @@ def denied(facts: TraceFacts, _: None) -> Answer:
             f"{principal}: {counted(sum(each.times for each in denials))}, the last: {text_of(denials[-1])}",
             denials[-1].place,
         )
-        for principal, denials in grouped(facts.of(declarations.OperationDenied), lambda each: each.principal).items()
+        for principal, denials in group_by(
+            facts.select(declarations.OperationDenied), lambda each: each.principal
+        ).items()
     ]
 
 
@@ -74,13 +76,13 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
     """
     return [
         Sentence(f"{name}: {counted(len(found))}; the last: {found[-1].why}", found[-1].place)
-        for name, found in grouped(facts.of(declarations.Undecodable), lambda each: each.type).items()
+        for name, found in group_by(facts.select(declarations.Undecodable), lambda each: each.type).items()
     ]
 
 
 def _processes(facts: TraceFacts) -> Iterator[Sentence]:
     began: set[int] = set()
-    for node_run in sorted(facts.of(declarations.NodeRun), key=lambda node_run: node_run.began):
+    for node_run in sorted(facts.select(declarations.NodeRun), key=lambda node_run: node_run.began):
         node = node_run.place.node
         if node in began:
             yield Sentence(f"broker {node} was started again", node_run.place._replace(at=node_run.began, n=1))
@@ -90,7 +92,7 @@ def _processes(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _faults(facts: TraceFacts) -> Iterator[Sentence]:
-    for met in facts.of(declarations.InjectedFaultReturned):
+    for met in facts.select(declarations.InjectedFaultReturned):
         value = f" ({met.value:g})" if met.value else ""
         yield Sentence(
             f"an injected fault was met: {met.fault}{value}, {met.api} of client {met.client_id} at broker"
@@ -100,7 +102,7 @@ def _faults(facts: TraceFacts) -> Iterator[Sentence]:
 
 
 def _node_faults(facts: TraceFacts) -> Iterator[Sentence]:
-    for fault in facts.of(declarations.NodeFaultChange):
+    for fault in facts.select(declarations.NodeFaultChange):
         yield Sentence(node_fault_text(fault), fault.place)
 
 

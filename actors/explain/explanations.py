@@ -17,7 +17,7 @@ from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations, histories
-from messages.facts.trace_facts import TraceFacts, grouped
+from messages.facts.trace_facts import TraceFacts, group_by
 from messages.trace.endings import KILLED
 
 LAST = 5
@@ -146,10 +146,10 @@ def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a reassignment was rejected, cancelled or replaced."""
     lines = [
         Sentence(f"an admin request was rejected: {reason_of(each)}", each.place)
-        for each in facts.of(declarations.RequestRefused, subject=partition)
+        for each in facts.select(declarations.RequestRefused, subject=partition)
     ]
-    assigned = facts.of(declarations.ReplicasAssigned, partition=partition)
-    for each in facts.of(declarations.ReassignmentRequestRemoved):
+    assigned = facts.select(declarations.ReplicasAssigned, partition=partition)
+    for each in facts.select(declarations.ReassignmentRequestRemoved):
         now = next((one for one in reversed(assigned) if one.place <= each.place), None)
         if each.partition == partition and (now is None or now.adding or now.removing or now.replicas != each.replicas):
             taken = f"the request for {ids(each.replicas)} was removed from /admin/reassign_partitions"
@@ -268,13 +268,13 @@ def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     """
     times: list[Interval] = []
     for broker in brokers:
-        node_runs = facts.of(declarations.NodeRun, node=broker)
+        node_runs = facts.select(declarations.NodeRun, node=broker)
         times += [(each.registered[0][1], each.end) for each in node_runs if each.registered]
         if not node_runs:
-            ends = [*(each.place.at for each in facts.of(declarations.BrokersRead)[1:]), math.inf]
+            ends = [*(each.place.at for each in facts.select(declarations.BrokersRead)[1:]), math.inf]
             times += [
                 (each.place.at, end)
-                for each, end in zip(facts.of(declarations.BrokersRead), ends, strict=False)
+                for each, end in zip(facts.select(declarations.BrokersRead), ends, strict=False)
                 if broker in each.brokers
             ]
     return sorted(times)
@@ -303,7 +303,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     lines: list[Sentence] = []
     for broker in assigned.replicas if history and assigned is not None else ():
-        answer = facts.of(declarations.LeaderAndIsrSent, broker=broker, partition=partition)
+        answer = facts.select(declarations.LeaderAndIsrSent, broker=broker, partition=partition)
         obeyed = [each for each in answer if each.outcome == errors.NONE]
         now = history[-1]
         if obeyed and obeyed[-1].epoch >= now.epoch:
@@ -324,15 +324,15 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
 
 def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
-    cuts = facts.of(declarations.LogTruncated, partition=partition)
+    cuts = facts.select(declarations.LogTruncated, partition=partition)
     lines = [Sentence(text_of(cut), cut.place) for cut in cuts if not 0 <= cut.end <= cut.to]
-    moved = facts.of(declarations.LogStartMoved, partition=partition)
+    moved = facts.select(declarations.LogStartMoved, partition=partition)
     for before, after in itertools.pairwise(histories.state_history(facts, partition)) if lines else ():
         if after.leader not in (NO_LEADER, *before.isr):
             isr = ids(before.isr)
             unclean = f"broker {after.leader} was elected uncleanly, out of the ISR {isr}: {_wrote(after)}"
             lines.append(Sentence(unclean, after.place))
-    cleaned = {each.place.node: each for each in facts.of(declarations.LogPartCleaned, partition=partition)}
+    cleaned = {each.place.node: each for each in facts.select(declarations.LogPartCleaned, partition=partition)}
     lines += [Sentence(text_of(each), each.place) for each in moved]
     lines += [Sentence(text_of(each), each.place) for each in cleaned.values()]
     return sorted(lines, key=lambda line: line.place or declarations.TracePosition(0.0, 0, "", 0))[-LAST:]
@@ -346,7 +346,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     assigned = facts.assignments_of_topics.get(topic, [])
     made = [fact.place for fact in assigned if fact.written]
     over = [place for place in histories.deletions_of(facts, topic) if any(place < each for each in made)]
-    deletions = [each for each in facts.of(declarations.TopicDeletionStep) if topic in each.topics]
+    deletions = [each for each in facts.select(declarations.TopicDeletionStep) if topic in each.topics]
     steps = [each for each in deletions if not over or each.place > max(over)]
     if not steps:
         return []
@@ -364,7 +364,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     lines = list(last.values())
     lines += [
         Sentence(f"a request was rejected: {reason_of(each)}", each.place)
-        for each in facts.of(declarations.RequestRefused, subject=topic, request="DeleteTopics")
+        for each in facts.select(declarations.RequestRefused, subject=topic, request="DeleteTopics")
     ]
     if "deleted" not in last:
         lines.append(Sentence("not deleted at the end of the trace"))
@@ -379,7 +379,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic was not created, or has fewer partitions or replicas than requested."""
     lines = [
         Sentence(f"{each.request} was rejected: {reason_of(each)}", each.place)
-        for each in facts.of(declarations.RequestRefused, subject=topic)
+        for each in facts.select(declarations.RequestRefused, subject=topic)
         if each.request in ("CreateTopics", "CreatePartitions")
     ]
     latest = histories.latest_assignments(facts, topic)
@@ -391,7 +391,7 @@ def made(facts: TraceFacts, topic: str) -> Answer:
 
 def identity(facts: TraceFacts, topic: str) -> Answer:
     """List the creations and deletions of a topic that was deleted, each with the request for it."""
-    deleted = [each for each in facts.of(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
+    deleted = [each for each in facts.select(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
     lines = [Sentence(f"deleted: {text_of(chain_of(facts, each)[-1])}", each.place) for each in deleted]
     begins = [histories.NO_POSITION, *(each.place for each in deleted)] if deleted else []
     assigned = facts.assignments_of_topics.get(topic, [])
@@ -408,7 +408,7 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the controller considers the broker alive or dead."""
     lines = []
     before: dict[int, int | None] = {}
-    for seen in facts.of(declarations.BrokersRead):
+    for seen in facts.select(declarations.BrokersRead):
         now = seen.brokers.get(broker)
         if seen.by in before and before[seen.by] == now:
             continue
@@ -426,19 +426,19 @@ def alive(facts: TraceFacts, broker: int) -> Answer:
 
 def unreachable(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the broker receives no requests."""
-    failures = facts.of(declarations.RequestFailed, broker=broker)
+    failures = facts.select(declarations.RequestFailed, broker=broker)
     if not failures:
         return []
     last = failures[-1]
     lines = [Sentence(f"requests to it failed {len(failures)} times, the last time: {last.reason}", last.place)]
-    answered = [each for each in facts.of(declarations.BrokerResponse, broker=broker) if each.place > last.place]
+    answered = [each for each in facts.select(declarations.BrokerResponse, broker=broker) if each.place > last.place]
     return lines + [Sentence("it has responded to requests since then", each.place) for each in answered[-1:]]
 
 
 def leaves(facts: TraceFacts, broker: int) -> Answer:
     """Explain why the broker's controlled shutdown was rejected."""
     lines = []
-    for each in facts.of(declarations.RequestRefused, subject=broker, request="ControlledShutdown"):
+    for each in facts.select(declarations.RequestRefused, subject=broker, request="ControlledShutdown"):
         if each.code:
             lines.append(Sentence(f"rejected: {reason_of(each)}", each.place))
             continue
@@ -467,7 +467,7 @@ def terms(facts: TraceFacts, _: None) -> Answer:
 def busy(facts: TraceFacts, _: None) -> Answer:
     """List the events that are being handled or queued at the end of the trace."""
     lines = []
-    for each in facts.of(declarations.PendingEvent)[:LAST]:
+    for each in facts.select(declarations.PendingEvent)[:LAST]:
         doing = f"in progress, waiting for {each.waits_for}" if each.waits_for else "in the queue"
         lines.append(Sentence(f"at the end of the trace {doing}, {each.age:.3f} s old: {each.event}", each.place))
     return lines
@@ -475,7 +475,9 @@ def busy(facts: TraceFacts, _: None) -> Answer:
 
 def slow(facts: TraceFacts, _: None) -> Answer:
     """List the slowest events."""
-    slowest = sorted(facts.of(declarations.ControllerEvent), key=lambda event: (-(event.took or 0), event.place))[:LAST]
+    slowest = sorted(facts.select(declarations.ControllerEvent), key=lambda event: (-(event.took or 0), event.place))[
+        :LAST
+    ]
     return [
         Sentence(f"{each} took {each.took:.1f} ms, after {each.waited:.1f} ms in the queue", each.place)
         for each in slowest
@@ -484,7 +486,7 @@ def slow(facts: TraceFacts, _: None) -> Answer:
 
 def idle(facts: TraceFacts, _: None) -> Answer:
     """List the events without an effect, by reason."""
-    reasons = grouped(facts.of(declarations.EventWithoutEffect), lambda each: each.why)
+    reasons = group_by(facts.select(declarations.EventWithoutEffect), lambda each: each.why)
     return [
         Sentence(f"{len(events)} because {why}; the last: {events[-1].event}", events[-1].place)
         for why, events in reasons.items()
@@ -539,7 +541,7 @@ def _alive(facts: TraceFacts, broker: int, only_gone: bool = False) -> Answer:
         return [Sentence(f"broker {broker} is gone for controller {gone.by}, since {gone.event}", gone.place)]
     since = [
         each
-        for each in facts.of(declarations.BrokersRead)
+        for each in facts.select(declarations.BrokersRead)
         if broker in each.brokers and (not absent or absent[-1].back is None or each.place >= absent[-1].back)
     ]
     return [

@@ -25,7 +25,7 @@ from messages.facts.trace_facts import TraceFacts
 def _refused_topic(facts: TraceFacts, topic: str) -> list[declarations.RequestRefused]:
     refused = [
         each
-        for each in facts.of(declarations.RequestRefused, subject=topic)
+        for each in facts.select(declarations.RequestRefused, subject=topic)
         if each.request in ("CreateTopics", "CreatePartitions")
     ]
     return [each for each in refused if each.code != errors.NOT_CONTROLLER] or refused
@@ -46,7 +46,7 @@ def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
     over = histories.deletions_of(facts, topic)
     if not over or any(each.place > over[-1] for each in facts.assignments_of_topics.get(topic, [])):
         return None
-    [step] = facts.of(declarations.TopicDeletionStep, place=over[-1], step="deleted")[:1]
+    [step] = facts.select(declarations.TopicDeletionStep, place=over[-1], step="deleted")[:1]
     return Seen(step, {"topic": topic}, step.place.at)
 
 
@@ -66,7 +66,7 @@ def _blocker(facts: TraceFacts, topic: str, queued: declarations.TracePosition) 
     """Return the replica that delays the topic's deletion; None if no replica does."""
     failed = [
         each
-        for each in facts.of(declarations.ReplicaDeletionFailed)
+        for each in facts.select(declarations.ReplicaDeletionFailed)
         if each.partition.topic == topic and each.place >= queued
     ]
     for each in histories.latest_assignments(facts, topic):
@@ -87,7 +87,7 @@ def _of_topic(find: Callable[[TraceFacts, str], Seen | None]) -> Callable[[Trace
 def _partition_unknown(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     if histories.assignment_of(facts, partition) is not None or histories.state_history(facts, partition):
         return None
-    is_old = bool(facts.of(declarations.ReplicasAssigned, partition=partition))
+    is_old = bool(facts.select(declarations.ReplicasAssigned, partition=partition))
     return Seen(
         None, {"what": "its topic was created again without it" if is_old else "no node in this trace knows it"}
     )
@@ -159,7 +159,7 @@ def _not_elected(
 def _registered_since(facts: TraceFacts, broker: int) -> declarations.TracePosition:
     """Return the first of the last reads of the registered brokers that all have this broker."""
     since = histories.end_of_record(facts)
-    for seen in reversed(facts.of(declarations.BrokersRead)):
+    for seen in reversed(facts.select(declarations.BrokersRead)):
         if broker not in seen.brokers:
             break
         since = seen.place
@@ -185,7 +185,7 @@ def _refused_produces(facts: TraceFacts, partition: TopicPartition) -> list[decl
     created = histories.created_after(facts, partition.topic)
     return [
         each
-        for each in facts.of(declarations.ErrorAnswered, api="Produce", subject=str(partition))
+        for each in facts.select(declarations.ErrorAnswered, api="Produce", subject=str(partition))
         if each.code in REFUSED and each.place > created
     ]
 
@@ -213,7 +213,7 @@ def _lost_records(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     created = histories.created_after(facts, partition.topic)
     cuts = [
         each
-        for each in facts.of(declarations.LogTruncated, partition=partition)
+        for each in facts.select(declarations.LogTruncated, partition=partition)
         if not 0 <= each.end <= each.to and each.place > created
     ]
     for cut in reversed(cuts):
@@ -359,7 +359,7 @@ OF_PARTITIONS = (
     ),
     Situation(_leader_moved, "broker {leader} has led {subject} since {since}{why}"),
     Situation(
-        last_of(lambda facts, partition: facts.of(declarations.RequestRefused, subject=partition)),
+        last_of(lambda facts, partition: facts.select(declarations.RequestRefused, subject=partition)),
         "a reassignment of {subject} was refused at {since}: {first}",
     ),
 )
@@ -386,12 +386,12 @@ def most_troubled(facts: TraceFacts, partitions: Iterable[TopicPartition]) -> li
     state, its topic is not internal, producers were refused, the ISR lacks replicas, the partition has more state
     changes.
     """
-    unchanged = {each.partition for each in facts.of(declarations.StateChangeRefused)}
-    refused = {each.subject for each in facts.of(declarations.ErrorAnswered, api="Produce") if each.code in REFUSED}
+    unchanged = {each.partition for each in facts.select(declarations.StateChangeRefused)}
+    refused = {each.subject for each in facts.select(declarations.ErrorAnswered, api="Produce") if each.code in REFUSED}
 
     def rank(partition: TopicPartition) -> tuple[object, ...]:
         states = facts.states.get(partition, ())
-        assigned = facts.of(declarations.ReplicasAssigned, partition=partition)
+        assigned = facts.select(declarations.ReplicasAssigned, partition=partition)
         last = states[-1] if states else None
         replicas = len(assigned[-1].replicas) if assigned else 0
         return (

@@ -15,7 +15,7 @@ from typing import Any
 from actors.explain.causes import DeletionBlocked, ReassignmentWaits
 from actors.explain.situation import Remedy, first_needed
 from messages import errors
-from messages.client_quotas import DEFAULT, desanitized
+from messages.client_quotas import DEFAULT, desanitize
 from messages.cluster import NO_LEADER
 from messages.error_names import name_of
 from messages.events import NOT_ELECTED
@@ -45,17 +45,17 @@ def _unregistered(facts: TraceFacts, fact: Any) -> bool:
 
 
 def _disconnected(facts: TraceFacts, changed: declarations.SessionChanged) -> bool:
-    of_run = [each.state for each in facts.of(declarations.SessionChanged, run=changed.place.run)]
+    of_run = [each.state for each in facts.select(declarations.SessionChanged, run=changed.place.run)]
     return of_run[-1:] != [CONNECTED] and is_of_last_run(facts, changed.place)
 
 
 def _never_registered_again(facts: TraceFacts, taken: declarations.RegistrationTaken) -> bool:
-    node_runs = facts.of(declarations.NodeRun, node=taken.place.node)
+    node_runs = facts.select(declarations.NodeRun, node=taken.place.node)
     return not any(at > taken.place.at for node_run in node_runs for _, at in node_run.registered)
 
 
 def _injected_still(facts: TraceFacts, fault: declarations.NodeFaultChange) -> bool:
-    changes = facts.of(declarations.NodeFaultChange, run=fault.place.run, fault=fault.fault)
+    changes = facts.select(declarations.NodeFaultChange, run=fault.place.run, fault=fault.fault)
     return changes[-1].change != "removed" and is_of_last_run(facts, fault.place)
 
 
@@ -70,7 +70,7 @@ def _not_joined_again(facts: TraceFacts, action: declarations.GroupMemberAction)
 
 def has_joined(facts: TraceFacts, group: str, client_id: str, since: declarations.TracePosition) -> bool:
     """Return whether a client joined a group after a position."""
-    actions = facts.of(declarations.GroupMemberAction, group=group, client_id=client_id)
+    actions = facts.select(declarations.GroupMemberAction, group=group, client_id=client_id)
     return any(each.action == declarations.JOINED and each.place > since for each in actions)
 
 
@@ -364,7 +364,7 @@ def _entity_option(owner: str) -> str:
     kinds_and_names = owner.split("/")
     pairs = zip(kinds_and_names[::2], kinds_and_names[1::2], strict=True)
     return " ".join(
-        f"--entity-type {kind} " + ("--entity-default" if name == DEFAULT else f"--entity-name '{desanitized(name)}'")
+        f"--entity-type {kind} " + ("--entity-default" if name == DEFAULT else f"--entity-name '{desanitize(name)}'")
         for kind, name in pairs
     )
 

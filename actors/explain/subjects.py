@@ -15,7 +15,7 @@ from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
 from messages.facts.declarations import Fact
-from messages.facts.trace_facts import TraceFacts, grouped
+from messages.facts.trace_facts import TraceFacts, group_by
 
 USUAL = ("MEMBER_ID_REQUIRED", "REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS")
 """Names of errors that members get in the normal course of a rebalance."""
@@ -55,7 +55,7 @@ def listed(find: Callable[[TraceFacts, str], Sequence[Fact]]) -> Callable[[Trace
 def rebalances(facts: TraceFacts, group: str) -> Answer:
     """List the last states of the group, each with the member or timer that caused it."""
     lines = []
-    for each in facts.of(declarations.GroupStateChanged, group=group)[-2 * LAST :]:
+    for each in facts.select(declarations.GroupStateChanged, group=group)[-2 * LAST :]:
         cause = cause_of(facts, each)
         lines.append(Sentence(f"{each.state}" + (f": {text_of(cause)}" if cause is not None else ""), each.place))
     return lines
@@ -63,14 +63,14 @@ def rebalances(facts: TraceFacts, group: str) -> Answer:
 
 def refused_group_requests(facts: TraceFacts, group: str) -> list[declarations.ErrorAnswered]:
     """Return the requests that the coordinator refused."""
-    return [each for each in facts.of(declarations.ErrorAnswered, group=group) if name_of(each.code) not in USUAL]
+    return [each for each in facts.select(declarations.ErrorAnswered, group=group) if name_of(each.code) not in USUAL]
 
 
 def sessions(facts: TraceFacts, producer: str) -> list[declarations.TransactionRequest]:
     """Return the requests by which the producer received its ids and epochs."""
     return [
         each
-        for each in facts.of(declarations.TransactionRequest, api="InitProducerId")
+        for each in facts.select(declarations.TransactionRequest, api="InitProducerId")
         if producer in (each.client_id, each.transactional_id, str(each.producer_id))
     ]
 
@@ -83,8 +83,8 @@ def denied_operations(facts: TraceFacts, client: str) -> list[declarations.Opera
 
 def failed_authentications(facts: TraceFacts, client: str) -> Answer:
     """Return a sentence for each listener and mechanism by which clients failed to authenticate."""
-    failures = facts.of(declarations.AuthenticationFailures)
-    found = grouped(failures, lambda each: (each.place.node, each.listener, each.mechanism))
+    failures = facts.select(declarations.AuthenticationFailures)
+    found = group_by(failures, lambda each: (each.place.node, each.listener, each.mechanism))
     return [
         Sentence(f"{text_of(same[-1])}: {counted(sum(each.times for each in same))}, the last:", same[-1].place)
         for same in found.values()
@@ -97,7 +97,7 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     "consumer-group": (
         (
             "Which broker coordinates it, and why?",
-            listed(lambda facts, group: facts.of(declarations.GroupHosted, group=group)),
+            listed(lambda facts, group: facts.select(declarations.GroupHosted, group=group)),
         ),
         ("Which states did it have last, and why?", rebalances),
         ("Which requests were refused?", listed(refused_group_requests)),

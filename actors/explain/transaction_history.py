@@ -63,7 +63,7 @@ def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
     producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
     marked = [
         each
-        for each in facts.of(declarations.TransactionMarked)
+        for each in facts.select(declarations.TransactionMarked)
         if each[1:4] == producer and each.place > decision.place
     ]
     done = {partition for each in marked for partition in each.partitions}
@@ -109,11 +109,11 @@ def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
 
 
 def _requests(facts: TraceFacts, transactional_id: str) -> list[TransactionRequest]:
-    return facts.of(declarations.TransactionRequest, transactional_id=transactional_id)
+    return facts.select(declarations.TransactionRequest, transactional_id=transactional_id)
 
 
 def _decisions(facts: TraceFacts, transactional_id: str) -> list[TransactionDecision]:
-    return facts.of(declarations.TransactionDecision, transactional_id=transactional_id)
+    return facts.select(declarations.TransactionDecision, transactional_id=transactional_id)
 
 
 def _producer(of: TransactionRequest | TransactionDecision) -> str:

@@ -20,7 +20,7 @@ from actors.explain.situation import Seen, Situation, first_needed
 from actors.explain.step_texts import NO_CAUSE, remedy_for, text_of, values_of
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun
-from messages.facts.trace_facts import TraceFacts, before
+from messages.facts.trace_facts import TraceFacts, facts_before
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
@@ -40,7 +40,7 @@ def shutdown_of(facts: TraceFacts) -> float | None:
     """
     last = {
         node_run.place.node: node_run
-        for node_run in sorted(facts.of(declarations.NodeRun), key=lambda node_run: node_run.began)
+        for node_run in sorted(facts.select(declarations.NodeRun), key=lambda node_run: node_run.began)
     }
     if any(node_run.ending not in (STOPPED, KILLED) for node_run in last.values()):
         return None
@@ -92,7 +92,7 @@ def verdict_of(facts: TraceFacts, about: str, subject: object, clock: Clock) -> 
     """
     stopped = shutdown_of(facts)
     if stopped is not None:
-        facts = before(facts, stopped)
+        facts = facts_before(facts, stopped)
     for situation in SITUATIONS[about]:
         seen = situation.find(facts, subject)
         if seen is not None:

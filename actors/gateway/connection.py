@@ -51,7 +51,7 @@ from messages.network import (
     client_request,
 )
 from messages.node import NodeSettings
-from messages.parts import Part, joined
+from messages.parts import Part, join_parts
 from messages.releases import NEWEST
 from messages.vocabulary import Message
 from messages.wire import LongSteps, RequestHeader, WireError, decoding_request, encoding_response_pieces
@@ -514,7 +514,9 @@ class Connection:
                 self._peer,
                 self.listener,
             )
-            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED)
+            refusal = API_BY_REQUEST[type(request)].refusal(
+                join_parts(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED
+            )
             self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
             return
         throttle = self._gateway.throttle
@@ -544,7 +546,9 @@ class Connection:
             self.refuse("a refused Produce request with acks=0")
             return
         if parts:
-            refusal = API_BY_REQUEST[type(request)].refusal(joined(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED)
+            refusal = API_BY_REQUEST[type(request)].refusal(
+                join_parts(parts, request), errors.CLUSTER_AUTHORIZATION_FAILED
+            )
         self.respond((ClientResponse(self.id, header.correlation_id, refusal),))
 
     def _log_refusal(self, header: RequestHeader, refused: RefusedAccess) -> None:
@@ -561,7 +565,7 @@ class Connection:
     def _meet(self, fault: request_faults.RequestFault, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Apply a fault to a request. The fault determines whether the request is forwarded, and when."""
         header, parts, request = read
-        response = fault.response(joined(parts, request))
+        response = fault.response(join_parts(parts, request))
         if response is not None and not (isinstance(request, ProduceRequest) and request.acks == 0):
             self.respond((ClientResponse(self.id, header.correlation_id, response),))
         elif response is not None or fault.kind == request_faults.DISCONNECT:

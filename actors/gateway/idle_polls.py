@@ -27,7 +27,7 @@ from actors.runtime import CallLater, ScheduledCall
 from messages import errors
 from messages.apis.fetch import FetchRequest, FetchResponse, is_idle_poll, next_epoch
 from messages.network import ClientRequest, ClientRequests, ClientResponse, Transmit, WokenFetchSession
-from messages.vocabulary import Message, changed
+from messages.vocabulary import Message, evolve
 
 SILENCE = 10.0
 """Seconds after a response within which an active reader polls again."""
@@ -43,8 +43,8 @@ def poll_again(transmit: Transmit, response: Message) -> Transmit | None:
         return None
     if response != FetchResponse((), errors.NONE, request.session_id):
         return None
-    following = changed(request, session_epoch=next_epoch(request.session_epoch))
-    return changed(transmit, request=following, correlation_id=transmit.correlation_id + 1)
+    following = evolve(request, session_epoch=next_epoch(request.session_epoch))
+    return evolve(transmit, request=following, correlation_id=transmit.correlation_id + 1)
 
 
 class _IdleFetchSession:
@@ -153,7 +153,7 @@ class IdleFetchSessions:
             woken.append(WokenFetchSession(session_id, rest.epoch, rest.used_at))
             if rest.held is not None:
                 left = round(1000 * max(rest.used_at + rest.wait - self._now(), 0.0))
-                polls.append(changed(rest.held, request=changed(rest.held.request, max_wait_ms=left)))
+                polls.append(evolve(rest.held, request=evolve(rest.held.request, max_wait_ms=left)))
         if woken:
             self._send(ClientRequests(tuple(polls), tuple(woken)))
 

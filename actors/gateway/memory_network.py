@@ -47,7 +47,7 @@ from messages.network import (
     WakeFetchSessions,
 )
 from messages.node import NodeSettings, ServeClients
-from messages.parts import Part, joined, tersely
+from messages.parts import Part, join_parts, tersely
 from messages.vocabulary import AnyMessage, Message
 
 _log = logging.getLogger("kafka_actors.network")
@@ -156,7 +156,7 @@ class MemoryNetwork:
         self.under_way[exchange.connection] = exchange
         exchange.wait()
         if self.heard is not None:
-            self.heard(host, transmit.endpoint.host, joined(parts, transmit.request))
+            self.heard(host, transmit.endpoint.host, join_parts(parts, transmit.request))
         exchange.carry(self._arrived, back=False)
         return exchange
 
@@ -232,7 +232,7 @@ class _InFlightRequest:
     @property
     def request(self) -> Message:
         """The request, with the entries of all its parts."""
-        return joined(self.parts, self.transmit.request)
+        return join_parts(self.parts, self.transmit.request)
 
     def wait(self) -> None:
         """Start the timer for the request's timeout."""
@@ -457,7 +457,7 @@ class MemoryListener:
             response = request_faults.throttled(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
         if exchange is not None and (answered is not None or watcher is not None):
-            whole = response if response is None else joined(parts, response)
+            whole = response if response is None else join_parts(parts, response)
             if answered is not None:
                 answered(exchange.transmit.request, whole)
             if watcher is not None:

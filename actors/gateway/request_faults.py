@@ -30,7 +30,7 @@ from messages.apis.produce import ProduceRequest, produce_partition
 from messages.cluster import TopicPartition
 from messages.error_names import CODES
 from messages.records import Body
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 from messages.wire import RequestHeader, WireError, encode_response
 
 ERROR, RESPOND, DELAY, DISCONNECT = "error", "respond", "delay", "disconnect"
@@ -114,12 +114,12 @@ class RequestFault:
             return None
         response: AnyMessage = API_BY_REQUEST[type(request)].refusal(request, errors.NONE)
         fields = {
-            name: tuple([changed(entry, **value) for entry in getattr(response, name)])
+            name: tuple([evolve(entry, **value) for entry in getattr(response, name)])
             if isinstance(value, Mapping)
             else value
             for name, value in self._fields.items()
         }
-        return changed(response, **fields)
+        return evolve(response, **fields)
 
     def fires(self, broker: int, client_id: str, request: Message) -> bool:
         """Return whether to inject the fault into this request. Counts the request."""
@@ -292,4 +292,4 @@ def subjects(request: object) -> Iterator[tuple[str, int | None]]:
 
 def throttled(response: Message, milliseconds: float) -> Message:
     """Return the response with this throttle time, if its API has one."""
-    return changed(response, throttle_time_ms=int(milliseconds)) if hasattr(response, "throttle_time_ms") else response
+    return evolve(response, throttle_time_ms=int(milliseconds)) if hasattr(response, "throttle_time_ms") else response

@@ -15,7 +15,7 @@ from actors.gateway.vault import BROKERS, USERS, Vault
 from actors.runtime import LocalBase
 from messages.node import NodeFailed, OpenStore
 from messages.store import NO_NODE, OK, StoreFailed, StoreRead, StoreReply, StoreWrite
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 from zk_bridge.store import Store, StoreNews, ZooKeeperUnavailable
 
 _SEALED = f"{USERS}/", f"{BROKERS}/"
@@ -70,7 +70,7 @@ class StoreGateway:
             ops = (
                 op._replace(data=opened(op.path, op.data)) if op.path.startswith(_SEALED) else op for op in message.ops
             )
-            return changed(message, ops=tuple(ops))
+            return evolve(message, ops=tuple(ops))
         return message
 
     def _sealed(self, item: StoreNews) -> StoreNews:
@@ -87,4 +87,4 @@ class StoreGateway:
             else node
             for path, node in zip(paths, item.nodes, strict=True)
         )
-        return changed(item, nodes=tuple(nodes))
+        return evolve(item, nodes=tuple(nodes))

@@ -312,7 +312,7 @@ class Stream:
                 count -= size
             else:
                 first = out[0]
-                out[0] = first.after(count) if isinstance(first, Region) else memoryview(first)[count:]
+                out[0] = first.skip(count) if isinstance(first, Region) else memoryview(first)[count:]
                 count = 0
         while out and not len(out[0]):
             out.popleft()

@@ -24,7 +24,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ThrottledClient
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
-from messages.vocabulary import Message, changed
+from messages.vocabulary import Message, evolve
 from messages.wire import RequestHeader
 
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
@@ -80,7 +80,7 @@ class Throttle:
         most = self.quotas.most_fetched(charge.user, charge.client_id)
         if most is None or most >= request.max_bytes:
             return request
-        return changed(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
+        return evolve(request, max_bytes=most, min_bytes=min(request.min_bytes, most))
 
     def charge(self, charge: Charge, connection: int, header: RequestHeader, size: int, has_response: bool) -> int:
         """Charge an answered request that is not a fetch, of `size` bytes; return the throttle time in ms.

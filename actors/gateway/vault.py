@@ -52,12 +52,12 @@ from messages.apis.user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
-from messages.client_quotas import desanitized
+from messages.client_quotas import desanitize
 from messages.delegation_tokens import DelegationToken, DelegationTokensChanged
 from messages.parts import Part
 from messages.security import Secret
 from messages.sensitive_configs import MASK, is_secret
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 
 USERS, BROKERS = "/config/users", "/config/brokers"
 """The paths below which znodes contain credentials and passwords."""
@@ -161,13 +161,13 @@ class Vault:
         """Return a client's request as actors may see it: without secrets."""
         match request:
             case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
-                return changed(request, hmac=Secret(b""), token_id=self._token_ids.get(request.hmac.value, ""))
+                return evolve(request, hmac=Secret(b""), token_id=self._token_ids.get(request.hmac.value, ""))
             case CreateDelegationTokenRequest() if request.owner == principal:
-                return changed(request, owner_principal_type=None, owner_principal_name=None)
+                return evolve(request, owner_principal_type=None, owner_principal_name=None)
             case AlterUserScramCredentialsRequest(upsertions=upsertions):
-                return changed(request, upsertions=tuple(map(self._sealed_upsertion, upsertions)))
+                return evolve(request, upsertions=tuple(map(self._sealed_upsertion, upsertions)))
             case AlterConfigsRequest(resources=resources) | IncrementalAlterConfigsRequest(resources=resources):
-                return changed(request, resources=tuple(map(self._sealed_resource, resources)))
+                return evolve(request, resources=tuple(map(self._sealed_resource, resources)))
         return request
 
     def _sealed_upsertion(self, new: ScramCredentialUpsertion) -> ScramCredentialUpsertion:
@@ -176,26 +176,26 @@ class Vault:
         mechanism = MECHANISMS[new.mechanism]
         credential = credential_of(mechanism, new.salted_password, new.salt.value, new.iterations)
         sealed = self.seal(format_credential(credential))
-        return changed(new, salt=Secret(b""), salted_password=Secret(b""), sealed=sealed)
+        return evolve(new, salt=Secret(b""), salted_password=Secret(b""), sealed=sealed)
 
     def _sealed_resource(self, resource: ChangedResource) -> ChangedResource:
         configs = [
-            changed(each, value=self.seal(each.value)) if each.value and is_secret(each.name) else each
+            evolve(each, value=self.seal(each.value)) if each.value and is_secret(each.name) else each
             for each in resource.configs
         ]
-        return changed(resource, configs=tuple(configs))
+        return evolve(resource, configs=tuple(configs))
 
     def revealed(self, principal: str, response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         """Return the response to a client's request with the secrets that it is to get."""
         match response:
             case CreateDelegationTokenResponse(token_id=""):  # a refusal names the client
                 who = token_principal(principal)
-                response = changed(response, principal_type=who.principal_type, principal_name=who.principal_name)
+                response = evolve(response, principal_type=who.principal_type, principal_name=who.principal_name)
             case CreateDelegationTokenResponse(token_id=id):
-                response = changed(response, hmac=self._token_hmac(id))
+                response = evolve(response, hmac=self._token_hmac(id))
             case DescribeDelegationTokenResponse(tokens=tokens):
-                with_secrets = [changed(each, hmac=self._token_hmac(each.token_id)) for each in tokens]
-                response = changed(response, tokens=tuple(with_secrets))
+                with_secrets = [evolve(each, hmac=self._token_hmac(each.token_id)) for each in tokens]
+                response = evolve(response, tokens=tuple(with_secrets))
         return response, parts
 
     # ------------------------------------------------------------------------------------------------ users
@@ -267,7 +267,7 @@ class Vault:
         """Set the credentials of a user (rule 3)."""
         if not is_user:
             return
-        user = desanitized(sanitized)
+        user = desanitize(sanitized)
         for mechanism, current in self.credentials.items():
             if mechanism not in credentials:
                 current.pop(user, None)

@@ -36,9 +36,9 @@ from messages.acls import (
     PatternType,
     Permission,
     ResourceType,
-    named,
+    member_named,
 )
-from messages.client_quotas import QuotaEntity, sanitized
+from messages.client_quotas import QuotaEntity, sanitize
 from messages.node_settings import ACL_AUTHORIZER
 from messages.security import Secret
 from messages.vocabulary import AnyMessage, Message
@@ -228,7 +228,7 @@ class ClusterSecurity:
         if self.protocol.endswith("SSL"):
             values["authority"] = str(self.authority)
         if self.protocol == "SSL":
-            values["certificate"] = str(self._directory / f"{sanitized(user)}.pem")
+            values["certificate"] = str(self._directory / f"{sanitize(user)}.pem")
         else:
             values |= {"mechanism": self.mechanism, "user": user, "password": self.users[user]}
         found = {name: values[value] for value, name in _NAMES[client].items() if value in values}
@@ -295,7 +295,7 @@ class ClusterSecurity:
                 serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
             hosts = (*names, socket.gethostname()) if user == BROKER else ()
-            path = self._directory / f"{sanitized(user)}.pem"
+            path = self._directory / f"{sanitize(user)}.pem"
             path.touch(0o600)
             path.write_bytes(private + issue(user, key, hosts=hosts) + authority)
 
@@ -306,7 +306,7 @@ class ClusterSecurity:
 
 def _user_question(user: str, mechanism: str, credential: ScramCredential) -> Message:
     setting = QuotaSetting(mechanism, format_credential(credential))
-    return SetClientQuotas(QuotaEntity(sanitized(user)), (setting,))
+    return SetClientQuotas(QuotaEntity(sanitize(user)), (setting,))
 
 
 def _general_name(x509: Any, name: str) -> Any:
@@ -359,7 +359,7 @@ def acl_of(entry: Mapping[str, Any]) -> tuple[AclResource, Acl]:
     """
     known = {"allow", "deny", "operation", "cluster", "prefixed", "host", *RESOURCES}
     whom, what = entry.keys() & {"allow", "deny"}, entry.keys() & {"cluster", *RESOURCES}
-    operation = named(Operation, str(entry.get("operation", "")))
+    operation = member_named(Operation, str(entry.get("operation", "")))
     is_complete = entry.keys() <= known and len(whom) == len(what) == 1
     if not is_complete or operation is None or operation < Operation.ALL:
         raise ClusterError(

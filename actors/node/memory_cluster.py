@@ -74,7 +74,7 @@ from messages.placement import slot
 from messages.records import EARLIEST, LATEST
 from messages.releases import RELEASES
 from messages.store import DELETE, WriteOp
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 from messages.wire.control_batch import visible_records
 from messages.wire.record_batch import whole_batches
 from zk_bridge import paths
@@ -439,7 +439,7 @@ class MemoryCluster(ZooKeeperView):
         await self.stop_broker(broker_id)
         if speaks is not None:
             loaded = self._settings[broker_id]
-            self._settings[broker_id] = loaded._replace(settings=changed(loaded.settings, api_versions_max=speaks))
+            self._settings[broker_id] = loaded._replace(settings=evolve(loaded.settings, api_versions_max=speaks))
         await self.start_broker(broker_id)
 
     async def start_broker(self, broker_id: int) -> None:

@@ -31,7 +31,7 @@ from messages.ask import AskFailed
 from messages.cluster import in_url
 from messages.node import NodeFailed, NodeReady, NodeSettings, NodeStopped
 from messages.node_settings import keeps_topic_ids
-from messages.vocabulary import Message, changed
+from messages.vocabulary import Message, evolve
 from messages.zookeeper import TakeBrokerSequence
 from zk_bridge.client import Client
 from zk_bridge.kazoo_store import KazooStore
@@ -277,7 +277,7 @@ def with_broker_id(settings: NodeSettings, client: Callable[[], Client]) -> Node
     except (AskFailed, ZooKeeperUnavailable) as error:
         raise NoBrokerId(f"ZooKeeper gave no broker id: {error}") from error
     (id,) = stored
-    return changed(settings, node_id=id)
+    return evolve(settings, node_id=id)
 
 
 def run_node(loaded: LoadedSettings) -> int:

@@ -43,8 +43,8 @@ from actors.trace.reader import Trace, TraceDelivery, open_trace
 from messages.cluster import partition_named
 from messages.facts import declarations
 from messages.facts.declarations import Fact, fields_of
-from messages.facts.indexed import decoded, readable_content_of
-from messages.facts.trace_facts import TraceFacts, before, merged
+from messages.facts.indexed import decode_facts, readable_content_of
+from messages.facts.trace_facts import TraceFacts, facts_before, merge_runs
 from messages.trace.errors import TraceError
 
 EVERY = 4_000
@@ -82,7 +82,7 @@ class _Facts:
     def __init__(self, recorded: RecordedTrace) -> None:
         runs = [run.run.run for run in recorded.runs]
         with with_payloads(runs) as complete:
-            self.all = merged(decoded(readable_content_of(run)) for run in complete)
+            self.all = merge_runs(decode_facts(readable_content_of(run)) for run in complete)
         self.ordered = timeline(map(recorded.corrected, self.all.all()))
         self.steps = [each for each in self.ordered if each.place.n > 0 and not isinstance(each, _QUIET)]
         self.at: dict[tuple[str, int], list[Fact]] = {}
@@ -112,7 +112,7 @@ class _Facts:
     @cached_property
     def subjects(self) -> dict[str, list[str]]:
         """The names of what the facts are about, by kind."""
-        of = self.all.of
+        of = self.all.select
         found = {
             "partition": {str(partition) for partition in self.all.states},
             "topic": {partition.topic for partition in self.all.states},
@@ -322,7 +322,7 @@ class RecordedPage:
             if facts is None
             else [
                 {"node": gap.place.node, "begin": gap.began, "end": gap.place.at}
-                for gap in facts.all.of(declarations.RecordingGap)
+                for gap in facts.all.select(declarations.RecordingGap)
             ],
             "subjects": {} if facts is None else facts.subjects,
             "skews": [{**each._asdict(), "certain": each.is_certain} for each in recorded.skews],
@@ -510,7 +510,7 @@ class RecordedPage:
         about, name = query["about"], query.get("name") or None
         facts: TraceFacts = self._known().all
         if query.get("at"):
-            facts = before(facts, float(query["at"]) + 1e-6)
+            facts = facts_before(facts, float(query["at"]) + 1e-6)
         return explanation_json(explained(facts, about, subject_named(about, name), utc), utc)
 
     def _search(self, query: Mapping[str, str]) -> Any:

@@ -146,7 +146,7 @@ def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:
     """Return a group's members over time, and its states with what caused them."""
     members: dict[str, dict[str, Any]] = {}
     closed: list[dict[str, Any]] = []
-    for action in facts.of(declarations.GroupMemberAction, group=group):
+    for action in facts.select(declarations.GroupMemberAction, group=group):
         known = next((key for key in (action.member, action.client_id) if key in members), "")
         if action.action == declarations.JOINED:  # a new member joins without an id first
             bar = members.pop(known, {"client": action.client_id, "from": action.place.at, "joins": []})
@@ -156,7 +156,7 @@ def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:
             ended = {"to": action.place.at, "ended": action.action}
             closed.append({"member": known, **members.pop(known), **ended})
     states, generation = [], 0
-    for changed in facts.of(declarations.GroupStateChanged, group=group):
+    for changed in facts.select(declarations.GroupStateChanged, group=group):
         generation += changed.state == "CompletingRebalance"
         cause = cause_of(facts, changed)
         states.append(
@@ -171,7 +171,7 @@ def group_history(facts: TraceFacts, group: str) -> dict[str, Any]:
         )
     hosted = [
         {"at": each.place.at, "node": each.place.node, "run": each.place.run, "seq": each.place.n}
-        for each in facts.of(declarations.GroupHosted, group=group)
+        for each in facts.select(declarations.GroupHosted, group=group)
     ]
     return {
         "group": group,

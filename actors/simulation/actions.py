@@ -63,7 +63,7 @@ from messages.apis.metadata import MetadataRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 from messages.zookeeper import ChangeAcls, CreateTopic, GetAcls, RequestTopicDeletion, SetTopicConfig, TopicAssignment
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller_epoch, encode_controller_epoch
@@ -1006,7 +1006,7 @@ def upgrade(cluster: Cluster, node: Node, protocol: str) -> Iterator[None]:
     cluster.leave(node)
     yield
     machine = cluster.machines[node]
-    machine.settings = changed(machine.settings, inter_broker_protocol_version=protocol)
+    machine.settings = evolve(machine.settings, inter_broker_protocol_version=protocol)
     cluster.start(node)
 
 

@@ -38,7 +38,7 @@ from messages.apis.leader_and_isr import LeaderAndIsrPartitionState, LiveLeader
 from messages.apis.produce import ProducePartition
 from messages.cluster import UNKNOWN_BROKER_EPOCH, TopicPartition, partition_named
 from messages.records import BatchHeader, Records
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 from messages.wire.record_batch import HEADER, batch_of, read_records, with_records
 from zk_bridge import paths
 from zk_bridge.controller import decode_controller
@@ -407,11 +407,11 @@ def _changed(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
     fields: dict[str, Any] = {each.name: each for each in attrs.fields(type(value))}
     if name in fields:
         old = getattr(value, name)
-        return changed(value, **{name: _changed(old, rest, made) if rest else made(str(fields[name].type), old)})
+        return evolve(value, **{name: _changed(old, rest, made) if rest else made(str(fields[name].type), old)})
     for other in fields:
         inner = _changed(getattr(value, other), path, made)
         if inner != getattr(value, other):
-            return changed(value, **{other: inner})
+            return evolve(value, **{other: inner})
     return value
 
 

@@ -27,7 +27,7 @@ from actors.simulation.observed_cluster import ObservedCluster
 from actors.simulation.observed_facts import Process, StableOffsetSeen
 from actors.simulation.simulated_cluster import host_of
 from messages.network import ClientRequest
-from messages.parts import joined
+from messages.parts import join_parts
 from messages.store import CONNECTED, OK, WriteOp, Written
 from messages.trace.codec import decode
 from messages.trace.files.runs import Run, RunRecords
@@ -192,7 +192,7 @@ class _RecordedNode:
     def _transmit(self, record: TraceRecord) -> None:
         if record.sender.startswith(_CHANNEL) and record.sender in self._channels:
             transmit = decode(record.type, record.payload)
-            request = joined(self._parts.pop(transmit.channel, []), transmit.request)
+            request = join_parts(self._parts.pop(transmit.channel, []), transmit.request)
             target = self._channels[record.sender]
             self._observed.request_sent(host_of(self.process[0]), host_of(target), request)
 
@@ -200,7 +200,7 @@ class _RecordedNode:
         if record.sender == LISTENER and record.kind == OUTSIDE and _WATCHED.search(bytes(record.payload)):
             message = decode(record.type, record.payload)
             for each in (message,) if isinstance(message, ClientRequest) else message.requests:
-                request = joined(self._parts.pop((record.receiver, each.connection), []), each.request)
+                request = join_parts(self._parts.pop((record.receiver, each.connection), []), each.request)
                 self._observed.arrived((self.process, each.connection, each.correlation_id), self.process, request)
 
     def _responded(self, record: TraceRecord) -> None:
@@ -212,7 +212,7 @@ class _RecordedNode:
             for each in message.responses if hasattr(message, "responses") else (message,):
                 response: AnyMessage = each.response
                 if response is not None:
-                    response = joined(self._parts.pop((LISTENER, each.connection), []), response)
+                    response = join_parts(self._parts.pop((LISTENER, each.connection), []), response)
                 self._observed.responded((self.process, each.connection, each.correlation_id), response)
 
     def _log_state(self, record: TraceRecord) -> None:

@@ -39,7 +39,7 @@ from messages.cluster import Endpoint, TopicPartition, partition_named
 from messages.network import ChannelPart, Received, Transmit
 from messages.node import NodeFailed, NodeSettings, NodeStopped
 from messages.node_settings import keeps_topic_ids
-from messages.parts import joined
+from messages.parts import join_parts
 from messages.store import StoreWrite, WriteOp
 from messages.vocabulary import AnyMessage, Message
 from zk_bridge import paths
@@ -416,7 +416,7 @@ class Cluster:
             if isinstance(outcome, ChannelPart):
                 parts.append(outcome.part)
             else:
-                tell(joined(parts, outcome.response) if isinstance(outcome, Received) else None)
+                tell(join_parts(parts, outcome.response) if isinstance(outcome, Received) else None)
 
         self.network.begin(CLIENT, transmit, report, user=user)
 

@@ -89,7 +89,7 @@ from messages.records import (
     body,
 )
 from messages.wire import WireError
-from messages.wire.batch_records import recompressed, record_times
+from messages.wire.batch_records import recompress, record_times
 from messages.wire.control_batch import EndTransactionMarker, marker_batch
 from messages.wire.message_set import UnsupportedCodec, as_batch, as_messages
 from messages.wire.record_batch import MAGIC, body_of, read_header, whole_batches
@@ -379,7 +379,7 @@ class LogManager:
         elif config.compression >= 0:
             for place, batch in enumerate(bodies):
                 try:
-                    fresh = recompressed(batch, config.compression, MAX_RECOMPRESSED)
+                    fresh = recompress(batch, config.compression, MAX_RECOMPRESSED)
                 except ValueError:
                     fresh = None
                 if fresh is None or len(fresh) > config.max_message_bytes:

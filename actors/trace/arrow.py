@@ -26,6 +26,6 @@ def reader_of(runs: Sequence[Run]) -> Any:
         )
     import pyarrow as pa
 
-    from spark.columns import ARROW, batches, planned
+    from spark.columns import ARROW, batches, plan_slices
 
-    return pa.RecordBatchReader.from_batches(ARROW, (batch for slice in planned(runs) for batch in batches(slice)))
+    return pa.RecordBatchReader.from_batches(ARROW, (batch for slice in plan_slices(runs) for batch in batches(slice)))

@@ -10,7 +10,7 @@ from actors.trace.reader import TraceDelivery, TraceRun, time_of
 from messages.facts import declarations
 from messages.facts.declarations import ControllerEvent, ControllerEventHandled, Fact, NodeRun
 from messages.facts.run_facts import RunReader
-from messages.facts.trace_facts import joined
+from messages.facts.trace_facts import fill_event
 from messages.trace.endings import RUNNING
 from messages.trace.files.runs import Run, ending, find_runs, grown, slice_lines
 from messages.trace.files.segments import is_held, parse_name
@@ -132,5 +132,5 @@ class FactFollower:
                 if len(events) > EVENTS:
                     del events[next(iter(events))]
             else:
-                yield joined(fact, events)
+                yield fill_event(fact, events)
         self._found.clear()

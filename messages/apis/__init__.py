@@ -15,7 +15,7 @@ import pkgutil
 from messages.apis.api_versions import ApiVersionRange
 from messages.apis.declaration import Api, Binding
 from messages.releases import MAXIMA
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 _MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 
@@ -41,12 +41,12 @@ ADVERTISED: tuple[ApiVersionRange, ...] = tuple(
 
 
 @functools.cache
-def offered(release: str) -> tuple[ApiVersionRange, ...]:
+def ranges_of_release(release: str) -> tuple[ApiVersionRange, ...]:
     """Return the APIs that ApiVersions lists if the broker presents itself as an older release."""
     highest = MAXIMA[release]
     return tuple(
         [
-            changed(each, max_version=min(each.max_version, highest[each.api_key]))
+            evolve(each, max_version=min(each.max_version, highest[each.api_key]))
             for each in ADVERTISED
             if highest.get(each.api_key, -1) >= each.min_version
         ]

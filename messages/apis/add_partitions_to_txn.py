@@ -69,12 +69,13 @@ class AddPartitionsToTxnResponse(Message):
 
 def _refuse(request: AddPartitionsToTxnRequest, code: int) -> AddPartitionsToTxnResponse:
     results = [
-        AddPartitionsToTxnResult(each.transactional_id, _added(each.partitions, code)) for each in request.transactions
+        AddPartitionsToTxnResult(each.transactional_id, _results_with_code(each.partitions, code))
+        for each in request.transactions
     ]
-    return AddPartitionsToTxnResponse(_added(request.partitions, code), transactions=tuple(results))
+    return AddPartitionsToTxnResponse(_results_with_code(request.partitions, code), transactions=tuple(results))
 
 
-def _added(partitions: Iterable[TopicPartition], code: int) -> tuple[AddedPartition, ...]:
+def _results_with_code(partitions: Iterable[TopicPartition], code: int) -> tuple[AddedPartition, ...]:
     return tuple([AddedPartition(each, code) for each in partitions])
 
 

@@ -20,7 +20,7 @@ from messages.apis.declaration import (
     on_topics,
 )
 from messages.cluster import NO_ID
-from messages.vocabulary import Message, changed, message
+from messages.vocabulary import Message, evolve, message
 
 NOT_REQUESTED = -(2**31)
 """The authorized operations that a client did not request."""
@@ -135,7 +135,7 @@ def _without_creation(request: MetadataRequest, allows: Allows) -> MetadataReque
     if not request.allow_auto_topic_creation or allows(Operation.CREATE, ResourceType.CLUSTER, KAFKA_CLUSTER):
         return request
     creatable = all(allows(Operation.CREATE, ResourceType.TOPIC, name) for name in names)
-    return request if creatable else changed(request, allow_auto_topic_creation=False)
+    return request if creatable else evolve(request, allow_auto_topic_creation=False)
 
 
 API = Api(

@@ -43,7 +43,7 @@ class ChannelFacts:
         self._channels: dict[str, _Channel] = {}
         """Channels by actor address."""
 
-    def answered(self, place: TracePosition, record: TraceRecord) -> None:
+    def note_response(self, place: TracePosition, record: TraceRecord) -> None:
         """Note the position of a response, if its receiver is a controller's channel."""
         channel = self._channels.get(record.receiver)
         if channel is not None:
@@ -76,12 +76,12 @@ class ChannelFacts:
                 if isinstance(message.part, PartitionErrorsPart):
                     channel.errors.extend(message.part.entries)
             case Received():
-                self._received(place, channel, message)
+                self._emit_response_facts(place, channel, message)
             case TransmitFailed():
                 self._emit(RequestFailed(place, channel.broker, message.reason))
                 channel.queue = [[each._replace(why=message.reason) for each in sent] for sent in channel.queue]
 
-    def _received(self, place: TracePosition, channel: _Channel, received: Received) -> None:
+    def _emit_response_facts(self, place: TracePosition, channel: _Channel, received: Received) -> None:
         """Emit the facts of a response. A LeaderAndIsr response answers the first LeaderAndIsr request in the queue."""
         errors, channel.errors = channel.errors, []
         response = received.response

@@ -142,7 +142,7 @@ class ControllerFacts:
     def take(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         """Read the next message."""
         if record.actor == CONTROLLER:
-            self._received(place, record, message)
+            self._read_message(place, record, message)
         match message:
             case Samples():
                 self._over(record, message)
@@ -154,7 +154,7 @@ class ControllerFacts:
                 for partition, why in refusals:
                     self._emit(declarations.StateChangeRefused(place, partition, what, why))
             case ClientResponse():
-                self._responded(place, record, message)
+                self._read_response(place, record, message)
 
     def end(self, last: declarations.TracePosition, ending: str) -> None:
         """At the end of the run, emit the pending events and, if the controller was killed, the end of its term."""
@@ -173,7 +173,7 @@ class ControllerFacts:
 
     # ------------------------------------------------------------------------------------------------ events
 
-    def _received(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
+    def _read_message(self, place: declarations.TracePosition, record: TraceRecord, message: Message) -> None:
         if isinstance(message, StartController):
             self._controllers[record.receiver] = _Controller(message.settings.node_id)
         controller = self._controllers.get(record.receiver)
@@ -190,19 +190,19 @@ class ControllerFacts:
                     key = address_text(client), request.connection, request.correlation_id
                     self._requests[key] = request.request
                 about = str(request.request.broker_id) if isinstance(request.request, ControlledShutdownRequest) else ""
-                self._queued(controller, place, type(request.request).__name__, about, client=request.client_id)
+                self._queue_event(controller, place, type(request.request).__name__, about, client=request.client_id)
             case Event():
                 failed = type(event).__name__
                 if isinstance(event, SessionExpired):
-                    self._expired(controller, event.generation)
+                    self._end_queued_events(controller, event.generation)
                 if event is message:
-                    self._queued(controller, place, failed, _about(event), getattr(event, "generation", 0))
+                    self._queue_event(controller, place, failed, _about(event), getattr(event, "generation", 0))
                 else:
-                    self._queued(controller, place, failed)
+                    self._queue_event(controller, place, failed)
         if failed in ENDS:
             self._emit(declarations.ControllerResigned(place, controller.broker, ENDS[failed]))
 
-    def _queued(
+    def _queue_event(
         self,
         controller: _Controller,
         place: declarations.TracePosition,
@@ -215,7 +215,7 @@ class ControllerFacts:
         self._emit(event)
         controller.queue.append(_QueuedEvent(event, generation, controller.in_office))
 
-    def _expired(self, controller: _Controller, generation: int) -> None:
+    def _end_queued_events(self, controller: _Controller, generation: int) -> None:
         """End all queued events (rule 2)."""
         if controller.open:
             why = "the ZooKeeper session expired before it was done"
@@ -270,9 +270,9 @@ class ControllerFacts:
             case CreateTopic(topic):
                 self._unconfirmed[key] = [*_assignments(place, (topic,), written=True)]
             case SetTopicConfig(name, entries):
-                self._unconfirmed[key] = [self._changed(place, f"topic {name}", entries)]
+                self._unconfirmed[key] = [self._changed_overrides(place, f"topic {name}", entries)]
             case SetBrokerConfig(name, entries):
-                self._unconfirmed[key] = [self._changed(place, f"broker {name}", entries)]
+                self._unconfirmed[key] = [self._changed_overrides(place, f"broker {name}", entries)]
             case RequestTopicDeletion(topic):
                 self._unconfirmed[key] = [declarations.TopicDeletionStep(place, "asked", (topic,))]
             case DeleteTopics(topics):
@@ -333,7 +333,7 @@ class ControllerFacts:
                             declarations.StateWrite(place, *found, by, place.at, None, read.zk_version, read=True)
                         )
 
-    def _changed(
+    def _changed_overrides(
         self, place: declarations.TracePosition, resource: str, entries: tuple[ConfigEntry, ...]
     ) -> declarations.OverridesChanged:
         before, now = self._configs.get(resource, {}), dict(entries)
@@ -349,7 +349,7 @@ class ControllerFacts:
 
     # ------------------------------------------------------------------------------------------------ refusals
 
-    def _responded(self, place: declarations.TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+    def _read_response(self, place: declarations.TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the response to a client or to a broker."""
         controller = self._controllers.get(record.sender)
         if controller is not None:

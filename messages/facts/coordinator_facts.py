@@ -63,11 +63,11 @@ class CoordinatorFacts:
                     key = address_text(message.client), request.connection, request.correlation_id
                     self._asked[key] = request.request, request.client_id
             case ClientResponse():
-                self._responded(place, record, message)
+                self._read_response(place, record, message)
             case BatchesAppended() if record.actor == IDS:
                 self._first_appends.setdefault(record.receiver, record.n)
             case SendMarkers() if record.actor == MARKERS and record.sender.startswith(IDS):
-                self._decided(place, record, message)
+                self._read_decisions(place, record, message)
             case PartitionsMarked():
                 producer = message.transactional_id, message.producer_id, message.producer_epoch
                 self._emit(TransactionMarked(place, *producer, message.partitions))
@@ -76,7 +76,7 @@ class CoordinatorFacts:
                 log = TopicPartition(topic, message.partition)
                 self._emit(CoordinatorPartitionRead(place, log, message.unreadable, message.error_code))
 
-    def _responded(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
+    def _read_response(self, place: TracePosition, record: TraceRecord, responded: ClientResponse) -> None:
         """Read the coordinator's response to a request."""
         found = self._asked.pop((record.receiver, responded.connection, responded.correlation_id), None)
         if found is None:
@@ -96,7 +96,7 @@ class CoordinatorFacts:
         if isinstance(asked, DECIDING):
             self._requests[record.cause, request.transactional_id] = request
 
-    def _decided(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
+    def _read_decisions(self, place: TracePosition, record: TraceRecord, sent: SendMarkers) -> None:
         """Read a request to send markers; each marker shows a decision."""
         for marker in sent.markers:
             request = self._requests.pop((record.cause, marker.transactional_id), None)

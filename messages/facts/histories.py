@@ -16,13 +16,13 @@ from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, TopicDeletionStep, TracePosition
-from messages.facts.trace_facts import TraceFacts, remembered
+from messages.facts.trace_facts import TraceFacts, cache_with_facts
 from messages.store import EXPIRED
 from messages.trace.endings import KILLED
 from messages.trace.schema import STOPPED
 
 
-@remembered
+@cache_with_facts
 def state_history(facts: TraceFacts, partition: TopicPartition) -> list[StateWrite]:
     """Return the states of a partition in the order of the versions of the partition's znode.
 
@@ -42,7 +42,7 @@ def _in_order(states: Iterable[StateWrite]) -> list[StateWrite]:
     return sorted(found.values(), key=lambda state: (state.version, state.place))
 
 
-@remembered
+@cache_with_facts
 def incarnations(facts: TraceFacts, partition: TopicPartition) -> list[list[StateWrite]]:
     """Return the states of a partition as `state_history` does, also those before deletions of its topic."""
     deleted = deletions_of(facts, partition.topic)
@@ -55,11 +55,13 @@ def incarnations(facts: TraceFacts, partition: TopicPartition) -> list[list[Stat
 def being_deleted(facts: TraceFacts, history: Sequence[StateWrite]) -> TopicDeletionStep | None:
     """Return the step by which a partition's topic was queued for deletion after the first of these states."""
     topic, begun = history[0].partition.topic, history[0].place
-    steps = (each for each in facts.of(declarations.TopicDeletionStep) if topic in each.topics and each.place > begun)
+    steps = (
+        each for each in facts.select(declarations.TopicDeletionStep) if topic in each.topics and each.place > begun
+    )
     return next((each for each in steps if each.step in ("queued", "deleted")), None)
 
 
-@remembered
+@cache_with_facts
 def created_after(facts: TraceFacts, topic: str) -> TracePosition:
     """Return the topic's last deletion before its last recorded assignment; the begin of time without a deletion."""
     assigned = facts.assignments_of_topics.get(topic, [])
@@ -69,15 +71,15 @@ def created_after(facts: TraceFacts, topic: str) -> TracePosition:
 
 def pending_deletion(facts: TraceFacts, topic: str) -> list[TopicDeletionStep]:
     """Return the steps that queued a topic for deletion, if this deletion has not ended."""
-    steps = [each for each in facts.of(declarations.TopicDeletionStep) if topic in each.topics]
+    steps = [each for each in facts.select(declarations.TopicDeletionStep) if topic in each.topics]
     over = max((number for number, each in enumerate(steps, 1) if each.step == "deleted"), default=0)
     return [each for each in steps[over:] if each.step == "queued"]
 
 
-@remembered
+@cache_with_facts
 def deletions_of(facts: TraceFacts, topic: str) -> list[TracePosition]:
     """Return the positions at which the topic's znodes were removed."""
-    return [each.place for each in facts.of(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
+    return [each.place for each in facts.select(declarations.TopicDeletionStep, step="deleted") if topic in each.topics]
 
 
 def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssigned | None:
@@ -88,7 +90,7 @@ def assignment_of(facts: TraceFacts, partition: TopicPartition) -> ReplicasAssig
     """
     since: ReplicasAssigned | None = None
     created = created_after(facts, partition.topic)
-    for fact in reversed(facts.of(ReplicasAssigned, partition=partition)):
+    for fact in reversed(facts.select(ReplicasAssigned, partition=partition)):
         if fact.place < created or (since is not None and replicas_of(fact) != replicas_of(since)):
             break
         since = fact
@@ -127,17 +129,17 @@ def since_when(history: Sequence[StateWrite], what: Callable[[StateWrite], objec
     return since
 
 
-@remembered
+@cache_with_facts
 def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun | None:
     """Return the run that made the broker's last registration that a controller read before `noticed`.
 
     If no controller's read is recorded, or no recorded run made that registration, return the last recorded run of the
     broker that registered before `noticed`. Return None if there is no such run.
     """
-    node_runs = [each for each in facts.of(declarations.NodeRun, node=broker) if each.registered]
+    node_runs = [each for each in facts.select(declarations.NodeRun, node=broker) if each.registered]
     epochs = [
         each.brokers[broker]
-        for each in facts.of(declarations.BrokersRead)
+        for each in facts.select(declarations.BrokersRead)
         if each.place < noticed and broker in each.brokers
     ]
     for node_run in node_runs:
@@ -150,7 +152,7 @@ def registered_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> No
 # -------------------------------------------------------------------------------------------------- brokers that left
 
 
-@remembered
+@cache_with_facts
 def absences(facts: TraceFacts, broker: int) -> list[declarations.BrokerGone]:
     """Return the times in which a broker was not registered in ZooKeeper, in order of time."""
     found = []
@@ -171,7 +173,7 @@ def ended_run(facts: TraceFacts, broker: int, noticed: TracePosition) -> NodeRun
 
 def silence_of(facts: TraceFacts, broker: int, noticed: TracePosition) -> declarations.RecordingGap | None:
     """Return the time in which a broker did not run, for example because it was suspended, if it includes `noticed`."""
-    gaps = (each for each in facts.of(declarations.RecordingGap, node=broker) if each.began <= noticed.at)
+    gaps = (each for each in facts.select(declarations.RecordingGap, node=broker) if each.began <= noticed.at)
     return next((each for each in gaps if noticed.at <= each.place.at), None)
 
 
@@ -195,9 +197,9 @@ def end_of_registration(facts: TraceFacts, gone: declarations.BrokerGone) -> dec
     run = node_run.place.run
     begun = dict(node_run.registered).get(gone.epoch, node_run.began)
     over = min((at for _, at in node_run.registered if at > begun), default=math.inf)
-    expired = facts.of(declarations.SessionChanged, state=EXPIRED)
+    expired = facts.select(declarations.SessionChanged, state=EXPIRED)
     ends: list[declarations.SessionChanged | declarations.NodeFailure | declarations.StopRequested]
-    ends = [*expired, *facts.of(declarations.NodeFailure), *facts.of(declarations.StopRequested)]
+    ends = [*expired, *facts.select(declarations.NodeFailure), *facts.select(declarations.StopRequested)]
     ends = [each for each in ends if each.place.run == run and begun <= each.place.at <= over]
     first = min(ends, key=lambda each: each.place, default=None)
     if isinstance(first, declarations.SessionChanged):
@@ -262,7 +264,7 @@ def _outage(
     if after is None:
         return outage
     wanted = {"partition": led.partition, "broker": after.leader, "epoch": after.epoch}
-    order = next(iter(facts.of(declarations.LeaderAndIsrSent, **wanted)), None)
+    order = next(iter(facts.select(declarations.LeaderAndIsrSent, **wanted)), None)
     if order is None or not order.sent:
         return outage._replace(order=order, until=after.taken)
     return outage._replace(order=order, until=order.answered if order.outcome == errors.NONE else order.sent)
@@ -292,7 +294,7 @@ def reason_to_leave(facts: TraceFacts, state: StateWrite, broker: int) -> declar
     """Return why a broker is not in the ISR, or not the leader, in a state that was written."""
     if state.event is None:
         wanted = {"broker": broker, "run": state.place.run, "version": state.version - 1}
-        return next(iter(facts.of(declarations.FollowerLagged, partition=state.partition, **wanted)), None)
+        return next(iter(facts.select(declarations.FollowerLagged, partition=state.partition, **wanted)), None)
     is_of_disk = state.event.kind in _DISK_EVENTS
     disk = facts.last(declarations.LogDirectoryFailed, state.place, node=broker) if is_of_disk else None
     return broker_gone(facts, broker, state.place) or disk or state.event
@@ -305,7 +307,7 @@ def target_of(assigned: ReplicasAssigned) -> list[int]:
 
 def end_of_record(facts: TraceFacts) -> TracePosition:
     """Return the last recorded position of the trace."""
-    return max((node_run.place for node_run in facts.of(declarations.NodeRun)), default=NO_POSITION)
+    return max((node_run.place for node_run in facts.select(declarations.NodeRun)), default=NO_POSITION)
 
 
 # ------------------------------------------------------------------------------------------- the end of the recording
@@ -316,8 +318,8 @@ def is_registered(facts: TraceFacts, broker: int) -> bool:
 
     The last list that a controller read decides, unless the broker's last run registered or stopped after it.
     """
-    read = facts.of(declarations.BrokersRead)[-1] if facts.of(declarations.BrokersRead) else None
-    node_runs = [each for each in facts.of(declarations.NodeRun, node=broker) if each.registered]
+    read = facts.select(declarations.BrokersRead)[-1] if facts.select(declarations.BrokersRead) else None
+    node_runs = [each for each in facts.select(declarations.NodeRun, node=broker) if each.registered]
     last = max(node_runs, key=lambda each: each.began, default=None)
     if last is not None and last.ending == STOPPED and (read is None or last.end > read.place.at):
         return False
@@ -335,11 +337,11 @@ def is_down(facts: TraceFacts, broker: int) -> bool:
     if is_registered(facts, broker):
         return False
     missing = end_of_record(facts)
-    for seen in reversed(facts.of(declarations.BrokersRead)):
+    for seen in reversed(facts.select(declarations.BrokersRead)):
         if broker in seen.brokers:
             break
         missing = seen.place
-    node_runs = facts.of(declarations.NodeRun, node=broker)
+    node_runs = facts.select(declarations.NodeRun, node=broker)
     last = max(node_runs, key=lambda each: each.began, default=None)
     return last is None or last.ending == STOPPED or last.end <= missing.at
 
@@ -351,4 +353,4 @@ def registered_among(facts: TraceFacts, brokers: Iterable[int]) -> list[int]:
 
 def is_of_last_run(facts: TraceFacts, place: TracePosition) -> bool:
     """Return whether the node of this position was not started again after it."""
-    return not any(each.began > place.at for each in facts.of(declarations.NodeRun, node=place.node))
+    return not any(each.began > place.at for each in facts.select(declarations.NodeRun, node=place.node))

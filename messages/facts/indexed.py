@@ -12,7 +12,7 @@ from messages.facts import declarations
 from messages.facts.declarations import Fact
 from messages.facts.run_facts import facts
 from messages.trace.errors import TraceError
-from messages.trace.files.derived import kept
+from messages.trace.files.derived import read_or_derive
 from messages.trace.files.runs import Run
 
 
@@ -22,12 +22,12 @@ def facts_of(run: Run, until: float = math.inf) -> list[Fact]:
     Raises:
         TraceError: The run is damaged.
     """
-    return [*facts(run, until)] if until < math.inf else decoded(content_of(run))
+    return [*facts(run, until)] if until < math.inf else decode_facts(content_of(run))
 
 
 def content_of(run: Run) -> bytes:
     """Return the facts of a whole run as bytes. Raises TraceError if the run is damaged."""
-    return kept(run, lambda: encoded(facts(run)))
+    return read_or_derive(run, lambda: encode_facts(facts(run)))
 
 
 def readable_content_of(run: Run) -> bytes:
@@ -35,10 +35,10 @@ def readable_content_of(run: Run) -> bytes:
     try:
         return content_of(run)
     except TraceError:
-        return encoded(facts(run, partial=True))
+        return encode_facts(facts(run, partial=True))
 
 
-def encoded(found: Iterable[Fact]) -> bytes:
+def encode_facts(found: Iterable[Fact]) -> bytes:
     """Return facts as bytes, by kind."""
     kinds: dict[str, list[Fact]] = {}
     for fact in found:
@@ -46,7 +46,7 @@ def encoded(found: Iterable[Fact]) -> bytes:
     return msgspec.msgpack.encode(kinds)
 
 
-def decoded(content: bytes) -> list[Fact]:
+def decode_facts(content: bytes) -> list[Fact]:
     """Return the facts in these bytes; those of a kind are in their order."""
     kinds = msgspec.msgpack.decode(content, type=dict[str, msgspec.Raw])
     return [fact for kind, raw in kinds.items() for fact in _decoder(kind).decode(raw)]

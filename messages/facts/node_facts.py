@@ -87,7 +87,7 @@ class NodeFacts:
         """Whether the node has a connection to ZooKeeper."""
         self.requests = OpenClientRequests()
 
-    def passed(self, before: declarations.TracePosition, place: declarations.TracePosition) -> None:
+    def note_gap(self, before: declarations.TracePosition, place: declarations.TracePosition) -> None:
         """Note a gap between two deliveries that is longer than `shortest_gap`."""
         self._gap = declarations.RecordingGap(place, place.at - before.at)
 
@@ -137,7 +137,7 @@ class NodeFacts:
             case Configure() if record.receiver in self._partitions:
                 self._minimum(place, self._partitions[record.receiver], message.settings.min_insync_replicas)
             case ThrottleReplication() | ThrottleReplicas() if record.actor in SIDES:
-                self._throttled(place, SIDES[record.actor], message)
+                self._throttle_fact(place, SIDES[record.actor], message)
             case ChangeIsr():
                 for broker, end, fetched_ago, caught_up_ago in message.lagging:
                     behind = end, message.leader_end, fetched_ago, caught_up_ago, message.lag, message.zk_version
@@ -166,7 +166,7 @@ class NodeFacts:
             self._minimums[partition] = replicas
             self._emit(declarations.MinInsyncReplicas(place, partition, replicas))
 
-    def _throttled(
+    def _throttle_fact(
         self, place: declarations.TracePosition, side: str, message: ThrottleReplication | ThrottleReplicas
     ) -> None:
         now = self._throttles.get(side, declarations.ReplicationThrottled(place, side, None, {}))._replace(place=place)

@@ -90,11 +90,11 @@ class OpenClientRequests:
         for part in request.partitions:
             for header in part.records.batches if str(part.partition) == subject else ():
                 if header.producer_id != NO_PRODUCER_ID:
-                    expected = self._expected(part.partition, header.producer_id, header.base_sequence)
+                    expected = self._next_sequence(part.partition, header.producer_id, header.base_sequence)
                     return ProducerBatch(header.producer_id, header.producer_epoch, header.base_sequence, expected)
         return None
 
-    def _expected(self, partition: TopicPartition, producer: int, sequence: int) -> int:
+    def _next_sequence(self, partition: TopicPartition, producer: int, sequence: int) -> int:
         key = b'["%b",%d]' % (partition.topic.encode(), partition.partition), b"%d" % producer
         _, following = self._next.get(key, (0, -1))
         return -1 if following == sequence else following

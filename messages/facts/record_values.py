@@ -157,12 +157,12 @@ def _channel_part(sent: network.ChannelPart) -> RecordValues:
     return values._replace(request=request, channel=sent.channel, broker=_broker_of(sent.channel))
 
 
-def _sent(message: network.Transmit | network.Received, inside: Boxed) -> RecordValues:
+def _frame_values(message: network.Transmit | network.Received, inside: Boxed) -> RecordValues:
     channel = message.channel
     return _inside(inside, channel=channel, broker=_broker_of(channel), correlation=message.correlation_id)
 
 
-def _failed(failed: network.TransmitFailed) -> RecordValues:
+def _failure_values(failed: network.TransmitFailed) -> RecordValues:
     broker = _broker_of(failed.channel)
     return RecordValues(channel=failed.channel, broker=broker, correlation=failed.correlation_id, error=failed.reason)
 
@@ -245,7 +245,7 @@ _ADDING: dict[str, type[AddPartitionsToTxnRequest | AddOffsetsToTxnRequest]] = {
 }
 
 
-def _added(message: AddToTransaction) -> RecordValues:
+def _verification_values(message: AddToTransaction) -> RecordValues:
     boxed: Boxed = message.forwarded.request.request
     request = decode_outer(_ADDING[boxed.type], boxed.payload)
     return RecordValues(items=len(message.partitions), transactions=[_transaction(request)])
@@ -283,52 +283,56 @@ _INSIDE: _Readers = {}
 """The functions that read the values of messages inside others, by class."""
 
 
-def _of(kind: type[_M], read: Callable[[_M], RecordValues], readers: _Readers = _READERS) -> None:
+def _declare_reader(kind: type[_M], read: Callable[[_M], RecordValues], readers: _Readers = _READERS) -> None:
     """Declare the function that reads the values of a class of messages."""
     readers[kind.__name__] = lambda payload: read(decode_outer(kind, payload))
 
 
-_of(network.Transmit, lambda sent: _sent(sent, sent.request))
-_of(network.ChannelPart, _channel_part)
-_of(network.TransmitFailed, _failed)
-_of(network.Received, lambda received: _sent(received, received.response))
-_of(StartChannel, lambda start: RecordValues(channel=start.channel, broker=start.broker_id))
-_of(network.ClientRequest, _single)
-_of(network.ClientResponse, lambda replied: _client(_response(replied)))
-_of(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
-_of(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
-_of(network.ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses]))
-_of(LeaderAndIsrRequest, lambda order: _states(order.partition_states))
-_of(LeaderAndIsrPart, _part)
-_of(Ask, lambda ask: _inside(ask.question, correlation=ask.id))
-_of(Answer, lambda answer: _inside(answer.result, correlation=answer.id))
-_of(store.StoreRead, _store_read)
-_of(store.StoreWrite, _store_write)
-_of(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
-_of(store.WatchEvent, lambda event: RecordValues(subject=event.path))
-_of(Samples, _samples)
-_of(network.FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
-_of(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
-_of(AppendBatches, _appends)
-_of(LogRead, _log_read)
-_of(ChangeIsr, lambda change: _states([change])._replace(items=1 if change.grows else -1))
-_of(AddToTransaction, _added)
-_of(SendMarkers, _markers)
-_of(PartitionsMarked, lambda done: RecordValues(items=len(done.partitions), transactions=[_transaction(done)]))
-_of(LeaderAndIsrRequest, _order, _INSIDE)
-_of(StopReplicaRequest, _order, _INSIDE)
-_of(UpdateMetadataRequest, _order, _INSIDE)
-_of(LeaderAndIsrPart, _part, _INSIDE)
-_of(StopReplicaPart, _part, _INSIDE)
-_of(UpdateMetadataPart, _part, _INSIDE)
-_of(CreatePartitionStates, _written, _INSIDE)
-_of(UpdatePartitionStates, _written, _INSIDE)
-_of(QueueDeletions, lambda queued: RecordValues(topics=[each.topic for each in queued.topics]), _INSIDE)
-_of(Elected, lambda elected: RecordValues(epoch=elected.epoch), _INSIDE)
-_of(Brokers, _brokers, _INSIDE)
-_of(BrokerRegistered, lambda registered: RecordValues(broker_epochs=[registered.epoch]), _INSIDE)
-_of(PartitionStates, _read, _INSIDE)
-_of(WriteResults, _results, _INSIDE)
+_declare_reader(network.Transmit, lambda sent: _frame_values(sent, sent.request))
+_declare_reader(network.ChannelPart, _channel_part)
+_declare_reader(network.TransmitFailed, _failure_values)
+_declare_reader(network.Received, lambda received: _frame_values(received, received.response))
+_declare_reader(StartChannel, lambda start: RecordValues(channel=start.channel, broker=start.broker_id))
+_declare_reader(network.ClientRequest, _single)
+_declare_reader(network.ClientResponse, lambda replied: _client(_response(replied)))
+_declare_reader(Forwarded, lambda forwarded: _client(_request(forwarded.request)))
+_declare_reader(network.ClientRequests, lambda came: RecordValues(exchanges=[_request(each) for each in came.requests]))
+_declare_reader(
+    network.ClientResponses, lambda replied: RecordValues(exchanges=[_response(each) for each in replied.responses])
+)
+_declare_reader(LeaderAndIsrRequest, lambda order: _states(order.partition_states))
+_declare_reader(LeaderAndIsrPart, _part)
+_declare_reader(Ask, lambda ask: _inside(ask.question, correlation=ask.id))
+_declare_reader(Answer, lambda answer: _inside(answer.result, correlation=answer.id))
+_declare_reader(store.StoreRead, _store_read)
+_declare_reader(store.StoreWrite, _store_write)
+_declare_reader(store.StoreReply, lambda reply: RecordValues(correlation=reply.id))
+_declare_reader(store.WatchEvent, lambda event: RecordValues(subject=event.path))
+_declare_reader(Samples, _samples)
+_declare_reader(network.FaultInjected, lambda hit: RecordValues(subject=f"{hit.fault} of {hit.api}"))
+_declare_reader(NodeFaultInjected, lambda fault: RecordValues(subject=fault.fault))
+_declare_reader(AppendBatches, _appends)
+_declare_reader(LogRead, _log_read)
+_declare_reader(ChangeIsr, lambda change: _states([change])._replace(items=1 if change.grows else -1))
+_declare_reader(AddToTransaction, _verification_values)
+_declare_reader(SendMarkers, _markers)
+_declare_reader(
+    PartitionsMarked, lambda done: RecordValues(items=len(done.partitions), transactions=[_transaction(done)])
+)
+_declare_reader(LeaderAndIsrRequest, _order, _INSIDE)
+_declare_reader(StopReplicaRequest, _order, _INSIDE)
+_declare_reader(UpdateMetadataRequest, _order, _INSIDE)
+_declare_reader(LeaderAndIsrPart, _part, _INSIDE)
+_declare_reader(StopReplicaPart, _part, _INSIDE)
+_declare_reader(UpdateMetadataPart, _part, _INSIDE)
+_declare_reader(CreatePartitionStates, _written, _INSIDE)
+_declare_reader(UpdatePartitionStates, _written, _INSIDE)
+_declare_reader(QueueDeletions, lambda queued: RecordValues(topics=[each.topic for each in queued.topics]), _INSIDE)
+_declare_reader(Elected, lambda elected: RecordValues(epoch=elected.epoch), _INSIDE)
+_declare_reader(Brokers, _brokers, _INSIDE)
+_declare_reader(BrokerRegistered, lambda registered: RecordValues(broker_epochs=[registered.epoch]), _INSIDE)
+_declare_reader(PartitionStates, _read, _INSIDE)
+_declare_reader(WriteResults, _results, _INSIDE)
 
 
 def values_of(name: str, payload: Payload) -> RecordValues:

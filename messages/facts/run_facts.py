@@ -62,7 +62,7 @@ class GroupFacts:
             case GroupChanged():
                 self._emit(declarations.GroupStateChanged(place, message.group, message.state))
             case Forwarded() if record.actor == GROUP:
-                self._requested(place, message)
+                self._read_request(place, message)
             case ClientResponse(connection, id, JoinGroupResponse() as response) if record.sender in self._groups:
                 client = self._joining.pop((connection, id), "")
                 if response.error_code == errors.NONE:
@@ -71,7 +71,7 @@ class GroupFacts:
             case WakeupMessage() if record.actor == GROUP:
                 self._due(place, self._groups.get(record.receiver, ""), message.payload)
 
-    def _requested(self, place: declarations.TracePosition, forwarded: Forwarded) -> None:
+    def _read_request(self, place: declarations.TracePosition, forwarded: Forwarded) -> None:
         client = forwarded.request.client_id
         match forwarded.request.request:
             case JoinGroupRequest() as join:
@@ -210,12 +210,12 @@ class RunReader:
         first, last = self._first or record, self._last or record
         self._first, self._last = first, record
         if record.taken_at - last.taken_at > self._node.shortest_gap:
-            self._node.passed(self._place(last), self._place(record))
+            self._node.note_gap(self._place(last), self._place(record))
         if record.type not in _READ and record.actor not in _READ:
             return
         place = self._place(record)
         if record.type == "Received":
-            self._channels.answered(place, record)
+            self._channels.note_response(place, record)
         if record.type in _REQUESTED:
             self._node.requests.begin(record)
         if record.effects:

@@ -24,13 +24,13 @@ class TraceFacts:
     """The facts of the runs of a trace, by kind, sorted by time."""
 
     def __init__(self, facts: Iterable[declarations.Fact]) -> None:
-        self._by_kind = grouped(sorted(facts, key=lambda fact: fact.place), type)
+        self._by_kind = group_by(sorted(facts, key=lambda fact: fact.place), type)
         self._by_value: dict[tuple[type, str], dict[object, list[declarations.Fact]]] = {}
         """The facts of a kind by their value of a field."""
         self.remembered: dict[object, object] = {}
-        """The results of functions that are `remembered`."""
+        """The results of functions with `cache_with_facts`."""
 
-    def of(self, kind: type[_F], **where: object) -> list[_F]:
+    def select(self, kind: type[_F], **where: object) -> list[_F]:
         """Return the facts of a kind with these values; `node`, `run` and `event_id` are those of its place.
 
         Of controller events, those are returned that were handled to their end.
@@ -42,13 +42,13 @@ class TraceFacts:
                 found = [each for each in found if read(each) == value]
                 continue
             if (kind, name) not in self._by_value:
-                self._by_value[kind, name] = grouped(self._by_kind.get(kind, []), read)
+                self._by_value[kind, name] = group_by(self._by_kind.get(kind, []), read)
             found = self._by_value[kind, name].get(value, [])  # type: ignore[assignment]
         return found
 
     def last(self, kind: type[_F], until: declarations.TracePosition, **where: object) -> _F | None:
         """Return the last fact of a kind with these values up to a position; None if there is none."""
-        return last_before(self.of(kind, **where), until)
+        return last_before(self.select(kind, **where), until)
 
     def all(self) -> Iterator[declarations.Fact]:
         """Yield all facts, kind after kind."""
@@ -58,13 +58,13 @@ class TraceFacts:
     def terms(self) -> list[declarations.Term]:
         """The terms of controllers. The first end that a run records after its election ends its term."""
         found = []
-        for begun in self.of(declarations.ControllerElected):
+        for begun in self.select(declarations.ControllerElected):
             place = begun.place
             over = next(
-                (each for each in self.of(declarations.ControllerResigned, run=place.run) if each.place > place),
+                (each for each in self.select(declarations.ControllerResigned, run=place.run) if each.place > place),
                 None,
             )
-            again = [each for each in self.of(declarations.ControllerElected, run=place.run) if each.place > place]
+            again = [each for each in self.select(declarations.ControllerElected, run=place.run) if each.place > place]
             ended = None if over is None or (again and again[0].place < over.place) else over
             found.append(declarations.Term(place, begun.broker, begun.epoch, ended))
         return found
@@ -74,7 +74,7 @@ class TraceFacts:
         """The times in which a broker was not registered, by broker; a registration with a new epoch ends one, too."""
         found: dict[int, list[declarations.BrokerGone]] = {}
         known: dict[int, int] = {}
-        for seen in self.of(declarations.BrokersRead):
+        for seen in self.select(declarations.BrokersRead):
             noticed = seen.place if seen.event is None else seen.event.place
             for broker, epoch in known.items():
                 of_broker = found.setdefault(broker, [])
@@ -90,15 +90,15 @@ class TraceFacts:
     @cached_property
     def states(self) -> dict[TopicPartition, list[declarations.StateWrite]]:
         """The states by partition; cached, because one explanation may read the states of many partitions."""
-        return grouped(self.of(declarations.StateWrite), lambda state: state.partition)
+        return group_by(self.select(declarations.StateWrite), lambda state: state.partition)
 
     @cached_property
     def assignments_of_topics(self) -> dict[str, list[declarations.ReplicasAssigned]]:
         """The assignments by topic."""
-        return grouped(self.of(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
+        return group_by(self.select(declarations.ReplicasAssigned), lambda assigned: assigned.partition.topic)
 
 
-def remembered(
+def cache_with_facts(
     find: Callable[Concatenate[TraceFacts, _P], _F],
 ) -> Callable[Concatenate[TraceFacts, _P], _F]:
     """Let a function of facts and hashable arguments keep its results with the facts."""
@@ -126,7 +126,7 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-def grouped(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
+def group_by(values: Iterable[_V], key: Callable[[_V], _K]) -> dict[_K, list[_V]]:
     """Return the values by key, in their order."""
     groups: dict[_K, list[_V]] = {}
     for value in values:
@@ -140,10 +140,10 @@ def gather(runs: Iterable[Run], until: float = math.inf) -> TraceFacts:
     Raises:
         TraceError: A run is damaged.
     """
-    return merged(facts_of(run, until) for run in runs)
+    return merge_runs(facts_of(run, until) for run in runs)
 
 
-def merged(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
+def merge_runs(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
     """Return the facts of several runs, each fact with its event."""
     gathered: list[declarations.Fact] = []
     for of_run in of_runs:
@@ -158,11 +158,11 @@ def merged(of_runs: Iterable[Iterable[declarations.Fact]]) -> TraceFacts:
                     gathered.append(event)
                 case _:
                     found.append(fact)
-        gathered += [joined(fact, events) for fact in found]
+        gathered += [fill_event(fact, events) for fact in found]
     return TraceFacts(gathered)
 
 
-def before(facts: TraceFacts, at: float) -> TraceFacts:
+def facts_before(facts: TraceFacts, at: float) -> TraceFacts:
     """Return the facts before a time, in seconds since 1970; a run that ended later counts as still running."""
     kept: list[declarations.Fact] = []
     for fact in facts.all():
@@ -173,7 +173,7 @@ def before(facts: TraceFacts, at: float) -> TraceFacts:
     return TraceFacts(kept)
 
 
-def joined(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
+def fill_event(fact: declarations.Fact, events: dict[int, declarations.ControllerEvent]) -> declarations.Fact:
     """Return the fact with its empty field `event` filled, if it has this field and the event is recorded."""
     event = events.get(fact.place.event_id)
     return fact._replace(event=event) if event is not None and getattr(fact, "event", fact) is None else fact  # type: ignore[attr-defined]

@@ -161,10 +161,10 @@ def for_each(
             if ticket is not None:
                 begun.append((flow, ticket))
             if len(begun) > AHEAD:
-                yield from _ended(*begun.popleft())
+                yield from _run_to_end(*begun.popleft())
         yield Worked(len(part) / size)
     while begun:
-        yield from _ended(*begun.popleft())
+        yield from _run_to_end(*begun.popleft())
 
 
 def select(items: Iterable[E], test: Callable[[E], bool]) -> Flow[list[E]]:
@@ -183,29 +183,29 @@ def cut(items: Iterable[E], make: Callable[[tuple[E, ...]], R]) -> Flow[list[R]]
 
 def _first_ticket(flow: Flow[None]) -> Flow[int | None]:
     """Run a flow to its first question, and send the question; return its ticket, or None if the flow has ended."""
-    step = _resumed(flow, None)
+    step = _resume(flow, None)
     while step is not None and not isinstance(step, Question):
-        step = yield from _passed(flow, step)
+        step = yield from _execute_step(flow, step)
     return None if step is None else cast("int", (yield Begin(step)))
 
 
-def _ended(flow: Flow[None], ticket: int) -> Flow[None]:
+def _run_to_end(flow: Flow[None], ticket: int) -> Flow[None]:
     """Resume a flow that waits for its first answer, and run it to its end."""
     step: Step | None = Await(ticket)
     while step is not None:
-        step = yield from _passed(flow, step)
+        step = yield from _execute_step(flow, step)
 
 
-def _passed(flow: Flow[None], step: Step) -> Flow[Step | None]:
+def _execute_step(flow: Flow[None], step: Step) -> Flow[Step | None]:
     """Execute one step of the flow. Return the flow's next step, or None if the flow has ended."""
     try:
         value = yield step
     except Exception as error:
-        return _resumed(flow, None, error)
-    return _resumed(flow, value)
+        return _resume(flow, None, error)
+    return _resume(flow, value)
 
 
-def _resumed(flow: Flow[None], value: object, error: Exception | None = None) -> Step | None:
+def _resume(flow: Flow[None], value: object, error: Exception | None = None) -> Step | None:
     try:
         return flow.send(value) if error is None else flow.throw(error)
     except StopIteration:

@@ -9,6 +9,6 @@ RUNNING = "still running"
 DAMAGED = "damaged"
 
 
-def worded(how: str) -> str:
+def ending_text(how: str) -> str:
     """Return an ending as text for users, with "recording ended early" if the node did not stop, and is not running."""
     return how if how in (STOPPED, DAMAGED, RUNNING) else f"{how}: recording ended early"

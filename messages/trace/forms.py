@@ -149,7 +149,7 @@ def _tuple_form(arguments: tuple[Any, ...]) -> Form:
     def apart(value: tuple[Any, ...], encoding: Encoding) -> Any:
         if len(value) >= LONG_TUPLE:
             return encoding.share(value, plain)
-        return value if plain is None else _changed(value, [plain(entry, encoding) for entry in value])
+        return value if plain is None else _rebuild_tuple(value, [plain(entry, encoding) for entry in value])
 
     return Form(
         tuple.__class_getitem__((wire, ...)),
@@ -158,7 +158,7 @@ def _tuple_form(arguments: tuple[Any, ...]) -> Form:
     )
 
 
-def _changed(value: tuple[Any, ...], entries: list[Any]) -> Any:
+def _rebuild_tuple(value: tuple[Any, ...], entries: list[Any]) -> Any:
     """Return the converted `entries` of a tuple, or the tuple `value` itself if no entry was converted (rule 3)."""
     return value if all(map(operator.is_, value, entries)) else entries
 
@@ -227,13 +227,13 @@ def _substitute(cls: type, names: tuple[str, ...]) -> Callable[[Any, dict[str, A
     # One name is repeated, because attrgetter returns a tuple only for two or more names.
     all_of = operator.attrgetter(*ordered, ordered[0]) if names else tuple
 
-    def made(value: Any, changed: dict[str, Any]) -> Any:
+    def make(value: Any, changed: dict[str, Any]) -> Any:
         stands = struct(*all_of(value)[:-1])
         for name, field in changed.items():
             setattr(stands, name, field)
         return stands
 
-    return made
+    return make
 
 
 def _named_tuple_form(cls: Any) -> Form:
@@ -243,7 +243,7 @@ def _named_tuple_form(cls: Any) -> Form:
 
     def plain(value: Any, encoding: Encoding) -> Any:
         apart = [entry if each is None else each(entry, encoding) for each, entry in zip(plains, value, strict=True)]
-        return _changed(value, apart)
+        return _rebuild_tuple(value, apart)
 
     if all(each.build is None for each in forms):
         return Form(cls, plain if any(plains) else None)

@@ -159,17 +159,17 @@ class TraceRecord(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
     error: str | None
 
 
-def completed(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
+def with_payload(record: TraceRecord, type_: str, payload: bytes) -> TraceRecord:
     """Return a copy of a record that has no payload, with this payload and the type name `type_`."""
     return msgspec.structs.replace(record, type=type_, payload=Payload(payload))
 
 
-def created(n: int, receiver: str, actor: str, where: str, now: float) -> TraceRecord:
+def creation_record(n: int, receiver: str, actor: str, where: str, now: float) -> TraceRecord:
     """Return the record of a top-level actor created after delivery `n`; `where` is "module:Class"."""
     return TraceRecord(n, CREATED, -n, 0, "", receiver, actor, where, now, now, now, NO_PAYLOAD, (), None)
 
 
-def ended(n: int, reason: str, records: int, error: str | None, now: float) -> TraceRecord:
+def end_record(n: int, reason: str, records: int, error: str | None, now: float) -> TraceRecord:
     """Return the end record after delivery `n`; `records` is the number of records before it."""
     payload = Payload(b"%d" % records)
     return TraceRecord(n, ENDED, -n, 0, "", "", "", reason, now, now, now, payload, (), error)
@@ -203,7 +203,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     digest: str
 
 
-def masked(settings: object) -> dict[str, Json]:
+def masked_settings(settings: object) -> dict[str, Json]:
     """Return settings (an attrs value or a mapping) as plain values; the values of sensitive settings are masked."""
     plain: dict[str, Json] = msgspec.to_builtins(settings)
     return {name: masked_value(name, value) for name, value in plain.items()}

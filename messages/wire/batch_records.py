@@ -38,8 +38,8 @@ from messages.wire.compression import (
     CannotDecompress,
     Data,
     TooManyBytes,
-    compressed,
-    decompressed,
+    compress,
+    decompress,
     decompressed_chunks,
 )
 from messages.wire.record_batch import HEADER, read_header, read_records, varint, with_records
@@ -282,7 +282,7 @@ class KeptRecords(NamedTuple):
     newest: int
     has_tombstone: bool
 
-    def joined(self, later: KeptRecords) -> KeptRecords:
+    def append(self, later: KeptRecords) -> KeptRecords:
         """Return these records and later ones of the batch."""
         return KeptRecords(
             self.number + later.number,
@@ -292,7 +292,7 @@ class KeptRecords(NamedTuple):
         )
 
 
-def cleaned(header: BatchHeader, data: bytes, kept: KeptRecords, delete_horizon: int = NO_TIMESTAMP) -> bytes:
+def clean_batch(header: BatchHeader, data: bytes, kept: KeptRecords, delete_horizon: int = NO_TIMESTAMP) -> bytes:
     """Return a batch with only the records `kept` of its decompressed records `data`; offsets and times are the same.
 
     With `delete_horizon` (ms), the tombstones or the marker in the batch may be removed from this time on (KIP-534):
@@ -308,13 +308,13 @@ def cleaned(header: BatchHeader, data: bytes, kept: KeptRecords, delete_horizon:
     if delete_horizon != NO_TIMESTAMP:
         shift = header.first_timestamp - delete_horizon
         header = header._replace(attributes=header.attributes | DELETE_HORIZON_BIT, first_timestamp=delete_horizon)
-        pieces = [_shifted(data, place, shift) for place in kept.places]
+        pieces = [_shift_timestamps(data, place, shift) for place in kept.places]
     if not header.attributes & LOG_APPEND_TIME_BIT:
         header = header._replace(max_timestamp=newest)
-    return with_records(header._replace(record_count=kept.number), compressed(b"".join(pieces), header.codec))
+    return with_records(header._replace(record_count=kept.number), compress(b"".join(pieces), header.codec))
 
 
-def _shifted(data: bytes, place: tuple[int, int], shift: int) -> bytes:
+def _shift_timestamps(data: bytes, place: tuple[int, int], shift: int) -> bytes:
     """Return the records of a run with larger time deltas."""
     position, end = place
     pieces: list[bytes] = []
@@ -327,7 +327,7 @@ def _shifted(data: bytes, place: tuple[int, int], shift: int) -> bytes:
     return b"".join(pieces)
 
 
-def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:
+def recompress(batch: memoryview, codec: int, limit: int) -> bytes:
     """Return the batch with its records compressed by `codec`, and the other header fields unchanged.
 
     A batch with this codec is returned as it is.
@@ -338,7 +338,7 @@ def recompressed(batch: memoryview, codec: int, limit: int) -> bytes:
     header = read_header(batch)
     if header.codec == codec:
         return bytes(batch)
-    packed = compressed(decompressed(batch[HEADER.size : header.size], header.codec, limit), codec)
+    packed = compress(decompress(batch[HEADER.size : header.size], header.codec, limit), codec)
     return with_records(header._replace(attributes=header.attributes & ~CODEC_MASK | codec), packed)
 
 

@@ -26,7 +26,7 @@ from messages.apis.declaration import Api
 from messages.apis.produce import TRANSACTIONAL_SINCE, ProduceRequest, ProduceResponse
 from messages.errors import UNSUPPORTED_VERSION
 from messages.flow.conversation import all_at_once
-from messages.parts import MAX_ENTRIES, Part, joined
+from messages.parts import MAX_ENTRIES, Part, join_parts
 from messages.vocabulary import AnyMessage, Message
 from messages.wire.compiler import Steps, compile_reader, compile_writer
 from messages.wire.data_plane import (
@@ -39,7 +39,7 @@ from messages.wire.data_plane import (
 )
 from messages.wire.error_free_responses import OF_PARTITIONS, without_errors
 from messages.wire.errors import MalformedFrame, Unencodable, UnknownApi, UnsupportedVersion
-from messages.wire.frame import framed
+from messages.wire.frame import frame_of
 from messages.wire.layout import Schema
 from messages.wire.primitives import TEXTS, framed_text, skip_tags
 
@@ -94,7 +94,7 @@ def decode_request(frame: bytes) -> tuple[RequestHeader, Message]:
         MalformedFrame: The bytes do not match the layout.
     """
     header, parts, request = all_at_once(decoding_request(frame))
-    return header, joined(parts, request)
+    return header, join_parts(parts, request)
 
 
 def encode_response(header: RequestHeader, response: Message) -> bytes:
@@ -122,7 +122,7 @@ def decode_response(request: type | int, version: int, frame: Data) -> tuple[int
         MalformedFrame: The bytes do not match the layout.
     """
     correlation_id, parts, response = all_at_once(decoding_response(request, version, frame))
-    return correlation_id, joined(parts, response)
+    return correlation_id, join_parts(parts, response)
 
 
 # -------------------------------------------------------------------------------------------------------- in steps
@@ -150,7 +150,7 @@ def encoding_request(
         pieces = yield from _request_writer(api, version)(request, parts)
     except UNENCODABLE as error:
         raise Unencodable(str(error), api.name, version) from error
-    return framed(head, *pieces)
+    return frame_of(head, *pieces)
 
 
 def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...], Message]]:
@@ -168,7 +168,7 @@ def decoding_request(frame: Data) -> Steps[tuple[RequestHeader, tuple[Part, ...]
             return header, (), ApiVersionsRequest(version)
         parts, request, end = yield from read(data, position)
     except UNREADABLE as error:
-        raise _malformed(error, api, version) from error
+        raise _malformed_frame(error, api, version) from error
     _check_end(end, frame, api, version)
     return header, parts, request
 
@@ -237,7 +237,7 @@ def decoding_response(
             read = yield from _response_reader(api, version)(data, position)
         parts, response, end = read
     except UNREADABLE as error:
-        raise _malformed(error, api, version) from error
+        raise _malformed_frame(error, api, version) from error
     _check_end(end, frame, api, version)
     return correlation_id, parts, response
 
@@ -268,7 +268,7 @@ UNENCODABLE = (ValueError, TypeError, AttributeError, OverflowError, struct.erro
 UNREADABLE = (ValueError, IndexError, struct.error)
 
 
-def _malformed(error: Exception, api: Api, version: int) -> MalformedFrame:
+def _malformed_frame(error: Exception, api: Api, version: int) -> MalformedFrame:
     reason = str(error) if isinstance(error, ValueError) else "the message ends before its last field"
     return MalformedFrame(reason, api.name, version)
 

@@ -149,7 +149,7 @@ class _Class:
             None,
         )
 
-    def grouped(self, field: str) -> tuple[str, str] | None:
+    def grouping(self, field: str) -> tuple[str, str] | None:
         """Return the attribute whose elements are grouped in the array `field`, and the name of the inner array."""
         for attribute, arrays in self.binding.gathered.items():
             for path in arrays:
@@ -212,7 +212,7 @@ class _Code:
         """
         message, parted = self.class_of(kind), PARTED[kind].field
         for field in _present(self.layout.fields):
-            grouped, array = message.grouped(field.name), field
+            grouped, array = message.grouping(field.name), field
             if grouped is not None and grouped[0] == parted and _is_named(field):
                 array = next(part for part in _present(field.fields) if part.name == grouped[1])
             elif message.attribute(field.name) != parted or not _is_named(field):
@@ -342,7 +342,7 @@ class _Reader(_Code):
             if not field.present:
                 scope.defaults[field.name] = repr(field.default)
             elif _is_fixed(field):
-                run.append((_FIXED[field.type], self.fixed(field, scope)))
+                run.append((_FIXED[field.type], self.read_fixed(field, scope)))
             else:
                 self.unpack(run)
                 self.variable(kind, field, scope, inner)
@@ -352,7 +352,7 @@ class _Reader(_Code):
         self.skip_tags(self.flexible)
         return scope
 
-    def fixed(self, field: Field, scope: _Scope) -> str:
+    def read_fixed(self, field: Field, scope: _Scope) -> str:
         """Return a variable for a field of fixed size, and add the field to the scope."""
         name = self.fresh(field.name)
         scope.values[field.name] = f"{self.refer(primitives.text_of_id)}({name})" if field.type == "uuid" else name
@@ -375,7 +375,7 @@ class _Reader(_Code):
         if inner is not None and field.name == inner.field:
             self.rows(field, scope, inner)
             return
-        attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
+        attribute, grouped = kind.attribute(field.name), kind.grouping(field.name)
         name = scope.values[field.name] = self.fresh(field.name)
         if grouped is not None:
             element = self.class_of(kind.element(grouped[0]))
@@ -462,7 +462,7 @@ class _Reader(_Code):
         scope = self.row(field, outer) if _is_flat(fields) else self.struct(kind, fields, outer)
         if kind.type is not None:
             self.emit(f"{items}.append({self.value(kind, fields, scope, many=True)})")
-        self.step(*spanned, *self.sliced(items, parted), *(f"seen = len({items})" for _ in spanned))
+        self.step(*spanned, *self.slice_lines(items, parted), *(f"seen = len({items})" for _ in spanned))
 
     def rows(self, field: Field, scope: _Scope, inner: _Inner) -> None:
         """Generate code that reads the elements of one topic.
@@ -493,10 +493,10 @@ class _Reader(_Code):
         self.emit(f"spans.append(({topic}, len(known.values), known))")
         self.emit(f"{count} -= len(known.values)", "left -= len(known.values)")
         self.emit("if left <= 0:", "    left += SLICE")
-        self.emit(*(f"    {line}" for line in self.sliced(items, parted=True)), "    yield")
+        self.emit(*(f"    {line}" for line in self.slice_lines(items, parted=True)), "    yield")
         self.depth -= 1
 
-    def sliced(self, items: str, parted: bool) -> list[str]:
+    def slice_lines(self, items: str, parted: bool) -> list[str]:
         """Return lines of generated code that are to run after every SLICE structs.
 
         The lines raise ValueError after more than `self.most` structs. `items` is the name of the variable that holds
@@ -515,7 +515,7 @@ class _Reader(_Code):
                 scope.defaults[part.name] = repr(part.default)
             elif _is_fixed(part):
                 parts[-1] += _FIXED[part.type]
-                names.append(self.fixed(part, scope))
+                names.append(self.read_fixed(part, scope))
             else:
                 name = self.fresh(part.name)
                 lengths.append(f"length_{name}")
@@ -528,7 +528,7 @@ class _Reader(_Code):
             parts[-1] += "B"
             names.append("tags")
         rows = primitives.FixedStructs(tuple(parts), self.flexible)
-        at = self.refer(rows.at, self.fresh("row_at"))
+        at = self.refer(rows.layout_at, self.fresh("row_at"))
         guess = self.refer(rows.guess, self.fresh("guess"))
         unpack, size = f"unpack_{guess}", f"size_{guess}"
         known = "".join(f"known_{name}, " for name in lengths)
@@ -660,7 +660,7 @@ class _Writer(_Code):
         self.open_partition(kind, value)
         run: list[Field] = []
         for field in _present(fields):
-            attribute, grouped = kind.attribute(field.name), kind.grouped(field.name)
+            attribute, grouped = kind.attribute(field.name), kind.grouping(field.name)
             if grouped is not None:
                 self.add(kind, run, value)
                 self.groups(kind, field, grouped, value)
@@ -814,7 +814,9 @@ class _Writer(_Code):
             else:
                 self.pack(run, pieces)
                 nested = field.array and bool(field.fields)
-                pieces.append(self.nested(kind, field, source) if nested else self.framed(field, source))
+                pieces.append(
+                    self.nested_expression(kind, field, source) if nested else self.framed_expression(field, source)
+                )
         if tagged:
             run.append(("B", "0"))
         self.pack(run, pieces)
@@ -831,7 +833,7 @@ class _Writer(_Code):
                 pieces.append(f"{pack}({', '.join(sources)})")
             run.clear()
 
-    def nested(self, kind: _Class, field: Field, source: str) -> str:
+    def nested_expression(self, kind: _Class, field: Field, source: str) -> str:
         """Return the generated expression that encodes `field`, an array of structs, as a part of a row."""
         attribute = kind.attribute(field.name)
         element = self.class_of(None if attribute is None else kind.element(attribute))
@@ -842,7 +844,7 @@ class _Writer(_Code):
             made = f"({primitives.null('array', self.flexible)!r} if {source} is None else {made})"
         return made
 
-    def framed(self, field: Field, source: str) -> str:
+    def framed_expression(self, field: Field, source: str) -> str:
         """Return the expression of a field of variable size."""
         compact = self.flexible
         if (field.type, field.array) == ("string", False):

@@ -91,12 +91,12 @@ def decompressed_chunks(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -
         raise CannotDecompress(f"The {CODECS[codec]} data cannot be decompressed: {error}") from error
 
 
-def decompressed(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -> bytes:
+def decompress(data: Data, codec: int, limit: int = MAX_DECOMPRESSED) -> bytes:
     """Decompress at once; arguments and errors as in `decompressed_chunks`."""
     return b"".join(decompressed_chunks(data, codec, limit))
 
 
-def compressed(data: bytes, codec: int) -> bytes:
+def compress(data: bytes, codec: int) -> bytes:
     """Compress with Kafka's default level for the codec. The bytes are readable by Kafka's Java classes."""
     return _COMPRESSORS[CODECS[codec]](data)
 

@@ -48,7 +48,7 @@ from messages.flow.conversation import SLICE
 from messages.parts import MAX_ENTRIES, Part
 from messages.records import EMPTY, Region
 from messages.wire.compiler import Steps
-from messages.wire.message_set import downgraded, read_any_format
+from messages.wire.message_set import downgrade, read_any_format
 from messages.wire.primitives import (
     FRAMED_IDS,
     FRAMED_TEXTS,
@@ -213,7 +213,7 @@ def _more(done: int) -> int:
     return done + 1
 
 
-def _grouped(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
+def _group_by_topic(entries: tuple[Any, ...]) -> tuple[tuple[str, list[Any]], ...]:
     """Return entries grouped by topic, as on the wire; the topics are in the order of their first occurrence."""
     if len(entries) == 1:
         return ((entries[0].partition.topic, [*entries]),)
@@ -339,7 +339,7 @@ def write_produced_of_one(version: int, correlation_id: int, response: ProduceRe
 def _write_compact_produced(
     version: int, response: ProduceResponse, parts: Sequence[Part] = ()
 ) -> Steps[Sequence[Data]]:
-    text, groups, hints = FRAMED_TEXTS[True], _grouped(response.partitions), version >= PRODUCE_LEADERS_SINCE
+    text, groups, hints = FRAMED_TEXTS[True], _group_by_topic(response.partitions), version >= PRODUCE_LEADERS_SINCE
     pieces: list[Data] = [length(len(groups), compact=True)]
     for topic, entries in groups:
         pieces += (text[topic], length(len(entries), compact=True))
@@ -368,7 +368,7 @@ def _write_produced(version: int) -> Writer:
     with_time, with_throttle = version >= 2, version >= 1
 
     def write(response: ProduceResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
-        groups = _grouped(response.partitions)
+        groups = _group_by_topic(response.partitions)
         pieces: list[Data] = [_INT.pack(len(groups))]
         for topic, entries in groups:
             pieces += (_FRAMED[topic], _INT.pack(len(entries)))
@@ -481,7 +481,7 @@ def _read_fetch(version: int) -> Reader:
                 values = fields.unpack_from(data, position)
                 position += fields.size
                 done = _more(done)
-                index, epoch, offset, start, size = values if epochs else (values[0], NO_EPOCH, *_started(values))
+                index, epoch, offset, start, size = values if epochs else (values[0], NO_EPOCH, *range_of_row(values))
                 parts.append(FetchPartition(TopicPartition(topic, index), offset, size, epoch, start))
                 if not done % SLICE:
                     yield
@@ -511,7 +511,7 @@ def _read_fetch(version: int) -> Reader:
         )
         return (), request, position
 
-    def _started(values: tuple[int, ...]) -> tuple[int, int, int]:
+    def range_of_row(values: tuple[int, ...]) -> tuple[int, int, int]:
         return (values[1], values[2], values[3]) if starts else (values[1], -1, values[2])
 
     return read
@@ -520,7 +520,7 @@ def _read_fetch(version: int) -> Reader:
 def _write_compact_fetch(version: int, request: FetchRequest, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
     topics = FRAMED_TOPIC_IDS if version >= IDS_SINCE else FRAMED_TEXTS[True]
     values = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
-    groups = _grouped(request.partitions)
+    groups = _group_by_topic(request.partitions)
     pieces: list[Data] = [] if version >= REPLICA_STATE_SINCE else [_INT.pack(request.replica_id)]
     pieces.append(_FETCH_HEAD.pack(*values, request.session_id, request.session_epoch))
     pieces.append(length(len(groups), compact=True))
@@ -553,7 +553,7 @@ def _write_fetch(version: int) -> Writer:
 
     def write(request: FetchRequest, parts: Sequence[Part] = ()) -> Steps[Sequence[Data]]:
         values = (request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes)
-        groups = _grouped(request.partitions)
+        groups = _group_by_topic(request.partitions)
         pieces: list[Data] = [head.pack(*(*values, request.isolation_level)[:count])]
         if sessions:
             pieces.append(_PAIR.pack(request.session_id, request.session_epoch))
@@ -596,7 +596,7 @@ def _fetched_tags(part: FetchedPartition, hints: bool) -> tuple[tuple[int, bytes
 
 def _write_compact_fetched(version: int, response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
     topics = FRAMED_TOPIC_IDS if version >= IDS_SINCE else FRAMED_TEXTS[True]
-    groups, hints = _grouped(response.partitions), version >= FETCH_LEADERS_SINCE
+    groups, hints = _group_by_topic(response.partitions), version >= FETCH_LEADERS_SINCE
     head = response.throttle_time_ms, response.error_code, response.session_id
     pieces: list[Piece] = [_FETCHED_HEAD.pack(*head), length(len(groups), compact=True)]
     for topic, entries in groups:
@@ -629,7 +629,7 @@ def _write_fetched(version: int) -> Writer:
         return partial(_write_old_fetched, version)
 
     def write(response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
-        groups = _grouped(response.partitions)
+        groups = _group_by_topic(response.partitions)
         throttle = response.throttle_time_ms
         start = (throttle, response.error_code, response.session_id) if sessions else (throttle,)
         pieces: list[Piece] = [head.pack(*start, len(groups))]
@@ -656,14 +656,14 @@ def _write_fetched(version: int) -> Writer:
 
 def _write_old_fetched(version: int, response: FetchResponse, parts: Sequence[Part] = ()) -> Steps[Sequence[Piece]]:
     """Write a response with messages of format 0 or 1 in place of record batches; this yields after each batch."""
-    groups = _grouped(response.partitions)
+    groups = _group_by_topic(response.partitions)
     throttle = (response.throttle_time_ms,) if version >= 1 else ()
     pieces: list[Piece] = [struct.pack(f">{len(throttle) + 1}i", *throttle, len(groups))]
     for topic, entries in groups:
         pieces += (_FRAMED[topic], _INT.pack(len(entries)))
         for part in entries:
             messages: list[Data] = []
-            for of_batch in downgraded(part.body.data, newest_format(version)):
+            for of_batch in downgrade(part.body.data, newest_format(version)):
                 messages.append(of_batch)
                 yield
             values = part.partition.partition, part.error_code, part.high_watermark, sum(map(len, messages))

@@ -13,7 +13,7 @@ MAX_FRAME_BYTES = 100 * 1024 * 1024
 _SIZE = struct.Struct(">i")
 
 
-def framed(*pieces: bytes | memoryview) -> bytes:
+def frame_of(*pieces: bytes | memoryview) -> bytes:
     """Return the frame of a payload given in pieces: its size and the pieces."""
     return b"".join((_SIZE.pack(sum(map(len, pieces))), *pieces))
 

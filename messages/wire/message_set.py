@@ -37,8 +37,8 @@ from messages.wire.compression import (
     CannotDecompress,
     Data,
     TooManyBytes,
-    compressed,
-    decompressed,
+    compress,
+    decompress,
     with_lz4_checksum,
 )
 from messages.wire.record_batch import (
@@ -85,7 +85,7 @@ def read_any_format(data: Data | None) -> Records:
     if data is None or len(data) <= _MAGIC_AT or data[_MAGIC_AT] >= MAGIC:
         return read_records(data)
     try:
-        return read_records(upgraded(data))
+        return read_records(upgrade(data))
     except CorruptMessage:
         code = errors.CORRUPT_MESSAGE
     except TooManyBytes:
@@ -97,7 +97,7 @@ def read_any_format(data: Data | None) -> Records:
     return Records((), body_of(data), code)
 
 
-def upgraded(data: Data) -> bytes:
+def upgrade(data: Data) -> bytes:
     """Return the messages of a set as one batch of format 2, whose offsets begin at 0.
 
     Raises:
@@ -145,7 +145,7 @@ def _inner(message: OldMessage) -> list[OldMessage]:
     """Return the messages in a compressed message; another message is returned alone."""
     if not message.codec:
         return [message]
-    found = list(_messages(_decompressed(message)))
+    found = list(_messages(_decompress_message(message)))
     if any(each.codec for each in found):
         raise InvalidRecords("A compressed message contains a compressed message")
     return found
@@ -159,7 +159,7 @@ def _batch(found: Sequence[OldMessage], codec: int, append_time: int = 0) -> byt
     no_producer = NO_PRODUCER_ID, -1, NO_SEQUENCE
     last = found[-1].offset - base
     header = BatchHeader(base, 0, NO_EPOCH, MAGIC, 0, codec | append_time, last, *times, *no_producer, len(found))
-    return with_records(header, compressed(body, codec))
+    return with_records(header, compress(body, codec))
 
 
 def as_messages(
@@ -197,13 +197,13 @@ def as_messages(
     )
     if not codec:
         return inner
-    value = compressed(inner, codec)
+    value = compress(inner, codec)
     if codec == _LZ4 and not magic:
         value = with_lz4_checksum(value, covers_magic=True)
     return _message(magic, attributes | codec, found[-1].offset + shift, max(times), None, value)
 
 
-def downgraded(data: Data, magic: int) -> Iterator[bytes | memoryview]:
+def downgrade(data: Data, magic: int) -> Iterator[bytes | memoryview]:
     """Yield each batch in format 0 or 1; a batch of this format or an older one is not changed (rule 3).
 
     Raises:
@@ -252,14 +252,14 @@ def _bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int
     return bytes(view[position : position + length]), position + length
 
 
-def _decompressed(message: OldMessage) -> bytes:
+def _decompress_message(message: OldMessage) -> bytes:
     """Return the message set in a compressed message."""
     if message.value is None or message.codec >= _ZSTD:
         raise InvalidRecords(f"A message of format {message.magic} has no value, or the codec {message.codec}")
     value = message.value
     if message.codec == _LZ4 and not message.magic:
         value = with_lz4_checksum(value)  # the frames of format 0 have a wrong one (KAFKA-3160)
-    return decompressed(value, message.codec, MAX_DECOMPRESSED)
+    return decompress(value, message.codec, MAX_DECOMPRESSED)
 
 
 def _message(magic: int, attributes: int, offset: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:

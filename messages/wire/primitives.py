@@ -249,7 +249,7 @@ class FixedStructs:
 
     `parts` has the fields in order: a format for fields of fixed size (such as "iiii"), and "ids" or "text" for each
     variable field. A variable field is unpacked as two byte strings, its length and its content. A reader first unpacks
-    a row with the previous row's struct. If the unpacked lengths are not those of the struct, the reader calls `at`.
+    a row with the previous row's struct. If the unpacked lengths differ from those of the struct, it calls `layout_at`.
     """
 
     def __init__(self, parts: tuple[str, ...], compact: bool) -> None:
@@ -257,9 +257,9 @@ class FixedStructs:
         self._compact = compact
         self._known: dict[tuple[bytes, ...], tuple[Any, int, tuple[bytes, ...]]] = {}
         self.guess = self._row(tuple(self._empty(part) for part in parts if part in _ELEMENTS))
-        """The row with empty variable fields, as `at` would return it."""
+        """The row with empty variable fields, as `layout_at` would return it."""
 
-    def at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
+    def layout_at(self, data: bytes, position: int) -> tuple[Any, int, tuple[bytes, ...]]:
         """Return the struct's `unpack_from`, the size and the lengths of the row at `position`.
 
         The lengths are the encoded lengths of the row's variable fields. Raises ValueError if a field is null, or ends

@@ -188,7 +188,7 @@ def with_records(header: BatchHeader, data: bytes) -> bytes:
     return bytes(head) + data
 
 
-def stamped(
+def stamp(
     batch: memoryview, header: BatchHeader, base_offset: int, leader_epoch: int, append_time: int | None = None
 ) -> tuple[bytes, memoryview]:
     """Return the batch as the leader stores it, in two pieces: the new bytes, and the rest of the producer's bytes.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.questions.controller import CHANNEL, sent
+from spark.questions.controller import CHANNEL, requests_sent
 from spark.questions.handling import who
 
 ORDER = "LeaderAndIsrRequest"
@@ -57,7 +57,7 @@ def chains(delivered: DataFrame, answers: DataFrame) -> DataFrame:
     of_event = ["run", "event_id", "receiver"]
     given = delivered.where((f.col("actor") == CHANNEL) & (f.col("type") == ORDER))
     orders = given.groupBy(*of_event).agg(f.max(f.col("at") - f.col("waited")).alias("given_at"))
-    handed = sent(delivered, ORDER).where(f.col("type") == "Transmit").drop("receiver")
+    handed = requests_sent(delivered, ORDER).where(f.col("type") == "Transmit").drop("receiver")
     handed = handed.withColumnRenamed("sender", "receiver")
     request = f.struct("channel", "correlation", "broker", "epoch", "broker_epochs", f.col("at").alias("sent_at"))
     last = handed.groupBy(*of_event).agg(f.max_by(request, "n").alias("request")).select(*of_event, "request.*")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.facts.declarations import AuthenticationFailures
-from messages.facts.trace_facts import TraceFacts, grouped
+from messages.facts.trace_facts import TraceFacts, group_by
 from spark.results import QueryResult
 
 
@@ -14,7 +14,9 @@ def authentications(facts: TraceFacts) -> QueryResult:
         node, listener, mechanism (TLS: the handshake failed; empty: the client has chosen none), count, first_at,
         last_at.
     """
-    found = grouped(facts.of(AuthenticationFailures), lambda each: (each.place.node, each.listener, each.mechanism))
+    found = group_by(
+        facts.select(AuthenticationFailures), lambda each: (each.place.node, each.listener, each.mechanism)
+    )
     rows = [
         (*which, sum(each.times for each in same), same[0].place.at, same[-1].place.at) for which, same in found.items()
     ]

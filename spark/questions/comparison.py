@@ -39,7 +39,7 @@ def samples(kinds: dict[str, tuple[DataFrame, str]], delivered: DataFrame) -> Da
     return reduce(DataFrame.unionAll, each).where(f.col("ms").isNotNull())
 
 
-def compared(before: DataFrame, after: DataFrame) -> DataFrame:
+def compare(before: DataFrame, after: DataFrame) -> DataFrame:
     """Compare the names that were measured in both sets of traces.
 
     Args:

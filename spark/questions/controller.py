@@ -21,7 +21,7 @@ REQUESTS = ("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"
 """Message types of a controller's requests to brokers."""
 
 
-def sent(delivered: DataFrame, *requests: str) -> DataFrame:
+def requests_sent(delivered: DataFrame, *requests: str) -> DataFrame:
     """Return the deliveries to the network gateway that contain such a controller request, or a part of one."""
     return delivered.where(f.col("type").isin("Transmit", "ChannelPart") & f.col("request").isin(*requests))
 
@@ -66,7 +66,7 @@ def events(delivered: DataFrame, events: Sequence[str]) -> DataFrame:
     return grouped.select("node", "type", *counts, *figures).orderBy("node", "type")
 
 
-def handled(delivered: DataFrame) -> DataFrame:
+def events_handled(delivered: DataFrame) -> DataFrame:
     """List the controller events that were handled to their end, in order of time.
 
     Args:
@@ -101,7 +101,7 @@ def requests(delivered: DataFrame) -> DataFrame:
     )
     whole, again = f.col("type") == "Transmit", f.col("again")
     grouped = (
-        sent(mail, *REQUESTS)
+        requests_sent(mail, *REQUESTS)
         .groupBy("node", "broker", f.col("request").alias("type"))
         .agg(
             f.count_if(whole & ~again).alias("count"),
@@ -122,7 +122,7 @@ def flights(delivered: DataFrame) -> DataFrame:
         run, node, broker, request, ms (from the request's arrival at the network gateway to the response).
     """
     back = delivered.where((f.col("type") == "Received") & f.col("broker").isNotNull())
-    gone = sent(delivered, *REQUESTS).where(f.col("type") == "Transmit")
+    gone = requests_sent(delivered, *REQUESTS).where(f.col("type") == "Transmit")
     gone = gone.select("run", "node", "broker", "channel", "correlation", "request", f.col("at").alias("sent_at"))
     back = back.select("run", "channel", "correlation", (f.col("at") - f.col("waited")).alias("back_at"))
     flight = ((f.col("back_at") - f.col("sent_at")) * 1000).alias("ms")

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.facts import histories
 from messages.facts.declarations import BrokerGone, Outage, ReplicasAssigned, StateWrite, TracePosition
-from messages.facts.trace_facts import TraceFacts, grouped, remembered
+from messages.facts.trace_facts import TraceFacts, cache_with_facts, group_by
 from spark.questions import INTERNAL
 from spark.results import QueryResult
 
@@ -47,14 +47,14 @@ class LostLeader(NamedTuple):
         return 0.0 if self.over_at is None else self.over_at - self.outage.since
 
 
-@remembered
+@cache_with_facts
 def deaths(facts: TraceFacts) -> list[BrokerGone]:
     """Return the absences of all brokers, in the order in which controllers noticed them."""
     found = [gone for broker in facts.absences for gone in histories.absences(facts, broker)]
     return sorted(found, key=lambda gone: (gone.noticed.at, gone.broker))
 
 
-@remembered
+@cache_with_facts
 def lost_leaders(facts: TraceFacts) -> list[LostLeader]:
     """Return the outages of all partitions, in order of time."""
     outages = (each for history in _histories(facts) for each in histories.outages_in(facts, history))
@@ -100,7 +100,7 @@ def episodes(facts: TraceFacts) -> QueryResult:
         "broker died_at ending seen_s seen_by after was_controller partitions led_again_s still_leaderless p50_s p99_s"
         " partition_seconds back_at topics"
     )
-    by_death = grouped(lost_leaders(facts), lambda lost: lost.gone)
+    by_death = group_by(lost_leaders(facts), lambda lost: lost.gone)
     return _result(columns, (_episode(facts, gone, by_death.get(gone, [])) for gone in deaths(facts)))
 
 
@@ -176,7 +176,7 @@ def leaderless(facts: TraceFacts) -> QueryResult:
         "broker lost_at over_at partitions topics examples",
         (
             (broker, begin, end, len(of), len({each.topic for each in of}), examples(of))
-            for (broker,), begin, end, of in _grouped(rows)
+            for (broker,), begin, end, of in _group_intervals(rows)
         ),
     )
 
@@ -196,7 +196,7 @@ def out_of_isr(facts: TraceFacts) -> QueryResult:
     rows = []
     for history in _histories(facts):
         partition, deleted = history[0].partition, histories.being_deleted(facts, history)
-        assigned = facts.of(ReplicasAssigned, partition=partition)
+        assigned = facts.select(ReplicasAssigned, partition=partition)
         removed = {broker for each in assigned for broker in each.removing}
         before_it = [each for each in histories.deletions_of(facts, partition.topic) if each < history[0].place]
         first = next((each for each in assigned if each.place > max(before_it, default=histories.NO_POSITION)), None)
@@ -213,7 +213,7 @@ def out_of_isr(facts: TraceFacts) -> QueryResult:
         rows += [((broker, _writer(after)), after.taken, over, partition) for broker, after in left.items()]
     return _result(
         "broker left_at back_at by partitions examples",
-        ((broker, begin, end, by, len(of), examples(of)) for (broker, by), begin, end, of in _grouped(rows)),
+        ((broker, begin, end, by, len(of), examples(of)) for (broker, by), begin, end, of in _group_intervals(rows)),
     )
 
 
@@ -225,7 +225,7 @@ _Interval = tuple[tuple[object, ...], float, float, TopicPartition]
 """A key, the begin and the end in seconds since 1970 (infinity: not over), and the partition."""
 
 
-def _grouped(
+def _group_intervals(
     rows: Iterable[_Interval],
 ) -> Iterator[tuple[tuple[object, ...], float, float | None, list[TopicPartition]]]:
     """Yield groups of intervals with the same key that begin, and end, in the same tenth of a second."""
@@ -256,7 +256,7 @@ def unavailable(facts: TraceFacts) -> QueryResult:
         longest_s (length of the longest ended period), still_leaderless (at the end of the traces), since_at (when the
         partition lost its leader; null: it has a leader).
     """
-    by_partition = grouped(lost_leaders(facts), lambda lost: lost.outage.partition)
+    by_partition = group_by(lost_leaders(facts), lambda lost: lost.outage.partition)
     rows = []
     for partition, lost in by_partition.items():
         seconds = [each.seconds for each in lost]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from messages.facts.declarations import ClientThrottled, LogPartCleaned, LogStartMoved, LogTruncated
-from messages.facts.trace_facts import TraceFacts, grouped
+from messages.facts.trace_facts import TraceFacts, group_by
 from spark.results import QueryResult
 
 
@@ -17,14 +17,14 @@ def cleanings(facts: TraceFacts) -> QueryResult:
     """
     columns = "node", "partition", "reason", "times", "first", "until", "at"
     rows: dict[tuple[int, str, str], list[tuple[int, int, float]]] = {}
-    for cleaned in facts.of(LogPartCleaned):
+    for cleaned in facts.select(LogPartCleaned):
         key = cleaned.place.node, str(cleaned.partition), "cleaner"
         rows.setdefault(key, []).append((cleaned.first, cleaned.end, cleaned.place.at))
-    for moved in facts.of(LogStartMoved):
+    for moved in facts.select(LogStartMoved):
         by = moved.setting or moved.how if moved.client_id is None else f"client {moved.client_id}"
         key = moved.place.node, str(moved.partition), by
         rows.setdefault(key, []).append((max(moved.before, 0), moved.start, moved.place.at))
-    for cut in facts.of(LogTruncated):
+    for cut in facts.select(LogTruncated):
         if cut.end > cut.to:
             key = cut.place.node, str(cut.partition), "truncation"
             rows.setdefault(key, []).append((cut.to, cut.end, cut.place.at))
@@ -45,8 +45,8 @@ def throttles(facts: TraceFacts) -> QueryResult:
         at (the last time).
     """
     columns = "node", "user", "client_id", "quota", "owner", "bound", "times", "longest_ms", "at"
-    rows = grouped(
-        facts.of(ClientThrottled),
+    rows = group_by(
+        facts.select(ClientThrottled),
         lambda each: (each.place.node, each.user, each.client_id, each.quota, each.owner, each.bound),
     )
     return QueryResult(

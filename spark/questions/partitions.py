@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from spark.questions.controller import sent
+from spark.questions.controller import requests_sent
 
 
 def deletions(delivered: DataFrame) -> DataFrame:
@@ -22,7 +22,7 @@ def deletions(delivered: DataFrame) -> DataFrame:
     asked = delivered.where(f.col("topics").isNotNull()).select("at", "type", f.explode("topics").alias("topic"))
     queued = asked.where(f.col("type") == "Ask").groupBy("topic").agg(f.min("at").alias("queued_at"))
     gone = asked.where(f.col("type") == "StoreWrite").groupBy("topic").agg(f.max("at").alias("gone_at"))
-    ordered = sent(delivered, "StopReplicaRequest").select("at", f.explode("states.topic").alias("topic"))
+    ordered = requests_sent(delivered, "StopReplicaRequest").select("at", f.explode("states.topic").alias("topic"))
     stops = ordered.groupBy("topic").agg(f.max("at").alias("stopped_at"), f.count("*").alias("stops"))
     joined = queued.join(stops, "topic", "left").join(gone, "topic", "left")
     seconds = (f.col("gone_at") - f.col("queued_at")).alias("seconds")
@@ -42,7 +42,7 @@ def reassignments(delivered: DataFrame) -> DataFrame:
         topic, partition, began_at (the first request with replicas to add or remove), adding, removing, ended_at (the
         first request without such replicas; null: not in the trace), seconds, epochs (number of leader epochs).
     """
-    orders = sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
+    orders = requests_sent(delivered, "LeaderAndIsrRequest").select("at", f.explode("states").alias("state"))
     each = orders.select("at", "state.*")
     moving = (f.size("adding") > 0) | (f.size("removing") > 0)
     key = ("topic", "partition")

@@ -72,13 +72,13 @@ def _each(delivered: DataFrame) -> DataFrame:
     is_new = (kind == BEGUN) & (f.coalesce(before, f.lit(DECIDED)) == DECIDED)
     numbered = events.withColumn("is_new", is_new).withColumn("number", f.count_if("is_new").over(order))
 
-    def at(step: str) -> Column:
+    def time_of(step: str) -> Column:
         return f.when(kind == step, f.col("at"))
 
     found = numbered.groupBy("transactional_id", "number").agg(
-        f.min(at(BEGUN)).alias("began_at"),
-        f.min(at(DECIDED)).alias("decided_at"),
-        f.max(at(MARKED)).alias("marked_at"),
+        f.min(time_of(BEGUN)).alias("began_at"),
+        f.min(time_of(DECIDED)).alias("decided_at"),
+        f.max(time_of(MARKED)).alias("marked_at"),
         f.max("commit").alias("commit"),
         f.count_if(kind == DECIDED).alias("decisions"),
         f.max(f.when(kind == DECIDED, f.col("items"))).alias("partitions"),

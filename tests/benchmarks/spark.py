@@ -39,7 +39,7 @@ from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.files.writer import RunWriter
 from messages.trace.schema import Header
 from messages.trace.text import compress
-from spark.columns import planned
+from spark.columns import plan_slices
 from spark.pack import MANIFEST, pack_facts, pack_slice, tell
 from spark.section_names import MASTER
 from spark.session import fit, open_session
@@ -205,7 +205,7 @@ def pack(traces: Path, packed: Path) -> tuple[int, float, float]:
     found = find_runs(traces)
     packed.mkdir()
     started = time.process_time()
-    rows = sum(pack_slice(each, packed) for each in planned(found.runs))
+    rows = sum(pack_slice(each, packed) for each in plan_slices(found.runs))
     took = time.process_time() - started
     for run in found.runs:
         pack_facts(run, packed)

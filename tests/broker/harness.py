@@ -51,7 +51,7 @@ from messages.network import (
     ClientResponses,
     WokenFetchSession,
 )
-from messages.parts import Part, cut, joined
+from messages.parts import Part, cut, join_parts
 from messages.store import OK
 from messages.vocabulary import Message
 
@@ -271,7 +271,7 @@ class Broker:
                 woken = WokenFetchSession(message.response.session_id, message.rest, self.clock.now())
                 self.base.inject(self.partition_requests, ClientRequests((), (woken,)), self._client)
             parts, self.parts = self.parts, []
-            self.answers.append(attrs.evolve(message, response=joined(parts, message.response)))
+            self.answers.append(attrs.evolve(message, response=join_parts(parts, message.response)))
 
     def _asked(self, message: Ask, sender: ActorAddress) -> None:
         """Answer reads of topic configs and of the controller epoch; record all other questions.

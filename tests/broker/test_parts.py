@@ -21,7 +21,7 @@ from messages.ask import Ask
 from messages.broker import BecomeFollower, BecomeLeader
 from messages.errors import NONE, STALE_CONTROLLER_EPOCH
 from messages.flow.conversation import SLICE
-from messages.parts import PARTED, cut, entries_of, joined
+from messages.parts import PARTED, cut, entries_of, join_parts
 from tests.broker.harness import CONTROLLER, Broker, ServedBroker, alive, codes, known, order
 from tests.wire_client import WireClient
 
@@ -49,7 +49,7 @@ def test_a_request_cut_into_parts_is_restored(message: Any, entries: int) -> Non
     assert len(parts) == max(0, (entries - 1) // SLICE)
     assert sum(lengths) == entries
     assert not lengths or 0 < min(lengths) <= max(lengths) <= SLICE
-    assert joined(parts, last) == whole
+    assert join_parts(parts, last) == whole
 
 
 def test_a_message_without_a_list_is_not_cut() -> None:

@@ -33,8 +33,8 @@ from messages.network import CloseClient
 from messages.partition import LogRead, ReadLog
 from messages.records import EARLIEST, LARGEST_TIMESTAMP, LATEST, Region
 from messages.trace.files.runs import RunRecords, find_runs
-from messages.wire.batch_records import checking_produce, recompressed
-from messages.wire.compression import compressed
+from messages.wire.batch_records import checking_produce, recompress
+from messages.wire.compression import compress
 from messages.wire.record_batch import read_records, whole_batches
 from messages.zookeeper import NotifyLogDirFailure, TopicConfig, UpdatePartitionStates
 from tests.broker.harness import IO_ERROR, NO_SPACE, Broker, alive, codes, known, order
@@ -129,7 +129,7 @@ def test_what_is_produced_is_fetched(broker: Broker) -> None:
         (batch(b"a" * 600), 8, errors.MESSAGE_TOO_LARGE),
         (with_header(batch(b"a"), attributes=4), 6, errors.UNSUPPORTED_COMPRESSION_TYPE),
         (with_header(batch(b"a"), attributes=4), 7, errors.UNKNOWN_SERVER_ERROR),
-        pytest.param(bad_batches.batch(compressed(bad_batches.TWO, 4), 2, 4), 7, errors.NONE, id="zstd"),
+        pytest.param(bad_batches.batch(compress(bad_batches.TWO, 4), 2, 4), 7, errors.NONE, id="zstd"),
     ],
 )
 def test_row_35_a_bad_batch_is_refused_and_nothing_appended(
@@ -860,7 +860,7 @@ def test_a_topic_stores_the_format_of_its_version(broker: Broker, version: str, 
     """A version above `inter.broker.protocol.version` is ignored."""
     broker.configs["t"] = (ConfigEntry("message.format.version", version),)
     lead(broker)
-    data = recompressed(memoryview(batch(b"b", b"c")), 1, 1000)
+    data = recompress(memoryview(batch(b"b", b"c")), 1, 1000)
     idempotent = with_header(batch(b"c"), producer_id=7, producer_epoch=0, base_sequence=0)
     assert [produce(broker, each).base_offset for each in (batch(b"a"), data, batch(b"b"))] == [0, 1, 3]
     refused = errors.NONE if magic == 2 else errors.UNSUPPORTED_FOR_MESSAGE_FORMAT

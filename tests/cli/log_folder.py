@@ -10,7 +10,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from messages.records import NO_PRODUCER_ID
-from messages.wire.compression import compressed
+from messages.wire.compression import compress
 from messages.wire.record_batch import HEADER, read_header, varint, with_records
 from tests.storage.bad_batches import batch, record
 
@@ -27,7 +27,7 @@ def placed(
 
     `of` may have `epoch`, `sequence` and `delta`.
     """
-    made = batch(compressed(data, codec), count, codec, of.pop("delta", None), attributes, producer, **of)
+    made = batch(compress(data, codec), count, codec, of.pop("delta", None), attributes, producer, **of)
     header = read_header(made)._replace(base_offset=base, leader_epoch=3, first_timestamp=TIME, max_timestamp=TIME + 5)
     return with_records(header, made[HEADER.size :])
 

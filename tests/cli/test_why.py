@@ -176,7 +176,7 @@ def test_5_orders_are_found_in_parts_too(tmp_path: Path) -> None:
         one.create_topic("wide", 1200)
     wide = gather(find_runs(tmp_path).runs)
     assert sorted(
-        each.partition.partition for each in wide.of(declarations.LeaderAndIsrSent) if each.outcome == NONE
+        each.partition.partition for each in wide.select(declarations.LeaderAndIsrSent) if each.outcome == NONE
     ) == list(range(1200))
 
 
@@ -232,15 +232,15 @@ def test_18_events_without_effect_and_the_reason(cluster: TraceFacts) -> None:
     lines = reported(cluster, "controller", None, "Which events did nothing, and why?")
     assert "1 because it was not the controller; the last: CreateTopicsRequest" in lines
     assert any(re.fullmatch(r"\d+ because there was nothing to be done; the last: \w+", line) for line in lines)
-    assert cluster.of(declarations.PendingEvent) == [], "all controllers had done what they were sent"
+    assert cluster.select(declarations.PendingEvent) == [], "all controllers had done what they were sent"
 
 
 def test_nothing_is_blamed_on_a_request_that_was_refused_long_before(cluster: TraceFacts) -> None:
     """Broker 2 rejected CreateTopics before its election; no later write is attributed to that request."""
-    kinds = {each.event.kind for each in cluster.of(declarations.StateWrite) if each.event is not None}
+    kinds = {each.event.kind for each in cluster.select(declarations.StateWrite) if each.event is not None}
     assert kinds == {"AlterPartitionReassignmentsRequest", "BrokerChange", "TopicChange"}
     assert [
-        each.event.kind for each in cluster.of(declarations.BrokersRead) if each.by == 2 and each.event is not None
+        each.event.kind for each in cluster.select(declarations.BrokersRead) if each.by == 2 and each.event is not None
     ][0] == "Reelect"
 
 
@@ -300,7 +300,9 @@ def test_json_has_what_the_text_has(lived: Path, options: list[str]) -> None:
 
 
 def test_an_earlier_time_is_explained_without_what_came_later(lived: Path, facts: TraceFacts) -> None:
-    lost = next(state for state in facts.of(declarations.StateWrite) if state.partition == ORDERS and state.leader == 3)
+    lost = next(
+        state for state in facts.select(declarations.StateWrite) if state.partition == ORDERS and state.leader == 3
+    )
     arguments = ["partition", "orders-0", str(lived), "--at", str(lost.place.at - 0.001)]
     assert CliRunner().invoke(why.command, arguments).stdout.startswith("broker 2 has led orders-0 since ")
 

@@ -113,7 +113,7 @@ def test_a_commit_a_timeout_and_a_fence_have_different_reasons(facts: TraceFacts
 
 
 def test_the_state_follows_the_record(facts: TraceFacts) -> None:
-    first, timed_out, _ = facts.of(declarations.TransactionDecision)
+    first, timed_out, _ = facts.select(declarations.TransactionDecision)
 
     def until(place: TracePosition) -> TraceFacts:
         return TraceFacts(each for each in facts.all() if each.place <= place)
@@ -122,9 +122,9 @@ def test_the_state_follows_the_record(facts: TraceFacts) -> None:
         "PrepareCommit since the coordinator began to send markers",
         "1 of 1 partitions have no marker: t-0",
     ]
-    marked = facts.of(declarations.TransactionMarked)[0].place
+    marked = facts.select(declarations.TransactionMarked)[0].place
     assert [line.text for line in state(until(marked), "pay")] == ["CompleteCommit: all 1 partitions have the marker"]
-    begun = facts.of(declarations.TransactionRequest)[0].place
+    begun = facts.select(declarations.TransactionRequest)[0].place
     assert [line.text for line in state(until(begun), "pay")] == [
         "Empty: InitProducerId returned producer id 0, epoch 0"
     ]

@@ -340,7 +340,7 @@ def test_a_config_that_was_changed_is_why_a_producer_is_refused(tmp_path: Path) 
         alter("min.insync.replicas", "2")
         produce()
     found = gather(find_runs(tmp_path).runs)
-    too_large, too_few = found.of(declarations.ErrorAnswered, api="Produce")
+    too_large, too_few = found.select(declarations.ErrorAnswered, api="Produce")
     assert [name_of(each.code) for each in (too_large, too_few)] == ["MESSAGE_TOO_LARGE", "NOT_ENOUGH_REPLICAS"]
     for error, changed in ((too_large, {"max.message.bytes": "60"}), (too_few, {"min.insync.replicas": "2"})):
         cause = cause_of(found, error)
@@ -364,11 +364,11 @@ def test_deleted_records_are_why_an_offset_is_out_of_range(tmp_path: Path) -> No
         running.ask(leader, FetchRequest(11, -1, 0, 1, (FetchPartition(T0, 0, 1000),)))
         running.run(2.0)
     found = gather(find_runs(tmp_path).runs)
-    moved = {(each.place.node, each.before, each.start) for each in found.of(declarations.LogStartMoved)}
+    moved = {(each.place.node, each.before, each.start) for each in found.select(declarations.LogStartMoved)}
     assert moved == {(leader, 0, 2), (follower, 0, 2)}
-    askers = {each.place.node: each.client_id for each in found.of(declarations.LogStartMoved)}
+    askers = {each.place.node: each.client_id for each in found.select(declarations.LogStartMoved)}
     assert (askers[leader] is None, askers[follower]) == (False, None), "only the leader was asked"
-    [error] = found.of(declarations.ErrorAnswered, api="Fetch")
+    [error] = found.select(declarations.ErrorAnswered, api="Fetch")
     cause = cause_of(found, error)
     assert isinstance(cause, declarations.LogStartMoved) and cause.place.node == leader
     [missing] = [each for each in why(tmp_path, "partition", "t-0").answers if each.question.startswith("Why are")]
@@ -427,7 +427,7 @@ def test_the_verdict_and_the_answer_name_the_same_beginning_of_an_outage(tmp_pat
         running.run(30.0)
     facts = gather(find_runs(tmp_path).runs)
     (outage,) = histories.outages(facts, T0)
-    (killed,) = facts.of(declarations.NodeRun, node=leader)
+    (killed,) = facts.select(declarations.NodeRun, node=leader)
     assert outage.since == killed.end and outage.until == math.inf
     assert f"since {killed.end}" in verdict_of(facts, "partition", T0, str).text
 

@@ -21,7 +21,7 @@ from messages.errors import (
 )
 from messages.records import CODECS, COMPRESSION_TYPES, PRODUCER, BatchHeader
 from messages.wire.batch_records import Record, records
-from messages.wire.compression import compressed
+from messages.wire.compression import compress
 from messages.wire.message_set import as_batch
 from messages.wire.record_batch import has_valid_crc, read_records, whole_batches
 from tests.cluster.both import Both
@@ -61,7 +61,7 @@ THREE = record(0, None, b"a" * 300) + record(1, b"key", None, 5) + record(2, b"k
 
 def batch(codec: int, **fields: int) -> bytes:
     """Return a batch of THREE whose header has their maximum timestamp: ours keeps it, Apache's computes it."""
-    data = bad_batches.batch(compressed(THREE, codec), 3, codec, **fields)
+    data = bad_batches.batch(compress(THREE, codec), 3, codec, **fields)
     return with_header(data, max_timestamp=header_of(data).first_timestamp + 7)
 
 

@@ -25,7 +25,7 @@ from messages.events import ControllerShutdown
 from messages.metrics import DropMetric, Gauges, Sample, Samples
 from messages.network import Forwarded
 from messages.node import NodeReady, NodeSettings, OpenStore, StartNode
-from messages.parts import cut, joined
+from messages.parts import cut, join_parts
 from zk_bridge.client import Client
 from zk_bridge.memory_store import MemoryStore, MemoryZooKeeper
 
@@ -354,7 +354,7 @@ class World:
             return
         assert isinstance(message, network.Transmit)
         broker_id = message.endpoint.port - FIRST_PORT
-        request = joined(self._parts.pop(message.channel, []), message.request)
+        request = join_parts(self._parts.pop(message.channel, []), message.request)
         self.transmits.append(message)
         self.wire.append((broker_id, request))
         answer = self.answers.get(broker_id, good_answer)(request)

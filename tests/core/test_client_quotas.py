@@ -19,9 +19,9 @@ from messages.client_quotas import (
     REQUEST,
     ClientQuota,
     QuotaEntity,
-    desanitized,
+    desanitize,
     entity_at,
-    sanitized,
+    sanitize,
 )
 from messages.cluster import ConfigEntry
 from messages.errors import INVALID_REQUEST, UNSUPPORTED_VERSION
@@ -126,10 +126,10 @@ def test_many_names_of_clients_are_not_kept() -> None:
 
 @given(st.text(st.characters(exclude_categories=("Cs",))))
 def test_a_sanitized_name_is_a_part_of_a_path(name: str) -> None:
-    text = sanitized(name)
-    assert desanitized(text) == name
+    text = sanitize(name)
+    assert desanitize(text) == name
     assert "/" not in text and text != DEFAULT
-    assert sanitized("a b*~<é>") == "a%20b%2A%7E%3C%C3%A9%3E"
+    assert sanitize("a b*~<é>") == "a%20b%2A%7E%3C%C3%A9%3E"
 
 
 def altered(*names: tuple[str, str | None], **values: float | None) -> QuotaAlteration:

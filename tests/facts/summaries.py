@@ -11,7 +11,7 @@ from spark.section_names import SECTIONS
 
 def summary_of(facts: TraceFacts) -> Summary:
     """Return the summary's sections about failovers, and its runs."""
-    runs = [(each.place.node, each.began, each.place.at, each.ending) for each in facts.of(NodeRun)]
+    runs = [(each.place.node, each.began, each.place.at, each.ending) for each in facts.select(NodeRun)]
     answers = {"runs": QueryResult(("node", "first_at", "last_at", "ending"), tuple(runs))}
     names = [each.name for each in SECTIONS if each.module == "failovers"]
     return Summary(answers | {name: getattr(failovers, name)(facts) for name in names}, 0, ())

@@ -220,13 +220,13 @@ def contradictions_of_check(facts: TraceFacts, runs: Sequence[Run], monkeypatch:
     monkeypatch.setattr(recorded_cluster, "FAMILIES", (*FAMILIES, CheckedFacts))
     yield from (f"{each.invariant.name}: {each.text}" for each in recorded_cluster.check(runs).violations)
     checked = CheckedFacts.last
-    states = {(each.partition, each.version, each.leader, each.epoch, each.isr) for each in facts.of(StateWrite)}
+    states = {(each.partition, each.version, each.leader, each.epoch, each.isr) for each in facts.select(StateWrite)}
     known = {(tp, *plain(each)) for tp, of in checked.znodes.written.items() for same in of.values() for each in same}
     yield from (f"state: only check has the write {each}" for each in checked.written - states)
     yield from (f"state: only the facts have {each}" for each in states - known)
     yield from (f"term: only check has {each}" for each in checked.terms - {(t.epoch, t.broker) for t in facts.terms})
     answered: Counter[tuple[int, str, int]] = Counter()
-    for each in facts.of(ErrorAnswered):
+    for each in facts.select(ErrorAnswered):
         answered[each.place.node, each.api, each.code] += each.times
     yield from (f"refusals: only check has {each}" for each in checked.errors - answered)
 

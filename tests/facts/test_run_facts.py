@@ -11,7 +11,7 @@ from messages.facts.run_facts import DECODED
 from messages.trace.files.runs import Run, RunRecords, find_runs
 from messages.trace.names import vocabulary
 from messages.trace.schema import DELIVERIES
-from spark.columns import batches, planned
+from spark.columns import batches, plan_slices
 from tests.trace import controller_life
 from tests.trace.altering import only_run, rows_of, write
 
@@ -70,7 +70,7 @@ def test_a_payload_that_cannot_be_decoded_is_named_in_its_row(run: Run, tmp_path
     broken = next(row for row in rows if row["type"] == "Answer")
     broken["payload"] = {"unencodable": "no form"}
     again = only_run(write(tmp_path, run.header, rows))
-    read = [row for slice in planned([again]) for batch in batches(slice) for row in batch.to_pylist()]
+    read = [row for slice in plan_slices([again]) for batch in batches(slice) for row in batch.to_pylist()]
     words = "the payload cannot be decoded: "
     [row] = [row for row in read if row["error"] is not None and row["error"].startswith(words)]
     assert row["n"] == broken["n"] and row["error"].startswith(f"{words}Answer: ")

@@ -87,7 +87,7 @@ def test_a_region_of_a_file_that_was_cut_and_has_grown_again_is_void(path: str) 
     """The region's part of the file now has other records."""
     port = opened(path, 1)
     _, before = port.read(path, 0, 1 << 30, BATCHES, True)
-    rest = before.piece.after(before.size // 2)
+    rest = before.piece.skip(before.size // 2)
     port.truncate(path, 1)
     for _ in range(BATCHES):
         records = batch_of([(b"new", os.urandom(200_000))], 1_000)

@@ -112,7 +112,7 @@ def test_the_skew_between_clocks_is_estimated_and_subtracted(folder: Path, recor
     assert not estimate[0, 2].is_certain and not any(each.is_certain for each in recorded.skews)
     shifts = {run.run.node: shifted.shifts[run.run.name] for run in shifted.runs}
     assert shifts[0] == shifts[2] == 0 and abs(shifts[1] - 5.0) < 0.1
-    read = next(each for each in gather([run.run.run for run in shifted.runs]).of(NodeRun, node=1))
+    read = next(each for each in gather([run.run.run for run in shifted.runs]).select(NodeRun, node=1))
     assert abs(read.place.at - shifts[1] - shifted.corrected(read).place.at) < 1e-6
     assert abs(shifted.begin - recorded.begin) < 0.1 and abs(shifted.end - recorded.end) < 0.1
 

@@ -16,7 +16,7 @@ from messages import errors
 from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.metadata import MetadataRequest
 from messages.cluster import TopicPartition
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 IDS = "2.8"
 
@@ -48,7 +48,7 @@ def upgrade(cluster: SimulatedCluster, protocol: str) -> None:
     """Restart the brokers one after the other, with another protocol version."""
     for broker, machine in cluster._cluster.machines.items():
         cluster.stop_broker(broker)
-        machine.settings = changed(machine.settings, inter_broker_protocol_version=protocol)
+        machine.settings = evolve(machine.settings, inter_broker_protocol_version=protocol)
         cluster.start_broker(broker)
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3)
 
@@ -66,7 +66,7 @@ def test_topics_have_ids_from_the_znode_to_the_client(tmp_path: Path) -> None:
         topic_id = znode(cluster, "/brokers/topics/t")["topic_id"]
         cluster.wait_for(lambda: ids_by_name(cluster) == {topic_id})
         part = FetchPartition(TopicPartition(topic_id, 0), 0, 1 << 20)
-        for wanted, code in ((part, errors.NONE), (changed(part, partition=TopicPartition("A" * 22, 0)), 100)):
+        for wanted, code in ((part, errors.NONE), (evolve(part, partition=TopicPartition("A" * 22, 0)), 100)):
             fetched = cluster.ask(cluster.leader_of("t"), FetchRequest(13, -1, 0, 0, (wanted,)))
             assert [each.error_code for each in fetched.partitions] == [code]
         assert stored_ids(tmp_path) == {f"version: 0\ntopic_id: {topic_id}"}

@@ -34,7 +34,7 @@ def _samples(session: SparkSession, **named: tuple[int, int, float]) -> DataFram
 def test_what_changed_and_what_chance_has_changed(session: SparkSession) -> None:
     before = _samples(session, slow=(20, 1, 1), same=(20, 1, 1), tied=(20, 5, 0), few=(19, 1, 1), gone=(20, 1, 1))
     after = _samples(session, slow=(20, 21, 1), same=(20, 1, 1), tied=(20, 5, 0), few=(20, 90, 1), late=(20, 1, 1))
-    found = {row.name: row for row in comparison.compared(before, after).collect()}
+    found = {row.name: row for row in comparison.compare(before, after).collect()}
     assert set(found) == {"slow", "same", "tied", "few"}, "what was measured in both"
     # `after` is larger in all 20 x 20 pairs; by chance it would be in half of them: 200 more, with a deviation of 36.97
     assert round(found["slow"].z, 2) == 5.41 and found["slow"].verdict == "slower"
@@ -42,14 +42,14 @@ def test_what_changed_and_what_chance_has_changed(session: SparkSession) -> None
     assert found["same"].z == 0 and found["same"].verdict is None
     assert found["tied"].z is None and found["tied"].ratio == 1, "all are alike: there is nothing to rank"
     assert found["few"].z is None and found["few"].verdict is None and found["few"].before_count == 19
-    back = {row.name: row for row in comparison.compared(after, before).collect()}
+    back = {row.name: row for row in comparison.compare(after, before).collect()}
     assert back["slow"].verdict == "faster" and round(back["slow"].z, 2) == -5.41
 
 
 def test_equal_values_count_half_in_the_comparison(session: SparkSession) -> None:
     """Before 1..20, after 11..30: 10 values are in both. Of 400 pairs, after is larger in 345 and equal in 10."""
     before, after = _samples(session, it=(20, 1, 1)), _samples(session, it=(20, 11, 1))
-    [row] = comparison.compared(before, after).collect()
+    [row] = comparison.compare(before, after).collect()
     variance = 400 / 12 * (41 - 10 * (2**3 - 2) / (40 * 39))
     assert row.z == pytest.approx((345 + 10 / 2 - 200) / variance**0.5)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from spark.drawing import STEPS as MOST_STEPS
-from spark.drawing import Area, Box, stepped
+from spark.drawing import Area, Box, running_total
 from spark.headline import headline
 from spark.incidents import EXAMINED, find_incidents
 from spark.plots import FIGURES, MOST
@@ -155,9 +155,9 @@ def test_the_timeline_counts_leaders_and_missing_leaders() -> None:
 
 
 def test_an_area_has_few_steps_and_keeps_each_peak() -> None:
-    points = stepped([(float(at), 1.0 if at % 2 == 0 else -1.0) for at in range(100_000)], 0.0, 100_000.0)
+    points = running_total([(float(at), 1.0 if at % 2 == 0 else -1.0) for at in range(100_000)], 0.0, 100_000.0)
     assert len(points) <= 2 * MOST_STEPS + 2 and max(value for _, value in points) == 1
-    assert stepped([(5.0, 3.0), (5.001, -3.0)], 0.0, 1000.0)[1][1] == 3, "a short peak is seen"
+    assert running_total([(5.0, 3.0), (5.001, -3.0)], 0.0, 1000.0)[1][1] == 3, "a short peak is seen"
 
 
 def test_a_chain_is_drawn_in_its_steps_to_the_last_order() -> None:

@@ -128,12 +128,12 @@ def test_conditions_on_columns_are_taken_over_and_others_returned(traces: Path) 
 
 
 def test_a_selection_keeps_both_of_two_conditions() -> None:
-    first = ALL.narrowed("node", "in", (0, 1))
+    first = ALL.narrow("node", "in", (0, 1))
     assert first is not None
-    assert first.narrowed("node", "=", 1) == Selection(nodes=frozenset({1}))
-    assert first.narrowed("node", "=", 2) == Selection(nodes=frozenset())
-    assert ALL.narrowed("at", ">", 1.0) == Selection(start=math.nextafter(1.0, 2.0))
-    assert ALL.narrowed("at", "<", None) is None
+    assert first.narrow("node", "=", 1) == Selection(nodes=frozenset({1}))
+    assert first.narrow("node", "=", 2) == Selection(nodes=frozenset())
+    assert ALL.narrow("at", ">", 1.0) == Selection(start=math.nextafter(1.0, 2.0))
+    assert ALL.narrow("at", "<", None) is None
 
 
 @pytest.mark.soak

@@ -165,11 +165,11 @@ def table() -> Iterator[Bad]:
     """Yield all batches of the table."""
     for codec in range(len(CODECS)):
         for kind, (data, count) in CONTENTS.items():
-            yield _bad(kind, codec, batch(compression.compressed(data, codec), count, codec))
+            yield _bad(kind, codec, batch(compression.compress(data, codec), count, codec))
         for kind, fields in HEADERS.items():
-            yield _bad(kind, codec, batch(compression.compressed(TWO, codec), codec=codec, **fields))
+            yield _bad(kind, codec, batch(compression.compress(TWO, codec), codec=codec, **fields))
         if codec:
-            whole = compression.compressed(TWO, codec)
+            whole = compression.compress(TWO, codec)
             yield _bad("damaged compression", codec, batch(NOISE, 2, codec))
             yield _bad("cut compression", codec, batch(whole[: len(whole) * 2 // 3], 2, codec))
             yield _bad("empty compression", codec, batch(b"", 2, codec))

@@ -18,7 +18,7 @@ from actors.storage.log.offset_map import OffsetMap
 from actors.storage.log_directories import CLEANED_OFFSETS
 from messages.log_cleaner import ABORTED, CLEANED, UNCLEANABLE, WAITING
 from messages.records import CODECS
-from messages.wire.batch_records import InvalidRecords, recompressed
+from messages.wire.batch_records import InvalidRecords, recompress
 from messages.wire.record_batch import batch_of, body_of, record, whole_batches
 from tests.cluster.java_tools import run_tool
 from tests.storage.test_transactions import ALL, Partition
@@ -55,7 +55,7 @@ class Compacted(Partition):
         """Append a batch of (key, value), and return the offset of its first record."""
         sequence = self.sequences.get((producer, 0), 0) if producer >= 0 else -1
         made = batch_of(pairs, self.now, producer, 0 if producer >= 0 else -1, sequence, transactional)
-        data = recompressed(memoryview(made.body.data), CODECS.index(codec), ALL)
+        data = recompress(memoryview(made.body.data), CODECS.index(codec), ALL)
         first = self.end
         self.sent = dict(pairs)
         assert self._done(self.logs.append(self.path, 0, False, True, body_of(data))) == log_manager.NONE

@@ -13,7 +13,7 @@ from actors.storage.log_manager import MAX_RECOMPRESSED, MESSAGE_TOO_LARGE, NONE
 from messages.partition import LogSettings
 from messages.records import CODECS
 from messages.wire.batch_records import records
-from messages.wire.compression import compressed
+from messages.wire.compression import compress
 from messages.wire.record_batch import body_of, has_valid_crc, read_header
 from tests.storage import bad_batches
 from tests.storage.bad_batches import record
@@ -33,7 +33,7 @@ def test_batches_are_stored_with_the_topics_codec(tmp_path: Path, target: int, a
     """Recompression keeps the records and the producer fields. A repeated batch is still a duplicate."""
     logs, path = opened(tmp_path, compression=target)
     sent = [
-        bad_batches.batch(compressed(THREE, codec), 3, codec, producer=7, epoch=1, sequence=3 * codec)
+        bad_batches.batch(compress(THREE, codec), 3, codec, producer=7, epoch=1, sequence=3 * codec)
         for codec in range(len(CODECS))
     ]
     end, _, *results = logs.append(path, 2, append_time, True, *map(body_of, sent), body_of(sent[-1]))
@@ -60,9 +60,9 @@ def test_batches_are_stored_with_the_topics_codec(tmp_path: Path, target: int, a
 
 def test_a_batch_that_becomes_too_large_is_refused_and_those_around_it_are_not(tmp_path: Path) -> None:
     zstd = CODECS.index("zstd")
-    small = bad_batches.batch(compressed(bad_batches.TWO, zstd), 2, zstd)
-    large = bad_batches.batch(compressed(THREE, zstd), 3, zstd)
-    huge = bad_batches.batch(compressed(record(0, None, bytes(MAX_RECOMPRESSED)), zstd), 1, zstd)
+    small = bad_batches.batch(compress(bad_batches.TWO, zstd), 2, zstd)
+    large = bad_batches.batch(compress(THREE, zstd), 3, zstd)
+    huge = bad_batches.batch(compress(record(0, None, bytes(MAX_RECOMPRESSED)), zstd), 1, zstd)
     for fields, code in (
         ({"max_message_bytes": 1000}, MESSAGE_TOO_LARGE),
         ({"max_message_bytes": 1 << 30, "segment_bytes": 1000}, RECORD_LIST_TOO_LARGE),

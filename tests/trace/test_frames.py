@@ -14,7 +14,17 @@ import pytest
 import zstandard
 
 from messages.trace.files.errors import Damaged, Torn
-from messages.trace.files.frames import HEADER, RECORDS, SNAPSHOT, START, Frame, chained, frame, is_framed, read_frames
+from messages.trace.files.frames import (
+    HEADER,
+    RECORDS,
+    SNAPSHOT,
+    START,
+    Frame,
+    check_chain,
+    frame,
+    is_framed,
+    read_frames,
+)
 from messages.trace.text import compress, decompress
 
 PATH = Path("a.trace.zst")
@@ -34,7 +44,7 @@ FILE, PLACES = file_of(b"one", b"two" * 50, b"three")
 
 
 def read(content: bytes) -> list[Frame]:
-    return list(chained(read_frames(io.BytesIO(content), PATH), PATH, START))
+    return list(check_chain(read_frames(io.BytesIO(content), PATH), PATH, START))
 
 
 def test_what_was_written_is_read() -> None:

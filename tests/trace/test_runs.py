@@ -14,13 +14,13 @@ import pytest
 
 from messages.sensitive_configs import MASK
 from messages.trace.codec import decode
-from messages.trace.endings import DAMAGED, KILLED, RUNNING, worded
+from messages.trace.endings import DAMAGED, KILLED, RUNNING, ending_text
 from messages.trace.files.errors import Damaged, NotATrace
 from messages.trace.files.frames import RECORDS, SNAPSHOT
 from messages.trace.files.runs import Run, RunRecords, find_runs, slice_lines, slices, survey
 from messages.trace.files.segments import MANIFEST_SUFFIX, SUFFIX, manifest_name, parse_name, segment_name
 from messages.trace.files.writer import RunWriter
-from messages.trace.schema import DISK_FULL, SCHEMA_VERSION, STOPPED, Header, TraceRecord, ended, masked
+from messages.trace.schema import DISK_FULL, SCHEMA_VERSION, STOPPED, Header, TraceRecord, end_record, masked_settings
 from messages.trace.text import compress
 from tests.trace.altering import only_run
 
@@ -46,7 +46,7 @@ def write(folder: Path, frames_of: list[int], header: Header, end: str | None = 
         writer.write(compress(line(n + i) for i in range(1, count + 1)), count, n)
         n += count
     if end is not None:
-        writer.end(ended(n, end, n, None, float(n)))
+        writer.end(end_record(n, end, n, None, float(n)))
     writer.close()
 
 
@@ -105,7 +105,7 @@ def test_endings_of_runs_are_distinguished(tmp_path: Path) -> None:
     assert [survey(run).ending for run in runs] == [STOPPED, KILLED, DISK_FULL, RUNNING, DAMAGED]
     running.close()
     assert survey(find_runs(tmp_path).runs[3]).ending == KILLED
-    assert [worded(run) for run in (STOPPED, KILLED, DAMAGED, RUNNING)] == [
+    assert [ending_text(run) for run in (STOPPED, KILLED, DAMAGED, RUNNING)] == [
         STOPPED,
         "killed: recording ended early",
         DAMAGED,
@@ -239,7 +239,7 @@ def test_space_that_is_to_be_left_alone_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="must stay free") as full:
         writer.write(compress([line(1)]), 1, 0)
     assert full.value.errno == errno.ENOSPC
-    writer.end(ended(0, DISK_FULL, 0, str(full.value), 0.0))
+    writer.end(end_record(0, DISK_FULL, 0, str(full.value), 0.0))
     writer.close()
     records = RunRecords(only_run(tmp_path))
     assert list(records) == [records.end]
@@ -258,7 +258,7 @@ def test_a_frame_that_could_not_be_written_is_taken_back(tmp_path: Path, monkeyp
         patch.setattr("messages.trace.files.segments.write_all", full)
         with pytest.raises(OSError, match="No space"):
             writer.write(compress([line(2)]), 1, 1)
-    writer.end(ended(1, DISK_FULL, 1, "No space", 2.0))
+    writer.end(end_record(1, DISK_FULL, 1, "No space", 2.0))
     writer.close()
     run = only_run(tmp_path)
     assert [record.kind for record in RunRecords(run)] == ["sent", "ended"]
@@ -331,4 +331,4 @@ def test_secrets_are_masked_by_name() -> None:
         "zookeeper_ssl_secret": "",
         "a": "b",
     }
-    assert masked(settings) == settings | {"ssl_keystore_password": MASK, "sasl_jaas_config": MASK}
+    assert masked_settings(settings) == settings | {"ssl_keystore_password": MASK, "sasl_jaas_config": MASK}

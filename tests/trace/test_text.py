@@ -20,7 +20,7 @@ from messages.network import ChannelPart
 from messages.parts import UpdateMetadataPart
 from messages.trace import text as text_module
 from messages.trace.codec import decode, encode
-from messages.trace.schema import created
+from messages.trace.schema import creation_record
 from messages.trace.text import FrameText, batches, compress, decompress, record_lines, records_of
 from tests.trace.deliveries import delivery
 
@@ -133,7 +133,7 @@ def test_the_work_is_done_in_small_steps() -> None:
 
 def test_records_and_deliveries_can_be_mixed() -> None:
     text = FrameText()
-    text.take(deque([created(0, "A.1", "A", "m:A", 1.0), delivery(1, None)]))
+    text.take(deque([creation_record(0, "A.1", "A", "m:A", 1.0), delivery(1, None)]))
     lines = list(record_lines(decompress(text.finish())))
     assert [json.loads(line)[1] for line in lines] == ["created", "sent"]
 

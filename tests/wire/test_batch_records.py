@@ -137,7 +137,7 @@ def test_the_check_finds_what_a_naive_one_finds() -> None:
 
 @pytest.mark.parametrize("codec", range(len(CODECS)))
 def test_a_batch_gets_the_largest_time_of_its_records_whatever_its_header_says(codec: int) -> None:
-    data = compression.compressed(record(0, time_delta=7) + record(1, time_delta=-9), codec)
+    data = compression.compress(record(0, time_delta=7) + record(1, time_delta=-9), codec)
     for said in (-1, 5, 10**15):
         batch = with_header(bad_batches.batch(data, 2, codec), first_timestamp=1_000, max_timestamp=said)
         found = seen(batch)
@@ -155,14 +155,14 @@ def test_a_large_record_is_checked_in_parts() -> None:
         for keyless, key in ((1, 1), None), ((), b"k" * (3 * SPAN)):
             headers = varint(1) + varint(SPAN) + b"h" * SPAN + varint(-1)
             data = record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers) + record(2)
-            packed = compression.compressed(data, codec)
+            packed = compression.compress(data, codec)
             assert all_at_once(checking(packed, codec, 3)) == (keyless, 0)
             for damaged in (
                 record(0) + record(1, key, b"v" * (2 * SPAN), headers=headers[:-1]) + record(2),
                 data[:-20],
             ):
                 with pytest.raises(InvalidRecords):
-                    all_at_once(checking(compression.compressed(damaged, codec), codec, 3))
+                    all_at_once(checking(compression.compress(damaged, codec), codec, 3))
 
 
 # ------------------------------------------------------------------------------------------------ bombs
@@ -178,8 +178,8 @@ def bomb(codec: int) -> bytes:
     if codec == ZSTD:
         maker = zstandard.ZstdCompressor(level=1).compressobj()
         return maker.compress(head) + b"".join(maker.compress(zeros) for _ in range(LARGE >> 20)) + maker.flush()
-    whole = compression.compressed(zeros, codec)
-    start = compression.compressed(head, codec)
+    whole = compression.compress(zeros, codec)
+    start = compression.compress(head, codec)
     frame, end = (7, 4) if codec == LZ4 else (16, 0)
     return start[: len(start) - end] + whole[frame : len(whole) - end] * (LARGE >> 20) + start[len(start) - end :]
 
@@ -223,5 +223,5 @@ def test_what_claims_to_be_large_allocates_nothing() -> None:
 @pytest.mark.parametrize("codec", range(len(CODECS)), ids=CODECS)
 @pytest.mark.parametrize("data", [b"", b"abc" * 100_000, random.Random(3).randbytes(200_000), bytes(5_000_000)])
 def test_what_is_compressed_is_decompressed(codec: int, data: bytes) -> None:
-    packed = compression.compressed(data, codec)
-    assert compression.decompressed(packed, codec) == data
+    packed = compression.compress(data, codec)
+    assert compression.decompress(packed, codec) == data

@@ -24,7 +24,7 @@ from messages.apis.update_metadata import (
     UpdateMetadataResponse,
 )
 from messages.cluster import Endpoint, TopicId, TopicPartition
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 
 def test_the_all_topics_request_of_librdkafka_is_read_as_apache_reads_it() -> None:
@@ -66,7 +66,7 @@ def test_update_metadata_has_topic_ids_from_v7() -> None:
     frame = wire.encode_request(request, 7, "c")[4:]
     with_id = frame.replace(b"topic" + bytes(16), b"topic" + bytes(range(16)))
     assert wire.decode_request(frame)[1] == request
-    assert wire.decode_request(with_id)[1] == changed(request, topic_ids=(TopicId("topic", "AAECAwQFBgcICQoLDA0ODw"),))
+    assert wire.decode_request(with_id)[1] == evolve(request, topic_ids=(TopicId("topic", "AAECAwQFBgcICQoLDA0ODw"),))
 
 
 def test_leader_and_isr_responses_name_topics_by_id_from_v5() -> None:

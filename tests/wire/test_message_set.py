@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from messages.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE
 from messages.records import CODECS
 from messages.wire.batch_records import records
-from messages.wire.compression import compressed
-from messages.wire.message_set import as_batch, as_messages, downgraded, read_any_format, upgraded
+from messages.wire.compression import compress
+from messages.wire.message_set import as_batch, as_messages, downgrade, read_any_format, upgrade
 from messages.wire.record_batch import has_valid_crc, read_header, read_records, whole_batches
 from tests.storage.batches import batch, end_marker, with_header
 
@@ -42,7 +42,7 @@ rows = st.lists(st.tuples(st.integers(0, 2**40), texts, texts), min_size=1, max_
 def test_messages_become_one_batch_and_come_back(found: list[Row], magic: int, codec: str) -> None:
     number = CODECS.index(codec)
     inner = b"".join(message(magic, offset, row) for offset, row in enumerate(found))
-    data = message(magic, 7, (99, None, compressed(inner, number)), number) if number else inner
+    data = message(magic, 7, (99, None, compress(inner, number)), number) if number else inner
     data += inner[:20]  # a cut message at the end is ignored
     taken = read_any_format(data)
     [header] = taken.batches
@@ -51,7 +51,7 @@ def test_messages_become_one_batch_and_come_back(found: list[Row], magic: int, c
     assert (header.first_timestamp, header.max_timestamp) == (times[0], max(times))
     wanted = [(offset, times[offset], key, value) for offset, (_, key, value) in enumerate(found)]
     assert stored(bytes(taken.body.data)) == wanted
-    assert b"".join(downgraded(taken.body.data, magic)) == inner
+    assert b"".join(downgrade(taken.body.data, magic)) == inner
 
 
 def test_a_batch_of_format_2_is_taken_as_it_is() -> None:
@@ -64,7 +64,7 @@ def test_a_log_stores_a_batch_as_messages_and_reads_them(
     found: list[Row], magic: int, codec: str, append_time: bool
 ) -> None:
     number, time = CODECS.index(codec), 99 if append_time else None
-    made = upgraded(b"".join(message(1, 0, row) for row in found))
+    made = upgrade(b"".join(message(1, 0, row) for row in found))
     data = as_messages(made, magic, 50, number, time)
     stored_times = [(99 if append_time else row[0]) if magic else -1 for row in found]
     wanted = [(50 + offset, at, *row[1:]) for offset, (at, row) in enumerate(zip(stored_times, found, strict=True))]
@@ -111,14 +111,14 @@ def test_an_invalid_set_is_refused(data: bytes, code: int) -> None:
 
 
 def test_lz4_of_format_0_has_another_checksum() -> None:
-    frame = bytearray(compressed(message(0, 0, (0, b"k", b"v")), 3))
+    frame = bytearray(compress(message(0, 0, (0, b"k", b"v")), 3))
     frame[6] ^= 0xFF
     assert bytes.fromhex("04224d1860401a") in as_messages(batch(b"v"), 0, 0, 3), "as Kafka 0.9 writes it"
-    assert stored(upgraded(message(0, 0, (0, None, bytes(frame)), codec=3))) == [(0, -1, b"k", b"v")]
+    assert stored(upgrade(message(0, 0, (0, None, bytes(frame)), codec=3))) == [(0, -1, b"k", b"v")]
 
 
 def test_control_batches_are_left_out_and_append_times_are_those_of_the_batch() -> None:
     timed = with_header(batch(b"a", b"b"), attributes=8, max_timestamp=77)
-    assert list(downgraded(timed + end_marker(7, 0, True, base_offset=2), 1)) == [
+    assert list(downgrade(timed + end_marker(7, 0, True, base_offset=2), 1)) == [
         message(1, 0, (77, None, b"a"), codec=8) + message(1, 1, (77, None, b"b"), codec=8)
     ]

@@ -18,7 +18,7 @@ from messages.apis.stop_replica import StopReplicaPartitionState, StopReplicaReq
 from messages.apis.update_metadata import UpdateMetadataPartitionState, UpdateMetadataRequest
 from messages.cluster import TopicPartition
 from messages.flow.conversation import SLICE
-from messages.parts import cut, entries_of, joined
+from messages.parts import cut, entries_of, join_parts
 from messages.trace import codec
 from messages.wire.primitives import MOST_KEPT, BoundedCache
 from tests.wire.oracle import request_frame
@@ -72,7 +72,7 @@ def test_a_large_request_takes_one_slice_per_thousand_entries(request_: Any) -> 
     slices, (header, parts, last) = in_slices(wire.decoding_request(frame[4:]))
     assert (slices, header) == (3, wire.decode_request(frame[4:])[0])
     assert [len(entries) for entries in entries_of(parts, last)] == [SLICE, SLICE, 1]
-    assert joined(parts, last) == wire.decode_request(frame[4:])[1] == request_
+    assert join_parts(parts, last) == wire.decode_request(frame[4:])[1] == request_
     again = 3 if request_ is LARGE_REQUESTS["ungrouped"] else 1
     assert in_slices(wire.encoding_request(last, 1, "me", parts)) == (again, frame), (
         "parts keep the rows they were read from"
@@ -137,9 +137,9 @@ def test_rows_of_living_parts_are_known_where_they_are_read(order: Any) -> None:
     parts, last = cut(whole)
     _, frame = in_slices(wire.encoding_request(last, 1, "me", parts))
     slices, (_, read_parts, read) = in_slices(wire.decoding_request(frame[4:]))
-    assert slices == 3 and joined(read_parts, read) == before
+    assert slices == 3 and join_parts(read_parts, read) == before
     own = {id(state) for part in parts for state in part.entries}
-    known = sum(id(state) in own for state in joined(read_parts, read).partition_states)
+    known = sum(id(state) in own for state in join_parts(read_parts, read).partition_states)
     counts = [Counter(state.partition.topic for state in part.entries) for part in parts]
     assert known == sum(count for part in counts for count in part.values() if count >= 8) > SLICE
 

@@ -69,15 +69,15 @@ def notified(news: list[Notification]) -> list[tuple[object, ...]]:
 
 
 def test_a_path_with_two_keys_has_both_in_the_event() -> None:
-    assert notified(list(table().fired(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
+    assert notified(list(table().handle_change(STATES[1], NODE_CHANGED, 3))) == [("t", 1, 3)]
 
 
 def test_only_the_keys_named_are_forgotten() -> None:
     made = table()
     made.forget("me", ("StateChange",), ("t/1", "1/0", "unknown/7", "1"))
-    assert made.armed().data == (STATES[0], STATES[3])
+    assert made.watches_to_set().data == (STATES[0], STATES[3])
     made.forget("me", ("StateChange",), None)
-    assert made.armed() == Watches()
+    assert made.watches_to_set() == Watches()
 
 
 def test_a_path_without_an_event_is_refused_by_name() -> None:
@@ -89,23 +89,23 @@ def test_a_path_without_an_event_is_refused_by_name() -> None:
 
 def test_only_what_belongs_to_no_term_is_looked_for_after_an_interruption() -> None:
     made = table()
-    assert (made.armed(), made.looked_for()) == (Watches(data=STATES), Watches())
+    assert (made.watches_to_set(), made.looked_for()) == (Watches(data=STATES), Watches())
     kept = WatchTable()
     kept.arm("me", Watches(exists=("/controller", "/admin/reassign_partitions"), children=("/brokers/topics",)))
-    kept.looked(Watches(exists=("/admin/reassign_partitions",)), (False,))
+    kept.store_existence(Watches(exists=("/admin/reassign_partitions",)), (False,))
     assert kept.looked_for() == Watches(exists=("/controller",))
-    assert kept.armed() == Watches(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
+    assert kept.watches_to_set() == Watches(exists=("/admin/reassign_partitions",), children=("/brokers/topics",))
     for there, event in ((True, ControllerChange(1)), (False, Reelect(1))):
         kept.arm("me", Watches(exists=("/controller",)))
-        assert list(kept.interrupted(kept.looked_for(), (there,), 1)) == [Notification("me", event)]
+        assert list(kept.handle_interruption(kept.looked_for(), (there,), 1)) == [Notification("me", event)]
 
 
 def test_an_unread_node_is_left_to_its_reader() -> None:
     made = table()
     request = Watches(exists=("/admin/made_up",))
     made.arm("me", request)
-    assert made.armed() == Watches(data=STATES)
-    made.looked(request, (False,))
-    assert made.armed() == Watches(data=STATES, exists=request.exists)
-    assert notified(list(made.fired("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
-    assert made.armed().data == (*STATES, "/admin/made_up"), "it is there now"
+    assert made.watches_to_set() == Watches(data=STATES)
+    made.store_existence(request, (False,))
+    assert made.watches_to_set() == Watches(data=STATES, exists=request.exists)
+    assert notified(list(made.handle_change("/admin/made_up", NODE_CREATED, 2))) == [(2,)]
+    assert made.watches_to_set().data == (*STATES, "/admin/made_up"), "it is there now"

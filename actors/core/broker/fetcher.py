@@ -44,7 +44,7 @@ from messages.partition import Replicate, Replicated, TruncateFullyAndStartAt, T
 from messages.probes import probe
 from messages.protocol_version import at_least
 from messages.records import EARLIEST, LATEST
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 TRUNCATES_ON_FETCH = "2.7-IV1"
 """The first protocol version whose leaders report diverging epochs in Fetch responses."""
@@ -359,7 +359,7 @@ class Fetcher:
                 self._refused(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
                 message = self._truncate(followed, UNKNOWN_EPOCH, offset)
-                orders.append(self._order(partition, changed(message, otherwise=offset)))
+                orders.append(self._order(partition, evolve(message, otherwise=offset)))
             elif followed.phase is Phase.LATEST:
                 self._enter(partition, Phase.EARLIEST)
             elif offset > followed.log_end_offset:

@@ -54,7 +54,7 @@ from messages.apis.fetch import (
 )
 from messages.cluster import NO_EPOCH, TopicId, TopicPartition
 from messages.partition import LogState, ReadLog
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 
 @attrs.frozen
@@ -191,7 +191,7 @@ class Fetches:
                 for known in (session.partitions, session.unread, session.moved):
                     known.pop(partition, None)
         for renamed, (topic_id, place) in new.items():
-            part = changed(place.part, partition=renamed)
+            part = evolve(place.part, partition=renamed)
             session.partitions[renamed] = fetch_sessions.CachedPartition(part, place.turn)
             session.unread[renamed] = None
             session.ids = {**(session.ids or {}), renamed.topic: topic_id}
@@ -201,12 +201,12 @@ class Fetches:
         """Return a request with the names of its topics in place of their ids, and the ids of these topics."""
         names = {each.partition.topic: self._name_of(each.partition.topic) for each in request.partitions}
         parts = [
-            changed(each, partition=each.partition._replace(topic=names[each.partition.topic]))
+            evolve(each, partition=each.partition._replace(topic=names[each.partition.topic]))
             for each in request.partitions
         ]
         forgotten = [each._replace(topic=self._name_of(each.topic)) for each in request.forgotten]
         known = {name: topic_id for topic_id, name in names.items() if not name.startswith(fetch_sessions.UNKNOWN)}
-        return changed(request, partitions=tuple(parts), forgotten=tuple(forgotten)), known
+        return evolve(request, partitions=tuple(parts), forgotten=tuple(forgotten)), known
 
     def _name_of(self, topic_id: str) -> str:
         return self._topics.get(topic_id) or fetch_sessions.UNKNOWN + topic_id
@@ -527,8 +527,8 @@ def with_ids(response: FetchResponse, ids: Mapping[str, str]) -> FetchResponse:
         if topic.startswith(fetch_sessions.UNKNOWN):
             partitions.append(FetchedPartition(TopicPartition(topic[1:], number), errors.UNKNOWN_TOPIC_ID))
         else:
-            partitions.append(changed(each, partition=TopicPartition(ids[topic], number)))
-    return changed(response, partitions=tuple(partitions))
+            partitions.append(evolve(each, partition=TopicPartition(ids[topic], number)))
+    return evolve(response, partitions=tuple(partitions))
 
 
 def _limit(session: fetch_sessions.Session, state: LogState) -> int:

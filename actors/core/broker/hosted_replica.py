@@ -53,7 +53,7 @@ from messages.partition import (
 )
 from messages.probes import probe
 from messages.records import EARLIEST, LATEST, Body
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 HIGH_WATERMARK = -1
 """The offset in a request that means the high watermark."""
@@ -310,7 +310,7 @@ def _released(released: Iterable[CompleteProduce]) -> Iterable[partition_effects
         for release in of_sender:
             _, request, index, result = release.token
             if release.error_code != result.error_code:
-                result = changed(result, error_code=release.error_code)
+                result = evolve(result, error_code=release.error_code)
             done.append(partition.BatchAppended(request, index, result))
         yield partition_effects.send((sender, partition.batches_appended(tuple(done))))
 
@@ -560,7 +560,7 @@ def _search(
     leader, query, log = partition.leader, message.query, partition.log
     found = listed_offset(message, partition.role, leader, log, partition.settings.message_format)
     if found is not None or leader is None:
-        found = found and changed(found, error_code=partition.refusal(found.error_code))
+        found = found and evolve(found, error_code=partition.refusal(found.error_code))
         if search:
             yield partition_effects.CallAdapter("logs", "end_search", (search,))
     else:

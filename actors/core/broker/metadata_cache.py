@@ -48,7 +48,7 @@ from messages.cluster import (
 from messages.flow.conversation import SLICE
 from messages.network import ClientRequest
 from messages.transactions import PartitionLeader
-from messages.vocabulary import AnyMessage, changed
+from messages.vocabulary import AnyMessage, evolve
 
 TOPIC_OPERATIONS = sum(1 << each for each in (3, 4, 5, 6, 7, 8, 10, 11))
 CLUSTER_OPERATIONS = sum(1 << each for each in (5, 7, 8, 9, 10, 11, 12))
@@ -198,9 +198,9 @@ class ClusterView:
                 partitions.append(each)
             else:
                 leaders[state.leader] = None
-                partitions.append(changed(each, current_leader=CurrentLeader(state.leader, state.leader_epoch)))
+                partitions.append(evolve(each, current_leader=CurrentLeader(state.leader, state.leader_epoch)))
         nodes = [self._metadata_broker(id, endpoints[id]) for id in leaders if id in endpoints]
-        return changed(response, partitions=tuple(partitions), node_endpoints=tuple(nodes))
+        return evolve(response, partitions=tuple(partitions), node_endpoints=tuple(nodes))
 
     def _metadata_broker(self, id: int, endpoint: Endpoint) -> MetadataBroker:
         """Return a broker as it appears in Metadata responses."""

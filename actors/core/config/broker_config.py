@@ -20,7 +20,7 @@ from actors.core.refusal import Refused
 from messages.cluster import ConfigEntry
 from messages.node_settings import SETTINGS, TEXT, NodeSettings, SettingType, field_of, integer, long
 from messages.sensitive_configs import is_secret
-from messages.vocabulary import changed
+from messages.vocabulary import evolve
 
 RETENTION = "log.retention.ms"
 
@@ -88,7 +88,7 @@ def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, 
         texts = [each[name].strip() for each in (own, of_all) if name in each and _is_valid(kind, each[name])]
         if texts:
             fields[field_of(name)] = kind.parse(texts[0])
-    return changed(node, **fields) if fields else node
+    return evolve(node, **fields) if fields else node
 
 
 def invalid(entries: Mapping[str, str]) -> list[str]:

@@ -59,7 +59,7 @@ from messages.apis.sync_group import SyncGroupRequest, SyncGroupResponse
 from messages.error_names import name_of
 from messages.network import Forwarded
 from messages.probes import probe
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 
 NEW_MEMBER_TIMEOUT_MS = 5 * 60_000
 """Milliseconds that a new member's JoinGroup may wait (rule 6)."""
@@ -399,7 +399,7 @@ class Membership:
         if error_code == errors.NONE:
             member.joining = None
             if version >= SKIP_ASSIGNMENT_SINCE:
-                response = changed(self._generation_for(member, version), skip_assignment=member.id == self.leader)
+                response = evolve(self._generation_for(member, version), skip_assignment=member.id == self.leader)
             else:
                 response = self._generation_for(member, version, leader=done.leader)
             self._reply(forwarded, response)

@@ -37,7 +37,7 @@ from messages.apis.write_txn_markers import WriteTxnMarkersRequest
 from messages.cluster import LEADER_DURING_DELETE
 from messages.node_settings import NodeSettings
 from messages.parts import Part
-from messages.vocabulary import AnyMessage, Message, changed
+from messages.vocabulary import AnyMessage, Message, evolve
 
 M = TypeVar("M")
 
@@ -154,7 +154,7 @@ class Authorizer:
             if access.rest and left:
                 refusals.append((access.into, api.refusal(_only(api, request, access, left), access.rest)))
                 left = []
-            request = changed(request, **{access.entries: tuple(left)})
+            request = evolve(request, **{access.entries: tuple(left)})
             if not (access.keeps or _has_entries(api, request)):
                 return Judged(None, _merged(None, refusals), None, first)
         if api.narrow is not None:
@@ -184,7 +184,7 @@ def _has_entries(api: Api, request: Message) -> bool:
 
 def _only(api: Api, request: Message, access: Access, entries: Iterable[AnyMessage]) -> Message:
     """Return the request with only these entries."""
-    return changed(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
+    return evolve(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
 
 
 def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) -> AnyMessage:
@@ -193,7 +193,7 @@ def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) ->
         if response is None:
             response = refusal
         else:
-            response = changed(response, **{field: (*getattr(response, field), *getattr(refusal, field))})
+            response = evolve(response, **{field: (*getattr(response, field), *getattr(refusal, field))})
     return response
 
 
@@ -229,14 +229,14 @@ def _with_operations(  # type: ignore[explicit-any]  # the functions of `permitt
     """Return a response, an entry or a part, in which the client's operations replace all operations."""
     if entries:
         found = [_with_operations(each, "", permitted, allows) for each in getattr(holder, entries)]
-        return changed(holder, **{entries: tuple(found)})
+        return evolve(holder, **{entries: tuple(found)})
     bits, resource, name = getattr(holder, permitted.field), permitted.resource, permitted.name(holder)
     if bits < 0:  # an error, or not asked for
         return holder
     may = 0
     if allows(Operation.DESCRIBE, resource, name):
         may = sum(1 << op for op in Operation if bits >> op & 1 and allows(op, resource, name))
-    return changed(holder, **{permitted.field: may})
+    return evolve(holder, **{permitted.field: may})
 
 
 def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
@@ -246,11 +246,11 @@ def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entrie
     field, _, inner = path.partition(".")
     if inner:
         nested = [_seen(each, inner, shown, request, allows, principal) for each in getattr(holder, field)]
-        return changed(holder, **{field: tuple(nested)})
+        return evolve(holder, **{field: tuple(nested)})
     entries = []
     for entry in getattr(holder, field):
         if principal in shown.of(entry) or allows(shown.operation, shown.resource, shown.name(entry)):
             entries.append(entry)
         elif shown.hidden is not None and shown.asked(request):
             entries.append(shown.hidden(entry, REFUSED[shown.resource]))
-    return changed(holder, **{field: tuple(entries)})
+    return evolve(holder, **{field: tuple(entries)})

@@ -20,7 +20,7 @@ from actors.runtime.trace.replayer import Replay
 from actors.runtime.trace.snapshots import system_pieces
 from messages.trace.files.runs import Run
 from messages.trace.files.writer import SEGMENT_BYTES, RunWriter
-from messages.trace.schema import ENDED, TraceRecord, ended, in_full
+from messages.trace.schema import ENDED, TraceRecord, end_record, in_full
 from messages.trace.text import FrameText
 
 FRAME_BYTES = 4 << 20
@@ -64,7 +64,7 @@ class _Expansion:
         """See ReplayListener.lived."""
         if record.kind == ENDED:
             self.flush()
-            self._open.end(ended(record.n, record.type, self._open.records, record.error, record.taken_at))
+            self._open.end(end_record(record.n, record.type, self._open.records, record.error, record.taken_at))
             return
         self._text.take(deque((record,)))
         while self._text.step():

@@ -263,7 +263,7 @@ def _write(
                     pass
             writer.write(text.finish(), text.records, after)
             after = text.last
-        writer.end(schema.ended(after, schema.DUMPED, writer.records, reason, now))
+        writer.end(schema.end_record(after, schema.DUMPED, writer.records, reason, now))
     finally:
         writer.close()
 

@@ -51,9 +51,9 @@ from messages.trace.schema import (
     STOPPED,
     Header,
     TraceRecord,
-    created,
-    ended,
-    masked,
+    creation_record,
+    end_record,
+    masked_settings,
 )
 from messages.trace.text import LEVEL, FrameText
 from messages.wire.zstd import zstd
@@ -118,7 +118,7 @@ def header_of(
         segment=0,
         node=node,
         roles=roles,
-        settings=masked({} if settings is None else settings),
+        settings=masked_settings({} if settings is None else settings),
         code_version=code_version(),
         started_ms=int(started * 1000),
         clock_offset=clock_offset,
@@ -168,7 +168,7 @@ class DeliveryKeeper:
         if isinstance(address, ActorRef) and isinstance(address.base, LocalBase):
             self._base = address.base
         where = class_name(actor_class)
-        self._kept.append(created(n, address_text(address), actor_class.__name__, where, self._now()))
+        self._kept.append(creation_record(n, address_text(address), actor_class.__name__, where, self._now()))
 
     def write_if_due(self) -> None:
         """Write kept deliveries if a write is due; subclasses implement this method."""
@@ -394,7 +394,7 @@ class Recorder(DeliveryKeeper):
             aside.close()
 
     def _end(self, reason: str, error: str | None) -> TraceRecord:
-        return ended(self._after, reason, self.recorded, error, self._now())
+        return end_record(self._after, reason, self.recorded, error, self._now())
 
     def _close(self) -> None:
         self._no_aside()

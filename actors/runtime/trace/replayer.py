@@ -403,7 +403,9 @@ class Replay:
         if self._counts["began"] == record.n and self.base.instance_of(self.base.address_of(record.receiver)):
             return  # the snapshot contains this actor already
         address = self.base.newPrimaryActor(actor_class)
-        again = schema.created(record.n, address_text(address), actor_class.__name__, record.type, record.taken_at)
+        again = schema.creation_record(
+            record.n, address_text(address), actor_class.__name__, record.type, record.taken_at
+        )
         if again != record:
             raise Diverged(
                 record.n,
@@ -424,7 +426,7 @@ class Replay:
             raise self._other_effect(record, diverged) from None
         compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class, delivery.event_id)
         if self._listener is not None and not self._content:
-            self._last_record = schema.completed(record, *encoded(envelope.message))
+            self._last_record = schema.with_payload(record, *encoded(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None

@@ -50,8 +50,8 @@ from messages.records import (
     BatchHeader,
 )
 from messages.wire import WireError
-from messages.wire.batch_records import KeptRecords, cleaned
-from messages.wire.compression import Data, decompressed
+from messages.wire.batch_records import KeptRecords, clean_batch
+from messages.wire.compression import Data, decompress
 from messages.wire.control_batch import read_marker
 from messages.wire.message_set import as_batch, as_messages
 from messages.wire.record_batch import CRC_FROM, HEADER, MAGIC, has_valid_crc, read_header
@@ -89,7 +89,7 @@ class Dirt(NamedTuple):
 
 def unpack(header: BatchHeader, batch: Data) -> bytes:
     """Return the decompressed records of a batch."""
-    return decompressed(memoryview(batch)[HEADER.size :], header.codec)
+    return decompress(memoryview(batch)[HEADER.size :], header.codec)
 
 
 def measure(log: Log, checkpoint: int, last_stable: int, now_ms: int) -> Dirt:
@@ -420,7 +420,7 @@ class Cleaning:
                 while left:
                     count = left if left < RECORDS else RECORDS
                     found, position = keys.kept(data, position, count, base, end, is_due)
-                    kept = found if kept is NONE_KEPT else kept.joined(found)
+                    kept = found if kept is NONE_KEPT else kept.append(found)
                     left -= count
                     work += count
                     if work >= RECORDS:
@@ -429,13 +429,13 @@ class Cleaning:
                 sets_horizon = kept.has_tombstone
             if not kept.number:
                 if header.next_offset == end or self._is_last(header, producers):
-                    self._add(cleaned(header, b"", kept))
+                    self._add(clean_batch(header, b"", kept))
             elif kept.number == header.record_count and (has_horizon or not sets_horizon):
                 self._add(batch, header)
             elif has_horizon or not sets_horizon:
-                self._add(cleaned(header, data, kept))
+                self._add(clean_batch(header, data, kept))
             else:
-                self._add(cleaned(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
+                self._add(clean_batch(header, data, kept, self._now_ms + self._log.config.delete_retention_ms))
         yield read
 
     def _copy_message(self, header: BatchHeader, message: bytes, is_late: bool) -> int:
@@ -446,7 +446,7 @@ class Cleaning:
         if kept.number == count:
             self._add(message, header)
         elif kept.number:
-            rest = cleaned(whole, data, kept)
+            rest = clean_batch(whole, data, kept)
             self._add(as_messages(rest, header.magic, whole.base_offset, header.codec))
         self.records += count
         return count

@@ -45,7 +45,7 @@ from actors.storage.log.segment import DAMAGED, MAX_RELATIVE, MOST_TOGETHER, Bat
 from actors.storage.log.transactions import NO_OFFSET
 from messages.records import CONTROL_BIT, EARLIEST, LATEST, LOG_OVERHEAD, NO_PRODUCER_ID, NO_TIMESTAMP, BatchHeader
 from messages.wire.control_batch import read_marker
-from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamped, whole_batches
+from messages.wire.record_batch import MAGIC, has_valid_crc, read_header, stamp, whole_batches
 
 log = logging.getLogger("kafka.log")
 
@@ -488,7 +488,7 @@ class Log:
             if known is not None:
                 done.append(Appended(known.first_offset, known.last_offset, known.timestamp, duplicate=True))
                 continue
-            if self._must_roll(header.placed(self.end, leader_epoch), now_ms):
+            if self._must_roll(header.with_position(self.end, leader_epoch), now_ms):
                 self.roll(self.end, now_ms)
             done += self._append_clients((batch,), (header,), leader_epoch, time)
         return done
@@ -522,8 +522,8 @@ class Log:
         done: list[Appended] = []
         end = self.end
         for batch, header in zip(batches, headers, strict=True):
-            pieces += stamped(batch, header, end, leader_epoch, stamp_time)
-            stored.append(header.placed(end, leader_epoch))
+            pieces += stamp(batch, header, end, leader_epoch, stamp_time)
+            stored.append(header.with_position(end, leader_epoch))
             first, end = end, end + header.last_offset_delta + 1
             done.append(Appended(first, end - 1, append_time))
         self._write(pieces, stored)

@@ -68,7 +68,7 @@ class FileRegion(Region):
             raise _cut()
         return sent
 
-    def after(self, count: int) -> FileRegion:
+    def skip(self, count: int) -> FileRegion:
         """Return the region after the first `count` bytes."""
         return FileRegion(self._file, self._path, self._position + count, self._size - count, self._uncut)
 

@@ -30,7 +30,7 @@ _CODE = Path(__file__).parents[2] / "facts"
 _log = logging.getLogger("kafka_actors.trace")
 
 
-def kept(run: Run, derive: Callable[[], bytes]) -> bytes:
+def read_or_derive(run: Run, derive: Callable[[], bytes]) -> bytes:
     """Return what `derive` returns for a run, from the file beside the run if this is valid.
 
     Raises:

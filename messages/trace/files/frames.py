@@ -130,7 +130,7 @@ def last_frame(stream: BinaryIO, path: Path) -> Frame | None:
     return next(read_frames(stream, path))._replace(offset=last)
 
 
-def chained(frames: Iterator[Frame], path: Path, previous: bytes) -> Iterator[Frame]:
+def check_chain(frames: Iterator[Frame], path: Path, previous: bytes) -> Iterator[Frame]:
     """Yield the frames, and check that each contains the digest of the previous frame.
 
     `previous` is the digest that the first frame must contain. Raises Damaged, and the errors of `frames`.

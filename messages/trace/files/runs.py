@@ -32,7 +32,7 @@ from messages.trace.files.frames import (
     RECORDS,
     START,
     Frame,
-    chained,
+    check_chain,
     is_framed,
     last_frame,
     read_frames,
@@ -52,7 +52,7 @@ from messages.trace.schema import (
     Opened,
     Removed,
     TraceRecord,
-    ended,
+    end_record,
 )
 from messages.trace.text import ROWS, batches, decompress, record_lines
 
@@ -104,7 +104,7 @@ def find_runs(folder: Path) -> RunList:
         except TraceError as error:
             unreadable.append(str(error))
         except OSError as error:
-            unreadable.append(_denied(error))
+            unreadable.append(_access_error(error))
     runs.sort(key=lambda run: (run.header.node, run.header.started_ms, run.header.run))
     return RunList(tuple(_without_twin(run, runs) for run in runs), tuple(unreadable))
 
@@ -115,7 +115,7 @@ _Named = dict[int | None, Path]
 
 def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Named]:
     runs: dict[tuple[Path, str], _Named] = {}
-    for parent, _, names in os.walk(folder, onerror=lambda error: unreadable.append(_denied(error))):
+    for parent, _, names in os.walk(folder, onerror=lambda error: unreadable.append(_access_error(error))):
         for name in names:
             parsed = files.parse_name(name)
             if parsed is not None:
@@ -125,7 +125,7 @@ def _by_run(folder: Path, unreadable: list[str]) -> dict[tuple[Path, str], _Name
     return runs
 
 
-def _denied(error: OSError) -> str:
+def _access_error(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}"
 
 
@@ -209,7 +209,7 @@ class _Manifest:
 
     def _read(self) -> None:
         with self.path.open("rb") as stream:
-            frames = chained(read_frames(stream, self.path), self.path, START)
+            frames = check_chain(read_frames(stream, self.path), self.path, START)
             try:
                 next(frames)
                 for frame in frames:
@@ -269,7 +269,7 @@ class _Manifest:
             yield str(error)
             return
         except OSError as error:
-            yield _denied(error)
+            yield _access_error(error)
             return
         if header != msgspec.structs.replace(self.header, segment=number):
             yield f"{path} holds segment {header.segment} of {header.run}, or another header than the manifest"
@@ -323,7 +323,7 @@ class RunRecords:
             with path.open("rb") as stream:
                 frames = read_frames(stream, path)
                 if place or not run.removed:
-                    frames = chained(frames, path, previous)
+                    frames = check_chain(frames, path, previous)
                 try:
                     for frame in frames:
                         if (frame.offset == 0) != (frame.kind == HEADER):
@@ -472,7 +472,7 @@ def _as_written(record: TraceRecord, count: int) -> TraceRecord:
 
     The returned record has the values of `record`, and `count` as the number of records.
     """
-    return ended(record.n, record.type, count, record.error, record.taken_at)
+    return end_record(record.n, record.type, count, record.error, record.taken_at)
 
 
 def _batches(path: Path, frame: Frame) -> Iterator[list[TraceRecord] | bytes]:
@@ -604,5 +604,5 @@ def survey(run: Run) -> RunCheck:
     except Damaged as damage:
         return RunCheck(DAMAGED, (str(damage),))
     except OSError as error:
-        return RunCheck(DAMAGED, (_denied(error),))
+        return RunCheck(DAMAGED, (_access_error(error),))
     return RunCheck(ending(run), ())

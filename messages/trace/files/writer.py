@@ -58,7 +58,7 @@ class _OpenTraceFile:
         self.file.close()
 
 
-def _begun(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
+def _create_file(path: Path, header: Header, digest: bytes) -> _OpenTraceFile:
     """Create a file whose first frame contains `header`.
 
     `digest` is the digest of the previous segment's last frame, or START for the manifest and the first segment. The
@@ -129,7 +129,7 @@ class RunWriter:
         self._segment: _OpenTraceFile | None = None
         self.records = 0
         """Number of records in the files."""
-        self._manifest = _begun(folder / files.manifest_name(header.run), header, frames.START)
+        self._manifest = _create_file(folder / files.manifest_name(header.run), header, frames.START)
         try:
             self._open(frames.START)
         except BaseException:
@@ -179,7 +179,7 @@ class RunWriter:
         """Start the next segment; `digest` is the digest of the last frame before it."""
         self._evict()
         number = self.segment + 1
-        begun = _begun(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
+        begun = _create_file(self._path(number), msgspec.structs.replace(self._header, segment=number), digest)
         self._segment, self.segment = begun, number
         self._append_entry(Opened(number, begun.digest.hex()))
         return begun

@@ -15,7 +15,7 @@ from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.cluster import LEADER_DURING_DELETE, Broker, TopicPartition
 from messages.events import TopicDeletionStopReplicaResponseReceived
 from messages.flow.conversation import SLICE
-from messages.parts import joined
+from messages.parts import join_parts
 from messages.topic_deletion import DeletionSets
 from tests.core.controller.driver import EPOCH, Scene, leadership
 
@@ -253,7 +253,7 @@ def test_large_requests_go_in_shared_parts() -> None:
     assert made.receivers(StopReplicaRequest) == [3]
     for (_, request), parts in zip(made.sent, made.parts, strict=True):
         assert [len(part.entries) for part in parts] == [SLICE, SLICE]
-        assert [state.partition for state in joined(parts, request).partition_states] == partitions
+        assert [state.partition for state in join_parts(parts, request).partition_states] == partitions
     roles, metadata = made.parts[:2], made.parts[2:5]
     for shared in (roles, metadata):
         assert all(ours is first for parts in shared for ours, first in zip(parts, shared[0], strict=True))
