@@ -47,7 +47,8 @@ class ClusterInvariants(Monitor):
         """Check that only absent brokers delay a deletion, and that no partition in deletion has a leader.
 
         If a replica of a queued topic is absent when a controller is elected, the controller does not begin the
-        deletion of this topic.
+        deletion of this topic. As in Kafka, the deletion does not stop the replicas of a broker that is shutting down:
+        such a leader leads on, also after its restart, as long as another broker has not answered.
         """
         for topic in self.deleting:
             if not self.nodes.waits_for_absent(topic):
@@ -55,8 +56,9 @@ class ClusterInvariants(Monitor):
             elif self.znodes.was_queued_before_term(topic):
                 continue
             for tp in self.znodes.topics.get(topic, {}).values():
-                if tp in self.states and self.states[tp].leader != NO_LEADER:
-                    yield f"{tp} is queued for deletion and has leader {self.states[tp].leader}"
+                leader = self.states[tp].leader if tp in self.states else NO_LEADER
+                if leader != NO_LEADER and self.znodes.unregistered_at.get(leader, 0.0) < self.deleting[topic]:
+                    yield f"{tp} is queued for deletion and has leader {leader}"
         for path in self.cluster.zookeeper.nodes:
             parts = path.split("/")
             if path.startswith("/config/topics/") and parts[3] not in self.znodes.topics:
