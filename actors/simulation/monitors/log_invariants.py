@@ -53,6 +53,8 @@ class LogInvariants(Monitor):
         """Log directories in use that may have a clean shutdown marker, by node."""
         self._equal: dict[TopicPartition, object] = {}
         """The changes of a partition's logs with which they were equal."""
+        self._cut: dict[TopicPartition, int] = {}
+        """The largest offset to which a replica of the partition lost the end of its log."""
 
     @observes
     def _directory_opened(self, fact: DirectoryOpened) -> None:
@@ -79,6 +81,8 @@ class LogInvariants(Monitor):
     @observes
     def _called(self, fact: LogCalled) -> None:
         """Read what the files of a log have after a call."""
+        if fact.view.end < fact.end_before:
+            self._cut[fact.partition] = max(fact.view.end, self._cut.get(fact.partition, 0))
         if not self.observed.is_simulated:
             return
         view, files = fact.view, self._files.get(fact.view)
@@ -181,6 +185,8 @@ class LogInvariants(Monitor):
 
         Each replica applies the retention by itself, so one replica may have deleted records that another still has.
         Each replica is also cleaned by itself: those of a compacted topic have the same last values of all keys.
+        If such a topic may lose committed records, only those after the lost ones are compared: a replica's cleaner may
+        have removed an earlier record because of a later one with its key, and the log then loses the later one.
         The partitions in `self.observed.resumed` are not checked. The leader of such a partition lost power, and
         registered again before a controller noticed. It remains the leader in the same leader epoch and appends other
         records at the offsets that it lost. Its followers cannot detect this. Where bits have flipped, unreadable bytes
@@ -209,6 +215,8 @@ class LogInvariants(Monitor):
             }
             differ = len(set(held.values())) > 1
             if differ and self.znodes.is_compacted(partition.topic):
+                if self.observed.is_lossy(partition):
+                    first = max(first, self._cut.get(partition, 0))
                 values = {node: (end, self._last_values(logs[node], data, first)) for node, (end, data) in held.items()}
                 differ = any(each != values[state.leader] for each in values.values())
                 if differ:
