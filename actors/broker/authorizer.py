@@ -71,7 +71,7 @@ class AuthorizerActor(ChangeListener[AclResource, tuple[int, int]]):
 
     def _describe(self, forwarded: Forwarded, request: DescribeAclsRequest) -> Flow[None]:
         acls = yield from ask(zookeeper.GetAcls())
-        found = acl_requests.described(acl_requests.matching(request, acls.resources))
+        found = acl_requests.group_by_resource(acl_requests.matching(request, acls.resources))
         self.send(*forwarded.reply(DescribeAclsResponse(errors.NONE, "", found)))
 
     def _change(self, resource: AclResource, add: tuple[Acl, ...], remove: tuple[Acl, ...]) -> Flow[bool]:
@@ -126,7 +126,13 @@ class AuthorizerActor(ChangeListener[AclResource, tuple[int, int]]):
             DeleteAclsFilterResult(
                 errors.NONE,
                 None,
-                tuple([acl_requests.deleted(*acl, codes[acl[0]]) for acl, where in first.items() if where == index]),
+                tuple(
+                    [
+                        acl_requests.deletion_result(*acl, codes[acl[0]])
+                        for acl, where in first.items()
+                        if where == index
+                    ]
+                ),
             )
             for index in range(len(request.filters))
         )

@@ -13,9 +13,9 @@ from collections.abc import Collection, Sequence
 
 from thespian.actors import ActorAddress
 
-from actors.core.broker.auto_topic_creation import planned
+from actors.core.broker.auto_topic_creation import plan_topic
 from actors.core.refusal import Refused
-from actors.core.topic.topic_admin import numbered
+from actors.core.topic.topic_admin import number_partitions
 from actors.core.topic.topic_name import InvalidTopic
 from actors.runtime import FlowActor
 from messages import errors
@@ -66,8 +66,8 @@ class AutoTopicCreationActor(FlowActor):
         tag = f"[Broker id={self._settings.node_id}]"
         try:
             if topic not in existing:
-                replicas, overrides = planned(self._settings, topic, existing, brokers)
-                yield from ask(CreateTopic(TopicAssignment(topic, numbered(replicas)), overrides))
+                replicas, overrides = plan_topic(self._settings, topic, existing, brokers)
+                yield from ask(CreateTopic(TopicAssignment(topic, number_partitions(replicas)), overrides))
                 log.info(
                     "%s Auto creation of topic %s with %d partitions and replication factor %d is successful",
                     *(tag, topic, len(replicas), len(replicas[0])),

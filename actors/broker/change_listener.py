@@ -95,7 +95,7 @@ class ChangeListener(FlowActor, Generic[T, N]):
         """Return whether the message ends the current read; only a lost session does."""
         return isinstance(message, SessionExpired)
 
-    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
+    def handle_dropped(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Refuse the requests that were dropped: their clients try again."""
         for message, _ in dropped:
             if isinstance(message, Forwarded):

@@ -122,7 +122,7 @@ class ConfigsActor(FlowActor):
     def _describe_quotas(self, forwarded: Forwarded, request: DescribeClientQuotasRequest) -> Flow[None]:
         known = (yield from ask(GetClientQuotas())).quotas
         try:
-            found = client_quotas.described(known, request.components, request.strict)
+            found = client_quotas.describe_quotas(known, request.components, request.strict)
         except Refused as refused:
             self.send(*forwarded.reply(DescribeClientQuotasResponse(refused.code, str(refused))))
         else:
@@ -159,7 +159,7 @@ class ConfigsActor(FlowActor):
     def _describe_credentials(self, forwarded: Forwarded, request: DescribeUserScramCredentialsRequest) -> Flow[None]:
         users = [user.name for user in request.users or ()] or None
         known = yield from self._credentials(users and filter(None, users))
-        results = tuple(scram_requests.described(users, known))
+        results = tuple(scram_requests.describe_users(users, known))
         self.send(*forwarded.reply(DescribeUserScramCredentialsResponse(errors.NONE, None, results)))
 
     def _alter_credentials(self, forwarded: Forwarded, request: AlterUserScramCredentialsRequest) -> Flow[None]:
@@ -190,7 +190,7 @@ class ConfigsActor(FlowActor):
             brokers = {config.broker: config.entries for config in both.brokers}
         known = StoredOverrides({config.topic: config.entries for config in found}, brokers)
         if isinstance(request, DescribeConfigsRequest):
-            described = (self._described(each, known, request.include_synonyms) for each in request.resources)
+            described = (self._describe(each, known, request.include_synonyms) for each in request.resources)
             self.send(*forwarded.reply(DescribeConfigsResponse(tuple(described))))
             return
         responses = []
@@ -199,9 +199,7 @@ class ConfigsActor(FlowActor):
             responses.append(AlteredResource(*result, resource.resource_type, resource.resource_name))
         self.send(*forwarded.reply(AlterConfigsResponse(tuple(responses))))
 
-    def _described(
-        self, resource: DescribeConfigsResource, known: StoredOverrides, synonyms: bool
-    ) -> DescribedResource:
+    def _describe(self, resource: DescribeConfigsResource, known: StoredOverrides, synonyms: bool) -> DescribedResource:
         kind, name = resource.resource_type, resource.resource_name
         try:
             configs = self._configs_of(kind, name, known, synonyms)
@@ -232,7 +230,7 @@ class ConfigsActor(FlowActor):
     ) -> Flow[tuple[int, str | None]]:
         """Change one resource's overrides; return the error code and the error message."""
         try:
-            write = self._planned(resource, known, isinstance(request, IncrementalAlterConfigsRequest))
+            write = self._plan_change(resource, known, isinstance(request, IncrementalAlterConfigsRequest))
         except Refused as refused:
             log.info(
                 "[Broker id=%d] Invalid config value for resource %s: %s",
@@ -245,7 +243,7 @@ class ConfigsActor(FlowActor):
             yield from ask(write)
         return errors.NONE, None
 
-    def _planned(
+    def _plan_change(
         self, resource: ChangedResource, known: StoredOverrides, incremental: bool
     ) -> SetTopicConfig | SetBrokerConfig:
         """Return the ZooKeeper request that changes one resource; raise Refused if the change is invalid."""
@@ -255,9 +253,9 @@ class ConfigsActor(FlowActor):
         broker = str(self._settings.node_id) if name else ALL_BROKERS
         old = known.brokers[broker] if kind == BROKER else _of_topic(kind, name, known.topics)
         new = (
-            config_requests.altered(old, resource.configs)
+            config_requests.alter_overrides(old, resource.configs)
             if incremental
-            else config_requests.replaced(resource.configs)
+            else config_requests.replace_overrides(resource.configs)
         )
         if kind == BROKER:
             config_requests.check_broker(broker, old, new, self._settings)

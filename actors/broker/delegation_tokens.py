@@ -18,7 +18,7 @@ from thespian.actors import WakeupMessage
 
 from actors.broker.change_listener import ChangeListener
 from actors.core.refusal import Refused
-from actors.core.security.delegation_tokens import created, prolonged
+from actors.core.security.delegation_tokens import create_token, prolong
 from messages import errors, zookeeper
 from messages.apis import API_BY_REQUEST
 from messages.apis.delegation_tokens import (
@@ -117,7 +117,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
         try:
             id, now = self.port("random").cluster_id(), self.port("time").wall_ms()
             owner = request.owner or requester
-            token = created(id, owner, requester, renewers, request.max_lifetime_ms, now, self._settings)
+            token = create_token(id, owner, requester, renewers, request.max_lifetime_ms, now, self._settings)
         except Refused as refused:
             self.send(*forwarded.reply(CreateDelegationTokenResponse(refused.code)))
             return
@@ -147,7 +147,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
         found = (yield from ask(zookeeper.GetTokens((request.token_id,)))).tokens if request.token_id else ()
         now, default = self.port("time").wall_ms(), self._settings.delegation_token_expiry_time_ms
         try:
-            token = prolonged(found[0] if found else None, forwarded.request.principal, period, now, default)
+            token = prolong(found[0] if found else None, forwarded.request.principal, period, now, default)
         except Refused as refused:
             self.send(*forwarded.reply(respond(refused.code)))
             return
@@ -163,7 +163,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
         owners = None if request.owners is None else {str(owner) for owner in request.owners}
         tokens = (yield from ask(zookeeper.GetTokens())).tokens if owners is None or owners else ()
         described = tuple(
-            [_described(token) for token in tokens if owners is None or not owners.isdisjoint(token.principals)]
+            [_describe_token(token) for token in tokens if owners is None or not owners.isdisjoint(token.principals)]
         )
         self.send(*forwarded.reply(DescribeDelegationTokenResponse(errors.NONE, described)))
 
@@ -176,7 +176,7 @@ class DelegationTokensActor(ChangeListener[str, int]):
             super().event_failed(event, error)
 
 
-def _described(token: DelegationToken) -> DescribedToken:
+def _describe_token(token: DelegationToken) -> DescribedToken:
     owner, requester = token_principal(token.owner), token_principal(token.requester)
     return DescribedToken(
         owner.principal_type,

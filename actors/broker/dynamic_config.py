@@ -26,7 +26,7 @@ from thespian.actors import ActorAddress, WakeupMessage
 
 from actors.core.broker.replication_quota import FOLLOWER, LEADER, SIDES, rate_of
 from actors.core.config.advertised_listeners import ADVERTISED_LISTENERS
-from actors.core.config.broker_config import THREADS, configured, invalid, listeners_with_tls, of_stores
+from actors.core.config.broker_config import THREADS, apply_overrides, invalid, listeners_with_tls, of_stores
 from actors.runtime import FlowActor
 from messages.broker import BrokerConfigured, TopicsConfigured
 from messages.client_quotas import ClientQuotasConfigured, QuotaEntity, entity_at
@@ -143,7 +143,7 @@ class DynamicConfigActor(FlowActor):
             # What is written again is encrypted with the new secret (`actors.gateway.vault`).
             yield from ask(SetBrokerConfig(str(self._settings.node_id), found.brokers[0].entries))
         self._log_overrides(own, of_all)
-        settings = configured(self._settings, own, of_all)
+        settings = apply_overrides(self._settings, own, of_all)
         if settings != self._configured:
             self._configured = settings
             for receiver in (self._replica_manager, self._log_cleaner):

@@ -164,7 +164,7 @@ class ReplicaFetcherManagerActor(Dispatcher):
 
     def _publish_throttled_rate(self) -> None:
         """Publish the fetch rate of throttled replicas, and again each second until it no longer changes."""
-        rate = self._quota.moved(self.now)
+        rate = self._quota.measured_rate(self.now)
         if self._metrics is not None and rate != self._rate:
             self._rate = rate
             self.send(self._metrics, Gauges((Gauge(metric(FOLLOWER), rate),)))

@@ -87,7 +87,7 @@ class LogCleanerManagerActor(FlowActor):
                 return self._go_on() if payload == STABLE else self._look()
             case LogCleaned():
                 self._free.append(self.sender)
-                self._cleaner.ended(message)
+                self._cleaner.note_end(message)
                 for request in self._compactions:
                     if message.path not in self._cleaner.requested:
                         request.note(message)

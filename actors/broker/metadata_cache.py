@@ -265,7 +265,9 @@ class MetadataCacheActor(FlowActor, Answerer):
         of_cluster = (
             metadata_cache.CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
         )
-        topics: list[tuple[MetadataTopic, ...]] = [unresolved] if (unresolved := view.unresolved(request)) else []
+        topics: list[tuple[MetadataTopic, ...]] = (
+            [unresolved] if (unresolved := view.unresolved_topics(request)) else []
+        )
         for names in groups:
             if topics:
                 yield Pause()

@@ -135,7 +135,7 @@ class PartitionRequestsActor(Dispatcher):
                 self._hosted.pop(partition, None)
             else:
                 self._hosted[partition] = actor
-            self._fetches.lost(partition, now)
+            self._fetches.discard_state(partition, now)
         self._refuse_lost({partition for partition, actor, _ in message.changes if actor is None})
         self._carry_out()
 
@@ -228,7 +228,7 @@ class PartitionRequestsActor(Dispatcher):
         if not pending.outstanding:
             self._refuse(number, pending, ())
 
-    def _marked(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
+    def _report_marker(self, pending: PendingRequest, index: int, result: ProducedPartition) -> None:
         """Notify the group coordinator of a marker that is now replicated in the coordinator's topic (rule 8)."""
         marker, partition = pending.markers[index]
         if (
@@ -328,7 +328,7 @@ class PartitionRequestsActor(Dispatcher):
         somewhere = dict(zip(message.partitions, message.known, strict=True))
         for index, partition in pending.found(somewhere):
             code = errors.NOT_LEADER_OR_FOLLOWER if somewhere[partition] else errors.UNKNOWN_TOPIC_OR_PARTITION
-            self._answered(message.request, index, pending.refusal(partition, code))
+            self._handle_result(message.request, index, pending.refusal(partition, code))
 
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """Record the results of appended batches.
@@ -337,7 +337,7 @@ class PartitionRequestsActor(Dispatcher):
         """
         done = []
         for number, index, result in message.results:
-            pending = self._noted(number, index, result)
+            pending = self._record_result(number, index, result)
             if pending is None:
                 continue
             if pending.markers:
@@ -352,32 +352,32 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_OffsetFound(self, message: OffsetFound, sender: ActorAddress) -> None:
         """Record a partition's result: the offset that it has found."""
-        self._answered(message.request, message.index, message.result)
+        self._handle_result(message.request, message.index, message.result)
 
     def receiveMsg_EpochEndFound(self, message: EpochEndFound, sender: ActorAddress) -> None:
         """Record a partition's result: the end offset that it has found for an epoch."""
-        self._answered(message.request, message.index, message.result)
+        self._handle_result(message.request, message.index, message.result)
 
     def receiveMsg_ProducersFound(self, message: ProducersFound, sender: ActorAddress) -> None:
         """Record a partition's result: the producers that it has described."""
-        self._answered(message.request, message.index, message.result)
+        self._handle_result(message.request, message.index, message.result)
 
     def receiveMsg_LogTrimmed(self, message: LogTrimmed, sender: ActorAddress) -> None:
         """Record the result of a partition that has raised its log start offset."""
-        self._answered(message.request, message.index, message.result)
+        self._handle_result(message.request, message.index, message.result)
 
-    def _answered(self, number: int, index: int, result: object) -> None:
-        pending = self._noted(number, index, result)
+    def _handle_result(self, number: int, index: int, result: object) -> None:
+        pending = self._record_result(number, index, result)
         if pending is not None:
             self._complete(pending)
 
-    def _noted(self, number: int, index: int, result: Any) -> PendingRequest | None:
+    def _record_result(self, number: int, index: int, result: Any) -> PendingRequest | None:
         """Record a partition's result; return the request if no further result is awaited."""
         pending = self._pending.get(number)
         if pending is None or not pending.note(index, result):
             return None
         if pending.markers:
-            self._marked(pending, index, result)
+            self._report_marker(pending, index, result)
         if pending.outstanding:
             return None
         self._pending.finish(number)
@@ -394,7 +394,9 @@ class PartitionRequestsActor(Dispatcher):
     def _count_produced(self, answered: Sequence[PendingRequest]) -> None:
         """Count the produced records, and the produce requests that were refused."""
         parts = [part for pending in answered for part in pending.forwarded.request.request.partitions]
-        self._figures.produced(zip(parts, [result for pending in answered for result in pending.results], strict=True))
+        self._figures.count_produce(
+            zip(parts, [result for pending in answered for result in pending.results], strict=True)
+        )
         self._schedule_metrics()
 
     def _response(self, pending: PendingRequest) -> network.ClientResponse | None:
@@ -439,7 +441,7 @@ class PartitionRequestsActor(Dispatcher):
 
     def receiveMsg_FetchThrottled(self, message: FetchThrottled, sender: ActorAddress) -> None:
         """Undo a response that did not reach its consumer, because of a client quota."""
-        self._fetches.throttled(message.session_id, message.is_full, message.partitions, self.now)
+        self._fetches.undo_response(message.session_id, message.is_full, message.partitions, self.now)
         self._carry_out()
 
     def receiveMsg_LogRead(self, message: LogRead, sender: ActorAddress) -> None:
@@ -455,7 +457,7 @@ class PartitionRequestsActor(Dispatcher):
         """Inform the waiting fetches that a partition's offsets have changed since the last read."""
         if sender != self._hosted.get(message.partition):
             return  # this actor no longer hosts the partition (rule 6)
-        self._fetches.moved(message.partition, message.state, self.now)
+        self._fetches.store_state(message.partition, message.state, self.now)
         self._carry_out()
 
     def receiveMsg_QueryIdleFollowers(self, message: QueryIdleFollowers, sender: ActorAddress) -> None:
@@ -480,7 +482,7 @@ class PartitionRequestsActor(Dispatcher):
         assert self._metrics is not None
         if self._figures:
             self.send(self._metrics, Counts(self._figures.take()))
-        rate = self._fetches.quota.moved(self.now)
+        rate = self._fetches.quota.measured_rate(self.now)
         if rate != self._rate:
             self._rate = rate
             self.send(self._metrics, Gauges((Gauge(metric(LEADER), rate),)))
@@ -503,7 +505,7 @@ class PartitionRequestsActor(Dispatcher):
                 match step:
                     case Respond(number, response, rest, ids):
                         forwarded = self._fetching.pop(number)
-                        self._figures.fetched(forwarded.request.request, response.partitions)
+                        self._figures.count_fetch(forwarded.request.request, response.partitions)
                         if rest:
                             self._listener = forwarded.client
                         if ids is not None:

@@ -95,7 +95,7 @@ class ReplicaFetcherActor(Dispatcher):
         fetcher = self._fetcher
         match message.response:
             case FetchResponse() as fetched:
-                orders = fetcher.fetched(fetched, self.now)
+                orders = fetcher.handle_response(fetched, self.now)
                 self._send(orders)
                 self._count(orders)
                 size = fetcher.take_throttled_bytes()
@@ -106,7 +106,7 @@ class ReplicaFetcherActor(Dispatcher):
             case ListOffsetsResponse(partitions):
                 self._send(fetcher.offsets_listed(partitions, self.now))
             case _:
-                fetcher.unanswered(self.now)
+                fetcher.handle_failure(self.now)
         self._send_next()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
@@ -119,12 +119,12 @@ class ReplicaFetcherActor(Dispatcher):
                 self._start.fetcher_id,
                 message.reason,
             )
-            self._fetcher.unanswered(self.now)
+            self._fetcher.handle_failure(self.now)
             self._send_next()
 
     def receiveMsg_Replicated(self, message: Replicated, sender: ActorAddress) -> None:
         """Continue with a partition that has appended its records."""
-        self._fetcher.replicated(message, self.now)
+        self._fetcher.handle_replicated(message, self.now)
         self._send_next()
 
     def receiveMsg_ThrottleReplicas(self, message: ThrottleReplicas, sender: ActorAddress) -> None:
@@ -158,7 +158,7 @@ class ReplicaFetcherActor(Dispatcher):
         for partition, message in orders:
             if isinstance(message, Replicate) and message.body.size:
                 adding = self._fetcher.partitions[partition].adding
-                self._figures.followed(partition.topic, message.body.size, adding)
+                self._figures.count_followed(partition.topic, message.body.size, adding)
         if self._figures and not self._telling:
             self._telling = True
             self.set_timer(FIGURES, FIGURES_SECONDS, PublishCounters())
@@ -182,7 +182,7 @@ class ReplicaFetcherActor(Dispatcher):
         """
         if self._awaited is None or correlation_id < self._awaited:
             return False
-        self._fetcher.polled(correlation_id - self._awaited)
+        self._fetcher.advance_epoch(correlation_id - self._awaited)
         self._awaited, self._correlation_id, self._repeats = None, correlation_id, False
         return True
 

@@ -111,7 +111,7 @@ class ReplicaManagerActor(FlowActor):
 
     def receiveMsg_BrokerEpoch(self, message: BrokerEpoch, sender: ActorAddress) -> None:
         """Set the broker epoch of a new registration; requests with an earlier broker epoch are stale from now on."""
-        self.replicas.epochs = self.replicas.epochs.registered(message.epoch)
+        self.replicas.epochs = self.replicas.epochs.with_broker_epoch(message.epoch)
 
     def receiveMsg_ShuttingDown(self, message: ShuttingDown, sender: ActorAddress) -> None:
         """Stop following partitions, because the node is shutting down."""
@@ -139,7 +139,7 @@ class ReplicaManagerActor(FlowActor):
 
     def event_failed(self, event: Message, error: Exception) -> Flow[None] | None:
         """Respond with an error to a request whose flow failed."""
-        return self.replicas.failed(event) if isinstance(event, Forwarded) else None
+        return self.replicas.refuse_failed(event) if isinstance(event, Forwarded) else None
 
     def perform(self, instruction: Any) -> object:
         """Execute an effect, and return its result."""

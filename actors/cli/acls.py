@@ -89,7 +89,7 @@ def command(cluster: AdminClient, **parameters: Any) -> int:
         return 0
     if not resources:
         raise wrong_use("You must specify at least one resource: --topic, --cluster, --group, --transactional-id")
-    wanted = _wanted(options, resources)
+    wanted = _selected_acls(options, resources)
     if action == "add":
         if pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
             raise wrong_use("A '--resource-pattern-type' value of 'any' or 'match' is not valid when adding acls.")
@@ -109,7 +109,7 @@ def _resources(options: dict[str, Any], pattern: PatternType) -> Iterator[AclRes
         yield AclResource(ResourceType.CLUSTER, KAFKA_CLUSTER)
 
 
-def _wanted(options: dict[str, Any], resources: Iterable[AclResource]) -> Acls:
+def _selected_acls(options: dict[str, Any], resources: Iterable[AclResource]) -> Acls:
     """Return the ACLs to add or remove, by resource."""
     operations = {kind: _operations(options["operation"]) for kind in ResourceType}
     if options["producer"] or options["consumer"]:

@@ -119,7 +119,7 @@ class AdminClient:
         self._bootstrap = self._bootstrap or self._find_brokers()
         for host, port in self._bootstrap:
             try:
-                with self._connected(host, port) as link:
+                with self._connect(host, port) as link:
                     found: MetadataResponse = self._exchange(link, FrameReader(), request)
                 self._brokers = {broker.id: broker for broker in found.brokers}
                 return found
@@ -211,7 +211,7 @@ class AdminClient:
             raise CommandFailed(f"broker {broker} is not alive")
         try:
             if broker not in self._links:
-                self._links[broker] = self._connected(place.host, place.port), FrameReader()
+                self._links[broker] = self._connect(place.host, place.port), FrameReader()
             return self._exchange(*self._links[broker], request)
         except (OSError, WireError) as error:
             raise CommandFailed(f"broker {broker} at {place.host}:{place.port}: {error}") from error
@@ -336,7 +336,7 @@ class AdminClient:
                     raise CommandFailed(f"gave up after {self._timeout:g} s; the last error was: {reason}") from reason
             time.sleep(RETRY_SECONDS)
 
-    def _connected(self, host: str, port: int) -> socket.socket:
+    def _connect(self, host: str, port: int) -> socket.socket:
         """Return a connection on which the client has authenticated.
 
         Raises:

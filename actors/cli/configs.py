@@ -15,7 +15,7 @@ from actors.cli.admin_client import AdminClient, check_result, with_client
 from actors.cli.app import CommandFailed
 from actors.cli.display import printable
 from actors.cli.usage_errors import check_options, exit_codes, only_action, wrong_use
-from actors.core.security.scram import MIN_ITERATIONS, salted
+from actors.core.security.scram import MIN_ITERATIONS, salt_password
 from messages import errors
 from messages.apis import describe_configs
 from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
@@ -232,7 +232,7 @@ def _alter_credentials(
         if match is None or iterations < MIN_ITERATIONS:
             raise wrong_use(f"{mechanism} takes [iterations=N,password=...] with at least {MIN_ITERATIONS} iterations")
         salt = secrets.token_bytes(20)
-        key = salted(mechanism, Secret(match["password"].encode()), salt, iterations)
+        key = salt_password(mechanism, Secret(match["password"].encode()), salt, iterations)
         upsertions.append(ScramCredentialUpsertion(user, numbers[mechanism], iterations, Secret(salt), key))
     deletions = tuple(ScramCredentialDeletion(user, numbers[mechanism]) for mechanism in deleted)
     request = AlterUserScramCredentialsRequest(0, deletions, tuple(upsertions))

@@ -183,7 +183,7 @@ class DebugPrompt:
     def changed(self, argument: str) -> None:
         """Go to the last delivery that changed a part of a state."""
         path = parse_path(argument)
-        change = self.debugger.changed(path)
+        change = self.debugger.find_change(path)
         if change is None:
             click.echo(f"no delivery up to {self.debugger.n} changed {path}")
             return

@@ -30,7 +30,7 @@ from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, free_ports
 from actors.node.memory_cluster import MemoryCluster
 from actors.node.settings import SettingsError
-from actors.public.operations import OPERATIONS, ClusterError, UnknownPartition, checked
+from actors.public.operations import OPERATIONS, ClusterError, UnknownPartition, check_arguments
 
 if TYPE_CHECKING:
     from actors.page.live import LivePage
@@ -55,7 +55,7 @@ async def _serve(answer: Callable[[str], None]) -> None:
     stage = FixtureCluster()
     try:
         async for line in _input_lines():
-            answer(json.dumps(await stage.answered(line)))
+            answer(json.dumps(await stage.answer(line)))
     finally:
         await stage.stop()
 
@@ -81,7 +81,7 @@ class FixtureCluster:
         self._page: LivePage | None = None
         self._open = ExitStack()
 
-    async def answered(self, line: bytes) -> dict[str, object]:
+    async def answer(self, line: bytes) -> dict[str, object]:
         """Return the response to a line: {"done": result} or {"failed": reason}.
 
         An error that clients must tell apart from others also has a "kind".
@@ -97,7 +97,7 @@ class FixtureCluster:
             return {"failed": f'a line should be {{"do": NAME, "with": {{...}}}} with a name of {known}'}
         try:
             done = getattr(self if name in ("start", "stop") else self.cluster, name)
-            arguments = checked(name, options)
+            arguments = check_arguments(name, options)
             if callable(done):
                 done = done(**arguments)
             return {"done": await done if isawaitable(done) else done}

@@ -58,12 +58,12 @@ class GroupAdmin:
     def groups(self, states: Sequence[str] = ()) -> list[ListedGroup]:
         """Return all groups of all brokers, sorted by name."""
 
-        def of(broker: int) -> list[ListedGroup]:
+        def groups_of(broker: int) -> list[ListedGroup]:
             answer = self._cluster.ask(broker, ListGroupsRequest(LIST_VERSION, tuple(states)))
             self._cluster.check(answer.error_code, f"request for the groups of broker {broker}")
             return list(answer.groups)
 
-        found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(of, broker))]
+        found = [each for broker in self._cluster.ids() for each in self._cluster.in_time(partial(groups_of, broker))]
         return sorted(found, key=lambda group: group.group_id)
 
     def group(self, name: str) -> DescribedGroup:
@@ -78,7 +78,7 @@ class GroupAdmin:
             raise CommandFailed(f"group '{name}': {name_of(group.error_code)}")
         return group
 
-    def committed(self, name: str) -> dict[TopicPartition, int]:
+    def committed_offsets(self, name: str) -> dict[TopicPartition, int]:
         """Return the committed offsets of a group."""
         answer = self._cluster.ask_coordinator(
             name, OffsetFetchRequest(FETCH_VERSION, name, None), lambda answer: answer.error_code
@@ -122,7 +122,7 @@ class GroupAdmin:
     def describe_offsets(self, name: str) -> None:
         """Print a group's partitions with their offsets and lags."""
         group = self._existing(name)
-        committed = self.committed(name)
+        committed = self.committed_offsets(name)
         if not group.members and committed:
             self._print_line(f"\nConsumer group '{name}' has no active members.")
         rows = self._rows(group, committed)
@@ -233,7 +233,7 @@ class GroupAdmin:
                 f"Assignments can only be reset if the group '{name}' is inactive, but the current state is"
                 f" {group.group_state}."
             )
-        committed = self.committed(name)
+        committed = self.committed_offsets(name)
         partitions = list(committed) if topics is None else self._partitions(topics)
         wanted = target(self, committed, partitions)
         if execute and wanted:

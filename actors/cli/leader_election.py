@@ -45,7 +45,7 @@ def command(cluster: AdminClient, election_type: str, **parameters: object) -> i
     The preferred election moves leadership to the first replica. The unclean election applies only to partitions
     without a live in-sync replica, and makes any live replica the leader.
     """
-    topics = _wanted({name.replace("_", "-"): value for name, value in parameters.items()})
+    topics = _selected_partitions({name.replace("_", "-"): value for name, value in parameters.items()})
     request = ElectLeadersRequest(ELECT_VERSION, topics, cluster.timeout_ms, TYPES[election_type])
     results = [
         (str(TopicPartition(topic.name, each.partition_index)), each)
@@ -67,7 +67,7 @@ def command(cluster: AdminClient, election_type: str, **parameters: object) -> i
     return FAILED if failed else 0
 
 
-def _wanted(options: dict[str, Any]) -> tuple[ElectableTopic, ...] | None:
+def _selected_partitions(options: dict[str, Any]) -> tuple[ElectableTopic, ...] | None:
     """Return the selected partitions by topic, None for all; raise click.UsageError or CommandFailed."""
     given = given_options(options)
     if len(given & set(WHICH)) != 1:

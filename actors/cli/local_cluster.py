@@ -336,7 +336,7 @@ class LocalCluster:
             return {node: reason for node, reason in found.items() if reason}
         return {}
 
-    def registered(self, node: BrokerProcess) -> bool:
+    def is_registered(self, node: BrokerProcess) -> bool:
         """Return whether the node is registered in ZooKeeper.
 
         A killed node stays registered until its session expires.
@@ -362,7 +362,7 @@ class LocalCluster:
         A killed broker stays registered until its session expires.
         """
         deadline = time.monotonic() + VACANCY_SECONDS
-        while not stopping() and (taken := [node for node in self.nodes if self.registered(node)]):
+        while not stopping() and (taken := [node for node in self.nodes if self.is_registered(node)]):
             if time.monotonic() > deadline:
                 ids = ", ".join(str(node.id) for node in taken)
                 raise CommandFailed(f"ZooKeeper at {self.zookeeper} already has live brokers with these ids: {ids}")
@@ -443,7 +443,7 @@ def only_user_of(directory: Path) -> Iterator[None]:
         CommandFailed: Another process holds the lock.
     """
     with (directory / LOCK).open("a+") as lock:
-        if not _locked(lock):
+        if not _try_lock(lock):
             raise CommandFailed(f"{directory} is in use by another `kafka-actors up`")
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
@@ -459,7 +459,7 @@ def runner(directory: Path) -> int | None:
     """
     try:
         with (directory / LOCK).open("r") as lock:
-            return None if _locked(lock) else int(lock.read())
+            return None if _try_lock(lock) else int(lock.read())
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailed(
             f"{directory} is not a cluster folder: it contains no {LOCK}. Give the folder passed to `up --dir`."
@@ -470,7 +470,7 @@ def runner(directory: Path) -> int | None:
         ) from None
 
 
-def _locked(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     """Try to take the lock; return whether the lock was free. It is held until the file is closed."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -35,8 +35,8 @@ def command(cluster: AdminClient, describe: bool, broker_list: str, topic_list: 
     live = cluster.ids()
     if wanted - set(live):
         raise CommandFailed(
-            f"ERROR: The given brokers do not exist from --broker-list: {_listed(wanted - set(live))}."
-            f" Current existent brokers: {_listed(live)}"
+            f"ERROR: The given brokers do not exist from --broker-list: {_join_ids(wanted - set(live))}."
+            f" Current existent brokers: {_join_ids(live)}"
         )
     asked = sorted(wanted or live)
     click.echo("Querying brokers for log directories information")
@@ -45,7 +45,7 @@ def command(cluster: AdminClient, describe: bool, broker_list: str, topic_list: 
         answer = cluster.ask(broker, DescribeLogDirsRequest(DESCRIBE_VERSION, None))
         directories = [_directory(each, topics) for each in answer.results]
         described.append({"broker": broker, "logDirs": directories})
-    click.echo(f"Received log directory information from brokers {_listed(asked)}")
+    click.echo(f"Received log directory information from brokers {_join_ids(asked)}")
     click.echo(json.dumps({"brokers": described, "version": 1}, separators=(",", ":")))
     return 0
 
@@ -61,7 +61,7 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _join_ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, sorted(ids)))
 
 

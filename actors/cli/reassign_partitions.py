@@ -176,7 +176,7 @@ def _execute(
             _override(cluster, BROKER, str(broker), {reassignment_plan.MOVE_RATE: str(move_rate)})
         _print(f"The replica-alter-dir throttle limit was set to {move_rate} B/s")
     _alter(cluster, plan, "Error reassigning partition(s):")
-    plural, names = reassignment_plan.named(plan)
+    plural, names = reassignment_plan.names_of(plan)
     _print(f"Successfully started partition reassignment{plural} for {names}")
     _move(cluster, targets)
 
@@ -252,7 +252,7 @@ def _cancel(
     moves = cluster.reassignments()
     active = [tp for tp in plan if tp in moves]
     if active:
-        plural, names = reassignment_plan.named(active)
+        plural, names = reassignment_plan.names_of(active)
         _alter(cluster, dict.fromkeys(active), f"Error cancelling partition reassignment{plural} for:")
         _print(f"Successfully cancelled partition reassignment{plural} for: {names}")
     else:

@@ -50,7 +50,7 @@ def parse_plan(text: str) -> tuple[dict[TopicPartition, Replicas], Directories]:
         CommandFailed: The file is invalid (rule 1).
     """
     planned = [
-        _planned(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
+        _read_row(row) for row in _list(_document(text), "partitions", "Partition reassignment list cannot be empty")
     ]
     rows = [(tp, replicas) for tp, replicas, _ in planned]
     if not rows:
@@ -59,10 +59,10 @@ def parse_plan(text: str) -> tuple[dict[TopicPartition, Replicas], Directories]:
         raise CommandFailed("Partition replica list cannot be empty")
     twice = _twice(partition for partition, _ in rows)
     if twice:
-        raise CommandFailed(f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}")
+        raise CommandFailed(f"Partition reassignment contains duplicate topic partitions: {_join_values(twice)}")
     doubled = [(tp, _twice(replicas)) for tp, replicas in rows if _twice(replicas)]
     if doubled:
-        entries = ". ".join(f"{tp} contains multiple entries for {_joined(ids)}" for tp, ids in doubled)
+        entries = ". ".join(f"{tp} contains multiple entries for {_join_values(ids)}" for tp, ids in doubled)
         raise CommandFailed(f"Partition replica lists may not contain duplicate entries: {entries}")
     targets = {
         (tp, broker): directory
@@ -115,7 +115,7 @@ def parse_brokers(text: str) -> list[int]:
     return ids
 
 
-def _planned(row: Json) -> tuple[TopicPartition, Replicas, Sequence[str]]:
+def _read_row(row: Json) -> tuple[TopicPartition, Replicas, Sequence[str]]:
     tp = TopicPartition(_member(row, "topic", str), _member(row, "partition", int))
     replicas = _member(row, "replicas", list)
     if not all(type(each) is int for each in replicas):
@@ -167,7 +167,7 @@ def _twice(values: Iterable[T]) -> list[T]:
     return [value for value, times in seen.items() if times > 1]
 
 
-def _joined(values: Iterable[object]) -> str:
+def _join_values(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
 
@@ -245,8 +245,8 @@ def progress(partition: TopicPartition, target: Replicas, now: ReplicaAssignment
     if replicas == target:
         return f"Reassignment of partition {partition} is completed."
     return (
-        f"There is no active reassignment of partition {partition}, but replica set is {_joined(replicas)} rather than"
-        f" {_joined(target)}."
+        f"There is no active reassignment of partition {partition},"
+        f" but replica set is {_join_values(replicas)} rather than {_join_values(target)}."
     )
 
 
@@ -279,13 +279,13 @@ def ongoing(assignments: Assignments) -> list[str]:
     lines = []
     for tp, each in sorted(assignments.items()):
         if each.adding or each.removing:
-            line = f"{tp}: replicas: {_joined(each.replicas)}."
-            line += f" adding: {_joined(each.adding)}." if each.adding else ""
-            lines.append(line + (f" removing: {_joined(each.removing)}." if each.removing else ""))
+            line = f"{tp}: replicas: {_join_values(each.replicas)}."
+            line += f" adding: {_join_values(each.adding)}." if each.adding else ""
+            lines.append(line + (f" removing: {_join_values(each.removing)}." if each.removing else ""))
     return ["Current partition reassignments:", *lines] if lines else ["No partition reassignments found."]
 
 
-def named(partitions: Sequence[TopicPartition] | Iterable[TopicPartition]) -> tuple[str, str]:
+def names_of(partitions: Sequence[TopicPartition] | Iterable[TopicPartition]) -> tuple[str, str]:
     """Return the plural suffix ("s" or "") and the sorted partitions, joined by commas."""
     found = sorted(partitions)
-    return "" if len(found) == 1 else "s", _joined(found)
+    return "" if len(found) == 1 else "s", _join_values(found)

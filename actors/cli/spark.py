@@ -17,7 +17,7 @@ def command() -> None:
 
 
 @command.command("prepare", epilog=exit_codes("Spark cannot be started", success="Spark is prepared"))
-def prepared() -> int:
+def prepare() -> int:
     """Store Spark's Java classes in an archive from which they load faster.
 
     `kafka-actors summary` then needs half the CPU time. The preparation takes half a minute. The archive is for Java's
@@ -42,7 +42,7 @@ def prepared() -> int:
 
 @command.command("bundle", epilog=exit_codes("the file cannot be written", success="done"))
 @click.argument("file", metavar="FILE.tar.gz", type=FILE)
-def bundled(file: Path) -> int:
+def bundle(file: Path) -> int:
     """Pack the code and libraries that Spark workers need to read traces, for `spark-submit --archives`.
 
     The workers need the same Python version, operating system and CPU architecture.

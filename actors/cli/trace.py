@@ -36,7 +36,7 @@ command.add_command(trace_export.command)
     help="The folder for the new traces; it must not be inside DIR.",
 )
 @click.option("--node", type=int, help="Expand only the runs of this node.")
-def expanded(directory: Path, target: Path, node: int | None) -> int:
+def expand_traces(directory: Path, target: Path, node: int | None) -> int:
     """Copy every run below DIR to TARGET, as if the run had been recorded with trace.detail=full.
 
     This command replays each run to restore the message contents that the trace leaves out, and compares the replayed
@@ -62,7 +62,7 @@ def expanded(directory: Path, target: Path, node: int | None) -> int:
 @command.command("pack", epilog=exit_codes(DAMAGED))
 @click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("target", metavar="TARGET", type=FOLDER)
-def packed(directory: Path, target: Path) -> int:
+def pack_traces(directory: Path, target: Path) -> int:
     """Write all traces below DIR as Parquet files to the folder TARGET, for `summary`, Spark or other programs.
 
     If TARGET exists, the command writes only the runs that are missing or incomplete in TARGET.

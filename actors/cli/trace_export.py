@@ -97,7 +97,7 @@ def command(
         if form == "mermaid" and delivery is not None:
             begin = DeliveryId(trace.runs.index(trace.only_run(node, name)), delivery)
             text = sequence_diagram(trace, linked_effects(trace, [begin], polls=False))
-            with opened(target) as out:
+            with open_target(target) as out:
                 out.write(text.encode())
             return 0
         if node is not None or name is not None:
@@ -122,7 +122,7 @@ def _written(trace: Trace, target: str, form: str, no_facts: bool) -> str:
             facts = list(trace.facts())
     if target.startswith(SCHEMES):
         return _spans(trace, OtlpEndpoint(target))
-    with opened(target) as out:
+    with open_target(target) as out:
         if form == "perfetto":
             counts = write_perfetto(trace, out, facts)
             return f"{counts.slices} deliveries, {counts.flows} messages and {counts.facts} facts"
@@ -146,7 +146,7 @@ def _write_lines(trace: Trace, out: BinaryIO) -> int:
 
 
 @contextmanager
-def opened(target: str) -> Iterator[BinaryIO]:
+def open_target(target: str) -> Iterator[BinaryIO]:
     """Yield the file, or standard output.
 
     Raises:

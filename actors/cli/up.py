@@ -243,7 +243,7 @@ def _watch(cluster: LocalCluster, stopping: threading.Event, restart: bool) -> i
                 cluster.write_down(os.getpid())
                 _complain(f"node {node.id} died ({exit_reason(code)}); its log is {node.log}")
             wanted = code is not None and (restart or node.request.exists())
-            if wanted and _can_restart(lambda node=node: cluster.registered(node)):  # type: ignore[misc]
+            if wanted and _can_restart(lambda node=node: cluster.is_registered(node)):  # type: ignore[misc]
                 node.start()
                 dead.discard(node.id)
                 cluster.write_down(os.getpid())

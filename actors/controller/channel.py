@@ -234,9 +234,9 @@ class BrokerChannelActor(FlowActor):
 
     def flow(self, message: Message) -> Flow[None] | None:
         """Handle the response to a request."""
-        return self._received(message) if isinstance(message, Received) else super().flow(message)
+        return self._handle_response(message) if isinstance(message, Received) else super().flow(message)
 
-    def _received(self, message: Received) -> Flow[None]:
+    def _handle_response(self, message: Received) -> Flow[None]:
         """Send the next request, then send the events of this response to the controller, in slices."""
         answered, self._answer_parts = self._answer_parts, []
         if message.correlation_id != self._awaited:

@@ -100,13 +100,17 @@ class ControllerActor(FlowActor):
         if self._stopped or self._is_late(message):
             return None
         body = self._body(message)
-        return None if body is None else self._observed(message, message.state, self._checked(message, body))
+        return (
+            None
+            if body is None
+            else self._run_and_publish(message, message.state, self._run_and_validate(message, body))
+        )
 
     def preempts(self, message: Message) -> bool:
         """Return whether the message empties the queue: only SessionExpired does (rule 3)."""
         return isinstance(message, events.SessionExpired)
 
-    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
+    def handle_dropped(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Refuse the queued requests; a ControllerShutdown in the queue still takes effect."""
         for message, _ in dropped:
             self._stopped = self._stopped or isinstance(message, events.ControllerShutdown)
@@ -123,9 +127,11 @@ class ControllerActor(FlowActor):
             self._refuse(event, errors.UNKNOWN_SERVER_ERROR if ours else None)
         match what:
             case Consequence.DEPOSED:
-                return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, failover.deposed(self.context))
+                return self._run_and_publish(
+                    event, events.ControllerState.CONTROLLER_CHANGE, failover.resign_after_refusal(self.context)
+                )
             case Consequence.GIVEN_UP:
-                return self._observed(
+                return self._run_and_publish(
                     event, events.ControllerState.CONTROLLER_CHANGE, failover.trigger_controller_move(self.context)
                 )
             case Consequence.RELOADED if self.context.active:
@@ -143,11 +149,13 @@ class ControllerActor(FlowActor):
                 "%s Error processing event %s, resigning to reload the state from ZooKeeper: %r", tag, name, error
             )
             now = self.port("time").wall_ms()
-            return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now))
+            return self._run_and_publish(
+                event, events.ControllerState.CONTROLLER_CHANGE, failover.reload(self.context, now)
+            )
         log.error("%s Error processing event %s (attempt %d), dropping it: %r", tag, name, times, error)
-        return self._observed(event, events.ControllerState.CONTROLLER_CHANGE, validate(self.context))
+        return self._run_and_publish(event, events.ControllerState.CONTROLLER_CHANGE, validate(self.context))
 
-    def _succeeded(self, name: str) -> None:
+    def _reset_errors(self, name: str) -> None:
         """Reset the error count of an event that succeeded."""
         if self._failed_events.pop(name, 0):
             self.send(self._start.metrics, DropMetric(FAILED_EVENTS, (("event", name),)))
@@ -168,7 +176,7 @@ class ControllerActor(FlowActor):
                 return failover.elect(context, self.port("time").wall_ms())
             case events.SessionExpired(generation):
                 self._dead_generation = max(generation, self._dead_generation)
-                return failover.expired(context)
+                return failover.resign_after_expiry(context)
             case events.ControllerShutdown():
                 self._stopped = True
                 return failover.resign(context)
@@ -177,16 +185,16 @@ class ControllerActor(FlowActor):
             raise UnknownMessage(f"the controller has no handler for {type(message).__name__}")
         return handler(context, message) if context.active else None
 
-    def _checked(self, event: Message, body: Flow[T]) -> Flow[T]:
+    def _run_and_validate(self, event: Message, body: Flow[T]) -> Flow[T]:
         """Run the handler's flow, then validate the state and reset the event's error count."""
         result = yield from body
         if self._start.settings.validate_state:
             yield from validate(self.context)
         if self._failed_events:
-            self._succeeded(_name_of(event))
+            self._reset_errors(_name_of(event))
         return result
 
-    def _observed(self, event: Message, state: events.ControllerState, body: Flow[None]) -> Flow[None]:
+    def _run_and_publish(self, event: Message, state: events.ControllerState, body: Flow[None]) -> Flow[None]:
         """Run the flow, and publish metrics before and after it (rule 5)."""
         self._publish(state)
         began = self.now
@@ -220,8 +228,8 @@ class ControllerActor(FlowActor):
             self._refuse(forwarded)
             return None
         served = REQUESTS[type(request)]
-        flow = self._checked(forwarded, served.flow(self.context, request))
-        return self._observed(forwarded, served.state, self._answer(forwarded, flow))
+        flow = self._run_and_validate(forwarded, served.flow(self.context, request))
+        return self._run_and_publish(forwarded, served.state, self._answer(forwarded, flow))
 
     def _answer(self, forwarded: Forwarded, flow: Flow[Message | instructions.DelayedResponse]) -> Flow[None]:
         result = yield from flow

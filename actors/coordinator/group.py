@@ -57,7 +57,7 @@ class GroupActor(Answerer):
         """Create the group, with the state that was loaded from the log."""
         self._coordinator, self._settings = sender, message.settings
         self._log, self._partition = message.log, message.partition
-        self._group = Group.loaded(message.loaded, message.settings)
+        self._group = Group.from_log(message.loaded, message.settings)
         self._carry_out()
 
     @property
@@ -107,7 +107,7 @@ class GroupActor(Answerer):
             case groups.DescribeGroup():
                 return self._group.describe()
             case groups.FetchOffsets(request):
-                return self._group.fetched(request)
+                return self._group.fetch_offsets(request)
             case groups.DeleteGroup():
                 error_code = self._group.delete(self._wall_ms())
                 self._carry_out()
@@ -130,7 +130,7 @@ class GroupActor(Answerer):
     def receiveMsg_BatchesAppended(self, message: BatchesAppended, sender: ActorAddress) -> None:
         """Handle the results of appends to the log."""
         for request, _, result in message.results:
-            self._group.stored(request, result.error_code, self._wall_ms(), result.base_offset)
+            self._group.handle_append(request, result.error_code, self._wall_ms(), result.base_offset)
         self._carry_out()
 
     def receiveMsg_ExpireOffsets(self, message: groups.ExpireOffsets, sender: ActorAddress) -> None:

@@ -113,7 +113,7 @@ class PendingGroupsRequest:
             return OffsetFetchResponse(errors.NONE, groups=tuple(self._results))
         return API_BY_REQUEST[type(self._request)].response(tuple(self._results))
 
-    def answered(self, place: int, result: AnyMessage) -> None:
+    def store_result(self, place: int, result: AnyMessage) -> None:
         """Store the result of a group; `place` is the group's index in the request."""
         if isinstance(self._request, DescribeGroupsRequest) and self._request.include_authorized_operations:
             result = attrs.evolve(result, authorized_operations=OPERATIONS)
@@ -122,16 +122,16 @@ class PendingGroupsRequest:
         self._results[place] = result
         self._outstanding -= 1
 
-    def refused(self, place: int, code: int) -> None:
+    def store_error(self, place: int, code: int) -> None:
         """Store an error as the result of a group that cannot be reached or does not respond."""
-        self.answered(place, REFUSED_ENTRY[type(self._request)](self.groups[place], code))
+        self.store_result(place, REFUSED_ENTRY[type(self._request)](self.groups[place], code))
 
     def nobodys(self, place: int) -> None:
         """Store the result for a group that does not exist."""
         if isinstance(self._request, OffsetFetchRequest):
-            self.answered(place, request_checks.NOBODYS[OffsetFetchRequest](self._of_one(place)))
+            self.store_result(place, request_checks.NOBODYS[OffsetFetchRequest](self._of_one(place)))
         else:
-            self.answered(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))
+            self.store_result(place, NOBODYS_ENTRY[type(self._request)](self.groups[place]))
 
 
 log = logging.getLogger("kafka.coordinator.group.GroupCoordinator")
@@ -301,7 +301,7 @@ class GroupCoordinatorActor(Dispatcher):
         for place, group in enumerate(gathering.groups):
             code = request_checks.verdict(type(request), group, self._places)
             if code is not None:
-                gathering.refused(place, code)
+                gathering.store_error(place, code)
             elif group not in self._groups:
                 gathering.nobodys(place)
             else:
@@ -315,9 +315,9 @@ class GroupCoordinatorActor(Dispatcher):
         """Store a group's answer, and respond when all have answered."""
         forwarded, gathering, place = self._gathered.pop(message.id)
         if isinstance(message.result, Failure):
-            gathering.refused(place, errors.UNKNOWN_SERVER_ERROR)
+            gathering.store_error(place, errors.UNKNOWN_SERVER_ERROR)
         else:
-            gathering.answered(place, message.result)
+            gathering.store_result(place, message.result)
         if gathering.response is not None:
             self.send(*forwarded.reply(gathering.response))
 

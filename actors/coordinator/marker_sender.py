@@ -44,14 +44,14 @@ class MarkerSenderActor(RequestSender[transactions.Marker]):
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 
-    def responded(self, entries: list[transactions.Marker], response: Message) -> None:
+    def handle_response(self, entries: list[transactions.Marker], response: Message) -> None:
         """Evaluate the result of each marker."""
         if isinstance(response, WriteTxnMarkersResponse):
             again = [each for outcome in outcomes(entries, response) for each in self._carry_out(outcome)]
             if again:
                 self.send(self._parent, transactions.RetryMarkers(tuple(again)))
 
-    def failed(self, entries: list[transactions.Marker], sent: int, reason: str) -> None:
+    def handle_failure(self, entries: list[transactions.Marker], sent: int, reason: str) -> None:
         """Give the markers back, so that they are sent again (rule 1)."""
         probe("markers get no response")
         log.warning(

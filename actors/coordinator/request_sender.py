@@ -45,7 +45,7 @@ class RequestSender(Dispatcher, Generic[_T]):
         """Handle the broker's response."""
         if self._is_awaited(message.correlation_id):
             entries, self._in_flight, self._sent = self._in_flight, [], False
-            self.responded(entries, message.response)
+            self.handle_response(entries, message.response)
             self.send_next()
 
     def receiveMsg_TransmitFailed(self, message: TransmitFailed, sender: ActorAddress) -> None:
@@ -64,7 +64,7 @@ class RequestSender(Dispatcher, Generic[_T]):
         sent = len(self._in_flight)
         entries, self._in_flight, self._sent = [*self._in_flight, *self._queue], [], False
         self._queue.clear()
-        self.failed(entries, sent, reason)
+        self.handle_failure(entries, sent, reason)
 
     def _is_awaited(self, correlation_id: int) -> bool:
         return self._sent and correlation_id == self._correlation_id
@@ -88,9 +88,9 @@ class RequestSender(Dispatcher, Generic[_T]):
         """Remove the entries of the next request from the queue, and return the request."""
 
     @abstractmethod
-    def responded(self, entries: list[_T], response: Message) -> None:
+    def handle_response(self, entries: list[_T], response: Message) -> None:
         """Evaluate the response to these entries."""
 
     @abstractmethod
-    def failed(self, entries: list[_T], sent: int, reason: str) -> None:
+    def handle_failure(self, entries: list[_T], sent: int, reason: str) -> None:
         """Fail these entries: the first `sent` of them were in flight, the others were queued (rule 2)."""

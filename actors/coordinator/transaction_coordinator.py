@@ -328,7 +328,7 @@ class TransactionCoordinatorActor(Dispatcher):
                 ]
                 self.send(*forwarded.reply(DescribeTransactionsResponse(tuple(described))))
             case AddPartitionsToTxnRequest(transactions=transactions):
-                verified = [_verified(*each) for each in zip(transactions, results, strict=True)]
+                verified = [_verification_result(*each) for each in zip(transactions, results, strict=True)]
                 self.send(*forwarded.reply(AddPartitionsToTxnResponse(transactions=tuple(verified))))
             case ListTransactionsRequest(state_filters=states):
                 listed: list[ListedTransaction] = []
@@ -447,7 +447,7 @@ class TransactionCoordinatorActor(Dispatcher):
             self.send(self._start.finder, message)
 
 
-def _verified(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
+def _verification_result(asked: AddPartitionsToTxnTransaction, result: Message | None) -> AddPartitionsToTxnResult:
     """Return the result for one transactional id, taken from the answer of the id's partition."""
     failed = (errors.UNKNOWN_SERVER_ERROR,) * len(asked.partitions)
     if isinstance(result, AddPartitionsToTxnResponse):

@@ -87,12 +87,12 @@ class TransactionMarkersActor(BrokerSenders):
         """Drop the markers of ids that this broker does not coordinate any more (rule 4)."""
         gone = message.state_partition
 
-        def kept(markers: Iterable[transactions.Marker]) -> list[transactions.Marker]:
+        def remaining(markers: Iterable[transactions.Marker]) -> list[transactions.Marker]:
             return [each for each in markers if each.state_partition != gone]
 
-        self._due, self._unknown, self._again = kept(self._due), kept(self._unknown), kept(self._again)
-        self._asked = {number: kept(markers) for number, markers in self._asked.items()}
-        self._missing = {number: kept(markers) for number, markers in self._missing.items()}
+        self._due, self._unknown, self._again = remaining(self._due), remaining(self._unknown), remaining(self._again)
+        self._asked = {number: remaining(markers) for number, markers in self._asked.items()}
+        self._missing = {number: remaining(markers) for number, markers in self._missing.items()}
         for sender_actor, _ in self._senders.values():
             self.send(sender_actor, message)
         self._to_retry.pop(gone, None)

@@ -157,7 +157,9 @@ class TransactionsActor(PartitionReader, Answerer):
             case transactions.DescribeTransaction(transactional_id):
                 return self._transactions.describe(transactional_id)
             case transactions.ListPartitionTransactions():
-                return transactions.PartitionTransactions(self._transactions.listed(question, self._wall_ms()))
+                return transactions.PartitionTransactions(
+                    self._transactions.list_transactions(question, self._wall_ms())
+                )
         raise TypeError(f"TransactionsActor has no handler for {type(question).__name__}")
 
     # ------------------------------------------------------------------------------------------------ what comes later
@@ -166,13 +168,13 @@ class TransactionsActor(PartitionReader, Answerer):
         """Handle the results of appends to the log."""
         now = self._wall_ms()
         for request, _, result in message.results:
-            self._transactions.stored(request, result.error_code, now)
+            self._transactions.handle_append(request, result.error_code, now)
         self._carry_out()
 
     def receiveMsg_PartitionsMarked(self, message: transactions.PartitionsMarked, sender: ActorAddress) -> None:
         """Record that partitions have their markers."""
         producer = message.producer_id, message.producer_epoch
-        self._transactions.marked(message.transactional_id, producer, message.partitions, self._wall_ms())
+        self._transactions.note_markers(message.transactional_id, producer, message.partitions, self._wall_ms())
         self._carry_out()
 
     def receiveMsg_MarkersCancelled(self, message: transactions.MarkersCancelled, sender: ActorAddress) -> None:

@@ -52,7 +52,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         self._in_flight = take(self._queue)
         return request_of(self._in_flight)
 
-    def responded(self, entries: list[VerificationRequest], response: Message) -> None:
+    def handle_response(self, entries: list[VerificationRequest], response: Message) -> None:
         """Send the results of the verifications to the partitions' actors."""
         if isinstance(response, ApiVersionsResponse):
             self._verifies = supports_verification(response)
@@ -63,7 +63,7 @@ class VerificationSenderActor(RequestSender[VerificationRequest]):
         elif isinstance(response, AddPartitionsToTxnResponse):
             self._answer(entries, error_codes(response), response.error_code or errors.UNKNOWN_SERVER_ERROR)
 
-    def failed(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
+    def handle_failure(self, entries: list[VerificationRequest], sent: int, reason: str) -> None:
         """Send NETWORK_EXCEPTION to the partitions' actors (rule 2)."""
         probe("a verification gets no response")
         self._verifies = False

@@ -144,7 +144,7 @@ class ClientQuotas:
 
     def charge(self, quota: str, user: str, client_id: str, amount: float, now: float) -> int:
         """Count what a client has used: bytes, or percent-seconds of request time; return the throttle time in ms."""
-        applied = self.applied(quota, user, client_id)
+        applied = self.quota_of(quota, user, client_id)
         if applied is None:
             return 0
         bound, measured, _ = applied
@@ -160,7 +160,7 @@ class ClientQuotas:
 
     def take_back(self, quota: str, user: str, client_id: str, amount: float, now: float) -> None:
         """Take back what was counted for a client but was not sent to it."""
-        applied = self.applied(quota, user, client_id)
+        applied = self.quota_of(quota, user, client_id)
         used = None if applied is None else self._used.get((quota, applied.measured))
         if used is not None:
             used.add(-amount, self._sample_seconds, now)
@@ -170,12 +170,12 @@ class ClientQuotas:
 
         A fetch of more bytes would be throttled each time it is repeated (KAFKA-9677).
         """
-        applied = self.applied(FETCH, user, client_id)
+        applied = self.quota_of(FETCH, user, client_id)
         return (
             None if applied is None else int(min((self._count - 1) * self._sample_seconds * applied.bound, 2**31 - 1))
         )
 
-    def applied(self, quota: str, user: str, client_id: str) -> AppliedQuota | None:
+    def quota_of(self, quota: str, user: str, client_id: str) -> AppliedQuota | None:
         """Return the quota that applies to a client (rules 1, 2); None without one."""
         key, bounds = (quota, user, client_id), self._bounds[quota]
         if not bounds:
@@ -252,7 +252,7 @@ def _quota_text(quota: str, value: float) -> str:
     raise Refused(f"Configuration {quota} must be a {kind} value")
 
 
-def described(
+def describe_quotas(
     known: Iterable[ClientQuota], components: Iterable[QuotaFilter], strict: bool
 ) -> tuple[DescribedQuota, ...]:
     """Return the entities that match a filter, with their quotas; entities without quotas are left out.

@@ -35,11 +35,11 @@ def enter(subject: str, state: State, target: State, table: Mapping[State, Colle
         IllegalTransition: The table does not contain the change.
     """
     if state not in table[target]:
-        raise IllegalTransition(subject, state, target, expected(table[target]))
+        raise IllegalTransition(subject, state, target, expected_states_text(table[target]))
     return target
 
 
-def expected(previous: Collection[enum.Enum]) -> str:
+def expected_states_text(previous: Collection[enum.Enum]) -> str:
     """Return an error text that lists `previous`, the states from which a state can be entered."""
     names = ", ".join(state.value for state in previous)
     return f"it should be in {'the state' if len(previous) == 1 else 'one of the states'} {names}"

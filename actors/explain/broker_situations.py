@@ -108,7 +108,7 @@ def _one_controller(facts: TraceFacts, _: object) -> Seen | None:
 # ------------------------------------------------------------------------------------------------------------- cluster
 
 
-def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
+def _partitions_with_events(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
     changed = {partition for partition, states in facts.states.items() if len(states) > 1}
     changed |= {each.partition for each in facts.select(declarations.StateChangeRefused)}
     topics = dict.fromkeys(partition.topic for partition in changed)
@@ -125,7 +125,7 @@ def _troubled(facts: TraceFacts, _: object) -> Iterator[TopicPartition]:
     yield from partition_situations.most_troubled(facts, filter(exists, changed))
 
 
-_any_partition = partial(partition_situations.in_any, _troubled)
+_any_partition = partial(partition_situations.in_any, _partitions_with_events)
 
 
 def _any_broker(facts: TraceFacts, _: object) -> Seen | None:

@@ -87,7 +87,7 @@ def _gap(facts: TraceFacts, node: int, begin: float, end: float) -> declarations
     return found[-1] if found else None
 
 
-def _injected(
+def _latest_injection(
     facts: TraceFacts, node: int, kinds: Iterable[str], begin: float, end: float
 ) -> declarations.NodeFaultChange | None:
     """Return the latest injection of a fault of these kinds that was active at the node between `begin` and `end`.
@@ -121,7 +121,7 @@ def _of_failure(facts: TraceFacts, failure: declarations.NodeFailure) -> Fact | 
 
 
 def _of_disk(facts: TraceFacts, failed: declarations.LogDirectoryFailed) -> declarations.NodeFaultChange | None:
-    return _injected(facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at)
+    return _latest_injection(facts, failed.place.node, DISK_FAULTS, failed.place.at, failed.place.at)
 
 
 def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact | None:
@@ -142,15 +142,15 @@ def _of_session(facts: TraceFacts, changed: declarations.SessionChanged) -> Fact
         each for each in histories.absences(facts, place.node) if histories.end_of_registration(facts, each) == changed
     ]
     noticed = min(ended[0].noticed, lost) if ended else lost
-    fault = _injected(facts, place.node, SESSION_FAULTS, noticed.at, place.at)
-    expiry = _injected(facts, place.node, ("session_expiry",), connected, place.at)
+    fault = _latest_injection(facts, place.node, SESSION_FAULTS, noticed.at, place.at)
+    expiry = _latest_injection(facts, place.node, ("session_expiry",), connected, place.at)
     gap = facts.last(declarations.RecordingGap, lost, run=run)
     silent = gap if noticed < lost and gap is not None and gap.began <= noticed.at else None
     return expiry or fault or silent or suspended
 
 
 def _of_gap(facts: TraceFacts, gap: declarations.RecordingGap) -> declarations.NodeFaultChange | None:
-    return _injected(facts, gap.place.node, ("pause",), gap.began, gap.place.at)
+    return _latest_injection(facts, gap.place.node, ("pause",), gap.began, gap.place.at)
 
 
 # --------------------------------------------------------------------------------------------------------- partitions
@@ -205,7 +205,7 @@ def _of_lag(facts: TraceFacts, lagged: declarations.FollowerLagged) -> Fact | No
     last = max(node_runs, key=lambda each: each.began, default=None)
     if last is not None and last.end <= place.at:
         return facts.last(declarations.NodeFailure, last.place, run=last.place.run) or last
-    fault = _injected(facts, broker, FOLLOWER_FAULTS, begin, place.at) or _injected(
+    fault = _latest_injection(facts, broker, FOLLOWER_FAULTS, begin, place.at) or _latest_injection(
         facts, leader, FOLLOWER_FAULTS, begin, place.at
     )
     fetcher = f"broker-{broker}-"
@@ -437,7 +437,7 @@ def _leaders(
     return found
 
 
-def _fenced(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | None:
+def _epoch_change(facts: TraceFacts, error: declarations.ErrorAnswered) -> Fact | None:
     """Return the change that raised the producer's epoch above the epoch in the refused request."""
     if error.batch is None:
         return None
@@ -462,7 +462,7 @@ def raised_epoch(facts: TraceFacts, producer_id: int, epoch: int, until: declara
     return min(newer, key=lambda each: each.place, default=None)
 
 
-def _rebalanced(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.GroupStateChanged | None:
+def _rebalance_before(facts: TraceFacts, error: declarations.ErrorAnswered) -> declarations.GroupStateChanged | None:
     states = [
         each
         for each in facts.select(declarations.GroupStateChanged, run=error.place.run, group=error.group)
@@ -492,11 +492,11 @@ _CAUSES_OF_CODES: dict[int, Callable[[TraceFacts, declarations.ErrorAnswered], F
     errors.LEADER_NOT_AVAILABLE: _leader_changed,
     errors.FENCED_LEADER_EPOCH: _leader_changed,
     errors.KAFKA_STORAGE_ERROR: _disk_of,
-    errors.INVALID_PRODUCER_EPOCH: _fenced,
-    errors.PRODUCER_FENCED: _fenced,
-    errors.ILLEGAL_GENERATION: _rebalanced,
-    errors.UNKNOWN_MEMBER_ID: _rebalanced,
-    errors.REBALANCE_IN_PROGRESS: _rebalanced,
+    errors.INVALID_PRODUCER_EPOCH: _epoch_change,
+    errors.PRODUCER_FENCED: _epoch_change,
+    errors.ILLEGAL_GENERATION: _rebalance_before,
+    errors.UNKNOWN_MEMBER_ID: _rebalance_before,
+    errors.REBALANCE_IN_PROGRESS: _rebalance_before,
     errors.NOT_COORDINATOR: _coordinator_moved,
     errors.COORDINATOR_NOT_AVAILABLE: _coordinator_moved,
 }

@@ -12,7 +12,7 @@ from typing import Any
 from actors.explain.causes import cause_of
 from actors.explain.partition_situations import OF_PARTITIONS, no_leader
 from actors.explain.situation import Remedy, Seen, Situation, last_of, quiet
-from actors.explain.step_texts import counted, has_joined
+from actors.explain.step_texts import has_joined, times_text
 from actors.explain.transaction_history import RETRIED
 from messages.cluster import TopicPartition
 from messages.errors import (
@@ -61,7 +61,7 @@ def _not_begun_again(facts: TraceFacts, seen: Seen) -> bool:
     return not any(each.code == NONE and each.api in ("AddPartitionsToTxn", "AddOffsetsToTxn") for each in later)
 
 
-def _damaged(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
+def _find_damage_of(topic: str) -> Callable[[TraceFacts, str], Seen | None]:
     """Return a function that finds the last read of the partition of a group or transactional id, if it is damaged."""
 
     def find(facts: TraceFacts, name: str) -> Seen | None:
@@ -148,16 +148,16 @@ def produce_errors(facts: TraceFacts, name: str) -> list[ErrorAnswered]:
 
 
 def _produce_refused(facts: TraceFacts, name: str) -> Seen | None:
-    seen = _repeated(produce_errors(facts, name), lambda error: (error.code, error.subject))
+    seen = _last_with_times(produce_errors(facts, name), lambda error: (error.code, error.subject))
     return None if seen is None else seen._replace(values={**seen.values, "partition": seen.fact.subject})
 
 
-def _repeated(found: Sequence[Any], what: Callable[[Any], object]) -> Seen | None:
+def _last_with_times(found: Sequence[Any], what: Callable[[Any], object]) -> Seen | None:
     """Return the last of these facts, with the `times` of all that have the same `what`; None if there is none."""
     if not found:
         return None
     same = [each for each in found if what(each) == what(found[-1])]
-    times = counted(sum(each.times for each in same))
+    times = times_text(sum(each.times for each in same))
     return Seen(found[-1], {"times": times}, same[0].place.at, found[-1].place.at)
 
 
@@ -193,9 +193,9 @@ def denials_of(facts: TraceFacts, name: str) -> list[OperationDenied]:
     ]
 
 
-def _denied(facts: TraceFacts, name: str) -> Seen | None:
+def _last_refusal(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last refused operation of a client."""
-    return _repeated(denials_of(facts, name), lambda denial: denial[1:-1])
+    return _last_with_times(denials_of(facts, name), lambda denial: denial[1:-1])
 
 
 def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
@@ -208,9 +208,9 @@ def throttles_of(facts: TraceFacts, name: str) -> list[ClientThrottled]:
     ]
 
 
-def _throttled(facts: TraceFacts, name: str) -> Seen | None:
+def _last_throttling(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last time that a client was throttled."""
-    return _repeated(throttles_of(facts, name), lambda throttle: throttle.quota)
+    return _last_with_times(throttles_of(facts, name), lambda throttle: throttle.quota)
 
 
 _DAMAGED = (
@@ -220,7 +220,7 @@ _DAMAGED = (
 )
 
 TRANSACTION = (
-    Situation(_damaged("__transaction_state"), *_DAMAGED),
+    Situation(_find_damage_of("__transaction_state"), *_DAMAGED),
     Situation(
         last_of(_troubles),
         "transactional id {subject} had trouble at {since}: {first}{why}",
@@ -243,7 +243,7 @@ CONSUMER_GROUP = (
         find=_has_no_coordinator,
         verdict="group {subject} has had no coordinator since {since}: {log} has no leader: {state}{why}",
     ),
-    Situation(_damaged("__consumer_offsets"), *_DAMAGED),
+    Situation(_find_damage_of("__consumer_offsets"), *_DAMAGED),
     Situation(
         last_of(_refused_commits),
         "group {subject} refused offsets of client {client_id} at {since} ({error_name}){why}",
@@ -257,20 +257,22 @@ CONSUMER_GROUP = (
 )
 
 
-def _unauthenticated(facts: TraceFacts, name: str) -> Seen | None:
+def _last_failed_authentications(facts: TraceFacts, name: str) -> Seen | None:
     """Return the last failed authentications; a broker does not know which clients these are of."""
-    return _repeated(facts.select(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
+    return _last_with_times(facts.select(declarations.AuthenticationFailures), lambda failure: failure[1:-1])
 
 
 CLIENT = (
     Situation(
-        _denied, "client {subject} has been refused since {since} ({times}, from host {client_host}): {first}", True
+        _last_refusal,
+        "client {subject} has been refused since {since} ({times}, from host {client_host}): {first}",
+        True,
     ),
     Situation(
-        _throttled, "client {subject} is slow because of a quota from {since} to {until} ({times}): {first}", True
+        _last_throttling, "client {subject} is slow because of a quota from {since} to {until} ({times}): {first}", True
     ),
     Situation(
-        _unauthenticated,
+        _last_failed_authentications,
         "no operation of client {subject} was refused, but {first} ({times} since {since}, the last at {until})",
         True,
     ),

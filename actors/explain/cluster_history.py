@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from actors.explain.explanations import Answer, Sentence, terms
-from actors.explain.step_texts import counted, text_of
+from actors.explain.step_texts import text_of, times_text
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.error_names import name_of
 from messages.facts import declarations
@@ -31,7 +31,7 @@ USUAL = {("Metadata", 5), ("FindCoordinator", 15), ("JoinGroup", 79), ("ListOffs
 """(API, error code) of responses that every client receives at its start."""
 
 
-def happened(facts: TraceFacts, _: None) -> Answer:
+def list_events(facts: TraceFacts, _: None) -> Answer:
     """Return the events in order of time: process runs, controller terms, leader changes and injected faults."""
     shown = (Sentence(text_of(each), each.place) for kind in SHOWN for each in facts.select(kind))
     found = (*_processes(facts), *terms(facts, None), *_leaders(facts), *_faults(facts), *_node_faults(facts), *shown)
@@ -42,7 +42,7 @@ def happened(facts: TraceFacts, _: None) -> Answer:
     return [*before, *lines[-EVENTS:]]
 
 
-def refused(facts: TraceFacts, _: None) -> Answer:
+def count_errors(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each error code in responses: its count, its subjects, and its last response."""
     found = group_by(facts.select(declarations.ErrorAnswered), lambda each: (each.api, each.code))
     return [
@@ -56,11 +56,11 @@ def refused(facts: TraceFacts, _: None) -> Answer:
     ]
 
 
-def denied(facts: TraceFacts, _: None) -> Answer:
+def count_denials(facts: TraceFacts, _: None) -> Answer:
     """Return a sentence for each principal whose operations the authorizer refused: their number and the last one."""
     return [
         Sentence(
-            f"{principal}: {counted(sum(each.times for each in denials))}, the last: {text_of(denials[-1])}",
+            f"{principal}: {times_text(sum(each.times for each in denials))}, the last: {text_of(denials[-1])}",
             denials[-1].place,
         )
         for principal, denials in group_by(
@@ -75,7 +75,7 @@ def undecodable(facts: TraceFacts, _: None) -> Answer:
     The sentence has the number of these messages, and the reason and time of the last one.
     """
     return [
-        Sentence(f"{name}: {counted(len(found))}; the last: {found[-1].why}", found[-1].place)
+        Sentence(f"{name}: {times_text(len(found))}; the last: {found[-1].why}", found[-1].place)
         for name, found in group_by(facts.select(declarations.Undecodable), lambda each: each.type).items()
     ]
 
@@ -140,8 +140,8 @@ def _names(names: list[str]) -> str:
 
 
 QUESTIONS: tuple[tuple[str, Callable[..., Answer]], ...] = (
-    ("What happened?", happened),
-    ("Which requests were refused?", refused),
-    ("Which clients lacked a permission?", denied),
+    ("What happened?", list_events),
+    ("Which requests were refused?", count_errors),
+    ("Which clients lacked a permission?", count_denials),
     ("Which messages could not be read?", undecodable),
 )

@@ -55,7 +55,7 @@ def leader(facts: TraceFacts, partition: TopicPartition) -> Answer:
     return [*lines, *(each for broker in now.isr for each in _alive(facts, broker)), *refusal]
 
 
-def preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
+def why_not_preferred(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a replica other than the preferred one leads."""
     history, assigned = histories.state_history(facts, partition), histories.assignment_of(facts, partition)
     if not history or assigned is None or history[-1].leader in (NO_LEADER, *assigned.replicas[:1]):
@@ -142,7 +142,7 @@ def reassignment(facts: TraceFacts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def begun(facts: TraceFacts, partition: TopicPartition) -> Answer:
+def why_reassignment_ended(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why a reassignment was rejected, cancelled or replaced."""
     lines = [
         Sentence(f"an admin request was rejected: {reason_of(each)}", each.place)
@@ -204,12 +204,12 @@ def _outage(facts: TraceFacts, outage: declarations.Outage, after: declarations.
     candidates = isr if passed_over else (*isr, after.leader)
     alive, ready = _alive_times(facts, candidates), _ready_at(facts, after.leader, heard)
     able = ready if noticed < ready and not passed_over else heard
-    unseen = noticed - began - _without(alive, began, noticed)
-    unable = able - noticed - _without(alive, noticed, able)
+    unseen = noticed - began - _seconds_outside(alive, began, noticed)
+    unable = able - noticed - _seconds_outside(alive, noticed, able)
     waited = (event.waited or 0) / 1000
     shares = [
         (unseen, _unseen(facts, before, first)),
-        (_without(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
+        (_seconds_outside(alive, began, able), f"with no live replica in the ISR {ids(isr)}"),
         (unable, f"with no electable replica in the ISR {ids(isr)}"),
         (heard - able, f"until the controller received {event.words} ({event.kind}) for broker {after.leader}"),
     ]
@@ -280,7 +280,7 @@ def _alive_times(facts: TraceFacts, brokers: Iterable[int]) -> list[Interval]:
     return sorted(times)
 
 
-def _without(times: Iterable[Interval], begin: float, end: float) -> float:
+def _seconds_outside(times: Iterable[Interval], begin: float, end: float) -> float:
     """Return the seconds from `begin` to `end` outside of these sorted intervals."""
     without, covered = 0.0, begin
     for start, stop in times:
@@ -322,7 +322,7 @@ def heard(facts: TraceFacts, partition: TopicPartition) -> Answer:
     return lines
 
 
-def lost(facts: TraceFacts, partition: TopicPartition) -> Answer:
+def why_records_missing(facts: TraceFacts, partition: TopicPartition) -> Answer:
     """Explain why records are missing."""
     cuts = facts.select(declarations.LogTruncated, partition=partition)
     lines = [Sentence(text_of(cut), cut.place) for cut in cuts if not 0 <= cut.end <= cut.to]
@@ -375,7 +375,7 @@ def deletion(facts: TraceFacts, topic: str) -> Answer:
     return lines
 
 
-def made(facts: TraceFacts, topic: str) -> Answer:
+def why_not_created(facts: TraceFacts, topic: str) -> Answer:
     """Explain why the topic was not created, or has fewer partitions or replicas than requested."""
     lines = [
         Sentence(f"{each.request} was rejected: {reason_of(each)}", each.place)
@@ -496,19 +496,19 @@ def idle(facts: TraceFacts, _: None) -> Answer:
 QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     "partition": (
         ("Which broker leads it, and why?", leader),
-        ("Why is the preferred replica not the leader?", preferred),
+        ("Why is the preferred replica not the leader?", why_not_preferred),
         ("Which replicas are not in the ISR, and why?", isr),
         ("How did its ISR change, and why?", isr_history),
         ("Why is its reassignment not complete?", reassignment),
-        ("Why was a reassignment rejected, cancelled or replaced?", begun),
+        ("Why was a reassignment rejected, cancelled or replaced?", why_reassignment_ended),
         ("Why did its leader epoch increase?", epoch),
         ("When did it have no leader, and how long did each step take?", outages),
         ("Which brokers have an older state than ZooKeeper, and why?", heard),
-        ("Why are records missing?", lost),
+        ("Why are records missing?", why_records_missing),
     ),
     "topic": (
         ("Why is it not deleted?", deletion),
-        ("Why was it not created, or not enlarged?", made),
+        ("Why was it not created, or not enlarged?", why_not_created),
         ("Who deleted it, and who created it again?", identity),
     ),
     "broker": (

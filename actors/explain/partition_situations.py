@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.explain import causes
 from actors.explain.situation import Remedy, Seen, Situation, last_of
-from actors.explain.step_texts import NO_CAUSE, counted, cut_off, ids, text_of
+from actors.explain.step_texts import NO_CAUSE, cut_off, ids, text_of, times_text
 from messages import errors
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.events import READ_STATE
@@ -50,7 +50,7 @@ def is_deleted(facts: TraceFacts, topic: str) -> Seen | None:
     return Seen(step, {"topic": topic}, step.place.at)
 
 
-def _queued(facts: TraceFacts, topic: str) -> Seen | None:
+def _pending_deletion(facts: TraceFacts, topic: str) -> Seen | None:
     queued = histories.pending_deletion(facts, topic)
     if not queued:
         return None
@@ -200,7 +200,7 @@ def _producers_refused(facts: TraceFacts, partition: TopicPartition, lasts: bool
         return None
     isr = next((each.isr for each in reversed(history) if each.place <= refused[-1].place), ())
     values = {
-        "times": counted(sum(each.times for each in refused)),
+        "times": times_text(sum(each.times for each in refused)),
         "size": len(isr),
         "isr": ids(isr),
         "minimum": minimum,
@@ -283,7 +283,7 @@ def _leader_moved(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     return Seen(since, since=since.taken)
 
 
-def _led(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
+def _find_leader(facts: TraceFacts, partition: TopicPartition) -> Seen | None:
     history = histories.state_history(facts, partition)
     since = histories.since_when(history, lambda state: state.leader)
     return Seen(None, {"leader": since.leader, "isr": ids(history[-1].isr)}, since.taken)
@@ -298,7 +298,7 @@ _OF_TOPICS = (
     Situation(_never_created, NEVER_CREATED, True),
     Situation(_unknown, "no node in this trace knows topic {topic}, and no request for it was refused"),
     Situation(is_deleted, GONE),
-    Situation(_queued, QUEUED, True),
+    Situation(_pending_deletion, QUEUED, True),
 )
 """The situations of a whole topic, which its partitions share."""
 
@@ -441,7 +441,7 @@ PARTITION = (
     Situation(_partition_unknown, "{subject} does not exist: {what}"),
     NEVER_LED,
     *OF_PARTITIONS,
-    Situation(_led, "broker {leader} has led {subject} since {since}, and all replicas are in the ISR {isr}"),
+    Situation(_find_leader, "broker {leader} has led {subject} since {since}, and all replicas are in the ISR {isr}"),
 )
 
 TOPIC = (

@@ -40,11 +40,11 @@ def _down(name: str) -> Callable[[TraceFacts, Any], bool]:
     return lambda facts, fact: is_down(facts, fact.place.node if name == "node" else getattr(fact, name))
 
 
-def _unregistered(facts: TraceFacts, fact: Any) -> bool:
+def _is_unregistered(facts: TraceFacts, fact: Any) -> bool:
     return not is_registered(facts, fact.place.node)
 
 
-def _disconnected(facts: TraceFacts, changed: declarations.SessionChanged) -> bool:
+def _is_disconnected(facts: TraceFacts, changed: declarations.SessionChanged) -> bool:
     of_run = [each.state for each in facts.select(declarations.SessionChanged, run=changed.place.run)]
     return of_run[-1:] != [CONNECTED] and is_of_last_run(facts, changed.place)
 
@@ -109,20 +109,20 @@ TEXTS: dict[tuple[type, str], StepText] = {
         "the ZooKeeper session of broker {node} expired while its process ran",
         Remedy(
             "Broker {node} registers again by itself; find who ended the session, or what held it up.",
-            lambda facts, expired: _unregistered(facts, expired) and is_of_last_run(facts, expired.place),
+            lambda facts, expired: _is_unregistered(facts, expired) and is_of_last_run(facts, expired.place),
         ),
         Remedy("Find who ended the session, or what held it up."),
     ),
     (declarations.SessionChanged, "suspended"): StepText(
         "broker {node} lost its connection to ZooKeeper",
-        Remedy("Repair ZooKeeper or the network between it and the broker.", _disconnected),
+        Remedy("Repair ZooKeeper or the network between it and the broker.", _is_disconnected),
     ),
     (declarations.RecordingGap, ""): StepText(
         "broker {node} did not run while its ZooKeeper session ended (its process was suspended or held up for up to"
         " {seconds:.1f} s)",
         Remedy(
             "Let broker {node} continue, and find what suspended it (SIGSTOP, a debugger, swapping, a slow disk).",
-            _unregistered,
+            _is_unregistered,
         ),
         Remedy("Find what suspended broker {node} (SIGSTOP, a debugger, swapping, a slow disk)."),
     ),
@@ -369,7 +369,7 @@ def _entity_option(owner: str) -> str:
     )
 
 
-def _throttled(throttle: declarations.ReplicationThrottled) -> str:
+def _throttled_text(throttle: declarations.ReplicationThrottled) -> str:
     """Return the throttled partitions as text."""
     return ", ".join(
         f"all partitions of {topic}" if numbers is None else ", ".join(f"{topic}-{number}" for number in numbers)
@@ -401,13 +401,13 @@ _FIELDS: dict[type, Callable[[Any], dict[str, Any]]] = {
         "because": f" ({action.reason})" if action.reason else "",
     },
     declarations.ClientThrottled: lambda each: {
-        "times_text": counted(each.times),
+        "times_text": times_text(each.times),
         "entity": _entity_option(each.owner),
     },
     declarations.LogPartCleaned: lambda cleaned: {"last": cleaned.end - 1},
     declarations.LogStartMoved: lambda moved: {"by": f" ({moved.setting})" if moved.setting else ""},
     declarations.LogTruncated: lambda cut: {"cut": cut_off(cut)},
-    declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled(throttle)},
+    declarations.ReplicationThrottled: lambda throttle: {"partitions": _throttled_text(throttle)},
     declarations.RequestRefused: lambda refused: {"reason": reason_of(refused)},
     declarations.OperationDenied: lambda denied: {"sender": _sender(denied), "option": _acl_option(denied)},
     declarations.TransactionDecision: lambda decision: {"ended": "committed" if decision.commit else "aborted"},
@@ -420,7 +420,7 @@ def ids(brokers: Sequence[int]) -> str:
     return f"[{', '.join(map(str, brokers))}]"
 
 
-def counted(times: int) -> str:
+def times_text(times: int) -> str:
     """Return a number of occurrences as text: once, 3 times."""
     return "once" if times == 1 else f"{times} times"
 
@@ -443,12 +443,12 @@ def _template(fact: object) -> StepText:
 
 def values_of(fact: Any) -> dict[str, Any]:
     """Return the fields of a fact for a text, with `node` and what `_FIELDS` adds."""
-    values = {name: _shown(value) for name, value in fact._asdict().items()}
+    values = {name: _value_text(value) for name, value in fact._asdict().items()}
     more = _FIELDS.get(type(fact))
     return {**values, "node": fact.place.node, "self": fact, **({} if more is None else more(fact))}
 
 
-def _shown(value: object) -> object:
+def _value_text(value: object) -> object:
     """Return a fact's value as a text shows it: broker ids as `[1, 2]`, names as `a, b`."""
     if type(value) is dict:
         return ", ".join(f"{name} removed" if to is None else f"{name}={to}" for name, to in value.items())

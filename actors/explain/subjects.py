@@ -10,7 +10,7 @@ from actors.explain.causes import cause_of
 from actors.explain.client_situations import denials_of, produce_errors, throttles_of
 from actors.explain.explanations import LAST, Answer, Sentence
 from actors.explain.explanations import QUESTIONS as OF_ONE
-from actors.explain.step_texts import counted, text_of
+from actors.explain.step_texts import text_of, times_text
 from messages.cluster import TopicPartition, partition_named
 from messages.error_names import name_of
 from messages.facts import declarations
@@ -47,7 +47,7 @@ SUBJECTS = {
 """Kind of subject -> how it is named; controller and cluster have no name."""
 
 
-def listed(find: Callable[[TraceFacts, str], Sequence[Fact]]) -> Callable[[TraceFacts, str], Answer]:
+def list_facts(find: Callable[[TraceFacts, str], Sequence[Fact]]) -> Callable[[TraceFacts, str], Answer]:
     """Return a function that lists the last of these facts."""
     return lambda facts, subject: [Sentence(text_of(each), each.place) for each in find(facts, subject)][-LAST:]
 
@@ -86,7 +86,7 @@ def failed_authentications(facts: TraceFacts, client: str) -> Answer:
     failures = facts.select(declarations.AuthenticationFailures)
     found = group_by(failures, lambda each: (each.place.node, each.listener, each.mechanism))
     return [
-        Sentence(f"{text_of(same[-1])}: {counted(sum(each.times for each in same))}, the last:", same[-1].place)
+        Sentence(f"{text_of(same[-1])}: {times_text(sum(each.times for each in same))}, the last:", same[-1].place)
         for same in found.values()
     ]
 
@@ -97,19 +97,19 @@ QUESTIONS: dict[str, tuple[tuple[str, Callable[..., Answer]], ...]] = {
     "consumer-group": (
         (
             "Which broker coordinates it, and why?",
-            listed(lambda facts, group: facts.select(declarations.GroupHosted, group=group)),
+            list_facts(lambda facts, group: facts.select(declarations.GroupHosted, group=group)),
         ),
         ("Which states did it have last, and why?", rebalances),
-        ("Which requests were refused?", listed(refused_group_requests)),
+        ("Which requests were refused?", list_facts(refused_group_requests)),
     ),
     "producer": (
-        ("Which of its requests were refused, and why?", listed(produce_errors)),
-        ("Which producer ids was it given?", listed(sessions)),
+        ("Which of its requests were refused, and why?", list_facts(produce_errors)),
+        ("Which producer ids was it given?", list_facts(sessions)),
     ),
     "client": (
-        ("Which operations were refused, and why?", listed(denied_operations)),
+        ("Which operations were refused, and why?", list_facts(denied_operations)),
         ("Which authentications failed?", failed_authentications),
-        ("When was it throttled, and by which quota?", listed(throttles_of)),
+        ("When was it throttled, and by which quota?", list_facts(throttles_of)),
     ),
     "cluster": cluster_history.QUESTIONS,
 }

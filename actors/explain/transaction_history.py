@@ -42,7 +42,7 @@ def state(facts: TraceFacts, transactional_id: str) -> Answer:
         now = begun[-1]
         return [Sentence(f"Empty: InitProducerId returned {_producer(now)}", now.place)]
     if decisions:
-        return _ended(facts, decisions[-1])
+        return _explain_decision(facts, decisions[-1])
     return [Sentence("the trace begins after its last state change")]
 
 
@@ -52,13 +52,13 @@ def _ongoing(added: list[TransactionRequest]) -> Answer:
     groups = list(dict.fromkeys(request.group for request in added if request.group))
     lines = [Sentence(f"Ongoing since the first {added[0].api} of {_producer(added[0])}", added[0].place)]
     if partitions:
-        lines.append(Sentence(f"it contains {_named(partitions)}"))
+        lines.append(Sentence(f"it contains {_names_text(partitions)}"))
     if groups:
         lines.append(Sentence(f"it contains offsets of {', '.join(groups[:NAMED])}"))
     return lines
 
 
-def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
+def _explain_decision(facts: TraceFacts, decision: TransactionDecision) -> Answer:
     """Return the sentences about a decided transaction: its state, and which partitions have no marker."""
     producer = decision.transactional_id, decision.producer_id, decision.producer_epoch
     marked = [
@@ -75,7 +75,7 @@ def _ended(facts: TraceFacts, decision: TransactionDecision) -> Answer:
         ]
     return [
         Sentence(f"Prepare{word} since the coordinator began to send markers", decision.place),
-        Sentence(f"{len(left)} of {len(decision.partitions)} partitions have no marker: {_named(left)}"),
+        Sentence(f"{len(left)} of {len(decision.partitions)} partitions have no marker: {_names_text(left)}"),
     ]
 
 
@@ -96,7 +96,7 @@ def _end(decision: TransactionDecision) -> str:
     return f"{ended}: the transaction timeout was over"
 
 
-def rejected(facts: TraceFacts, transactional_id: str) -> Answer:
+def why_rejected(facts: TraceFacts, transactional_id: str) -> Answer:
     """Explain which requests were rejected."""
     lines = []
     for each in _requests(facts, transactional_id):
@@ -120,7 +120,7 @@ def _producer(of: TransactionRequest | TransactionDecision) -> str:
     return f"producer id {of.producer_id}, epoch {of.producer_epoch}"
 
 
-def _named(partitions: list[TopicPartition]) -> str:
+def _names_text(partitions: list[TopicPartition]) -> str:
     more = len(partitions) - NAMED
     return ", ".join(map(str, partitions[:NAMED])) + (f" and {more} others" if more > 0 else "")
 
@@ -128,6 +128,6 @@ def _named(partitions: list[TopicPartition]) -> str:
 QUESTIONS: tuple[tuple[str, Callable[[TraceFacts, str], Answer]], ...] = (
     ("What state is the transaction in, and since when?", state),
     ("How did its last transactions end, and why?", ends),
-    ("Which requests were rejected, and why?", rejected),
+    ("Which requests were rejected, and why?", why_rejected),
 )
 """Question about a transactional id, and the function that answers it."""

@@ -46,7 +46,7 @@ def shutdown_of(facts: TraceFacts) -> float | None:
         return None
     began = None
     for at in sorted(
-        (_stopped(facts, node_run) for node_run in last.values() if node_run.ending == STOPPED), reverse=True
+        (_stop_time(facts, node_run) for node_run in last.values() if node_run.ending == STOPPED), reverse=True
     ):
         if began is not None and began - at > TOGETHER:
             break
@@ -55,7 +55,7 @@ def shutdown_of(facts: TraceFacts) -> float | None:
     return None if began is None or max(killed, default=began) > began else began
 
 
-def _stopped(facts: TraceFacts, node_run: NodeRun) -> float:
+def _stop_time(facts: TraceFacts, node_run: NodeRun) -> float:
     """Return when a broker began to stop, in seconds since 1970."""
     asked = facts.last(declarations.StopRequested, node_run.place, run=node_run.place.run)
     return node_run.end if asked is None else asked.place.at

@@ -28,7 +28,7 @@ class Authenticated(Protocol):
     def end(self, piece: Piece, delay: float) -> None:
         """Read nothing more; after `delay` seconds, send bytes and close."""
 
-    def authenticated(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
+    def accept(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
         """Accept the requests of this principal from now on."""
 
     def authentication_failed(self, mechanism: str, reason: str) -> None:
@@ -85,7 +85,7 @@ class SaslAuthentication:
         return answer is not None
 
     def _carry_out(self, answer: SaslAnswer, header: RequestHeader | None) -> None:
-        piece = _encoded(header, answer.response)
+        piece = _encode(header, answer.response)
         if answer.closes:
             self._connection.authentication_failed(self._server.mechanism, answer.closes)
             self._connection.end(piece, self._security.failure_delay if answer.fails else 0.0)
@@ -95,10 +95,10 @@ class SaslAuthentication:
         if answer.authenticated:
             self._deadline.cancel()
             server = self._server
-            self._connection.authenticated(str(server.principal), server.mechanism, server.lifetime_ms)
+            self._connection.accept(str(server.principal), server.mechanism, server.lifetime_ms)
 
 
-def _encoded(header: RequestHeader | None, response: Message | bytes | None) -> bytes:
+def _encode(header: RequestHeader | None, response: Message | bytes | None) -> bytes:
     if isinstance(response, bytes):
         return len(response).to_bytes(4, "big") + response
     return b"" if response is None or header is None else encode_response(header, response)

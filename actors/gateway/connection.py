@@ -132,19 +132,19 @@ class Gateway(Protocol):
     def fault_met(self, connection: int, header: RequestHeader, api: str, fault: request_faults.RequestFault) -> None:
         """Report that a fault was injected into a request."""
 
-    def opened(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         """Add a new connection."""
 
     def active(self, connection: Connection) -> None:
         """Record that bytes were sent or received on the connection."""
 
-    def closed(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Remove a closed connection."""
 
     def disk_failed(self, error: OSError) -> None:
         """Report that a file could not be read when its content was to be sent; the error contains the file's name."""
 
-    def authenticated(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
+    def report_authentication(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
         """Report that a client has authenticated."""
 
     def authentication_failed(self, listener: str, mechanism: str) -> None:
@@ -273,8 +273,8 @@ class Connection:
         else:
             seconds = handshake_seconds(settings.connections_max_idle_ms)
             self._handshake = asyncio.get_running_loop().call_later(seconds, self.abort)
-            self._stream = TlsStream(TlsSocket(connected, self._tls.server, self._established), self, most)
-        gateway.opened(self)
+            self._stream = TlsStream(TlsSocket(connected, self._tls.server, self._use_certificate), self, most)
+        gateway.add(self)
 
     @property
     def waits_for_records(self) -> bool:
@@ -296,10 +296,10 @@ class Connection:
         if self._handshake is not None:
             self._handshake.cancel()
             self.authentication_failed("TLS", "SSL handshake failed")
-        self._gateway.closed(self)
+        self._gateway.remove(self)
         self._release_memory()
 
-    def received(self, count: int) -> None:
+    def handle_bytes(self, count: int) -> None:
         """Handle bytes that the client sent."""
         self._gateway.active(self)
         self._begin_next()
@@ -375,7 +375,7 @@ class Connection:
 
         See rules 3 and 4 of `limits`.
         """
-        begun = self._stream.frames.begun()
+        begun = self._stream.frames.next_frame_head()
         if begun is None or self._taken:
             return
         size, head = begun
@@ -453,7 +453,7 @@ class Connection:
             refuse(str(error))
             return
 
-        def finished(result: T | WireError) -> None:
+        def finish(result: T | WireError) -> None:
             self._steps.pop(id(steps), None)
             if isinstance(result, WireError):
                 refuse(str(result))
@@ -461,7 +461,7 @@ class Connection:
                 then(result)
 
         self._steps[id(steps)] = steps
-        self._gateway.bench.continue_steps(steps, finished, long)
+        self._gateway.bench.continue_steps(steps, finish, long)
 
     def _check(self, read: tuple[RequestHeader, tuple[Part, ...], Message]) -> None:
         """Check the records of a Produce request, and pass the request on."""
@@ -488,12 +488,12 @@ class Connection:
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # if False, the next request waits until this one is answered
         if header.api_key in WITH_SECRETS:
-            under_way.edit = partial(self._gateway.vault.revealed, self.principal)
+            under_way.edit = partial(self._gateway.vault.reveal, self.principal)
             if isinstance(request, OF_TOKENS) and not self._may_use_tokens():
                 refusal = API_BY_REQUEST[type(request)].refusal(request, errors.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
                 self._refuse_request(header, request, parts, refusal)
                 return
-            request = self._gateway.vault.concealed(request, self.principal)
+            request = self._gateway.vault.conceal(request, self.principal)
             read = header, parts, request
         authorizer = self._gateway.authorizer
         if authorizer is not None:
@@ -523,10 +523,10 @@ class Connection:
         if throttle is not None:
             under_way.charge = charge = throttle.admit(self.principal, header, request, self._began)
             if charge is not None:
-                read = header, parts, throttle.capped(charge, request)
+                read = header, parts, throttle.cap(charge, request)
         faults = self._gateway.faults
         if faults is not None:
-            fault = faults.met(self._gateway.settings.node_id, header.client_id or "", request)
+            fault = faults.next_fault(self._gateway.settings.node_id, header.client_id or "", request)
             if fault is not None:
                 under_way.fault = fault
                 self._gateway.fault_met(self.id, header, API_BY_REQUEST[type(request)].name, fault)
@@ -589,7 +589,7 @@ class Connection:
 
     # ------------------------------------------------------------------------------------------------ authentication
 
-    def _established(self, certificate: bytes | None) -> None:
+    def _use_certificate(self, certificate: bytes | None) -> None:
         """Use the client's certificate after the TLS handshake. Raises ValueError if it names no principal."""
         assert self._tls is not None
         if certificate is not None and self._sasl is None:
@@ -598,7 +598,7 @@ class Connection:
             self._handshake.cancel()
             self._handshake = None
         if self._sasl is None:
-            self._gateway.authenticated(self, "TLS", 0)
+            self._gateway.report_authentication(self, "TLS", 0)
 
     def write_now(self, piece: Piece) -> None:
         """Send bytes at once."""
@@ -617,11 +617,11 @@ class Connection:
         else:
             finish()
 
-    def authenticated(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
+    def accept(self, principal: str, mechanism: str, lifetime_ms: int) -> None:
         """Accept the requests of this principal from now on."""
         self.principal = principal
         self._stream.frames.max_bytes = self._gateway.settings.socket_request_max_bytes
-        self._gateway.authenticated(self, mechanism, lifetime_ms)
+        self._gateway.report_authentication(self, mechanism, lifetime_ms)
 
     def authentication_failed(self, mechanism: str, reason: str) -> None:
         """Count and log a failure."""
@@ -643,7 +643,7 @@ class Connection:
         self._answering = True
         try:
             for response in responses:
-                answered = self._unanswered(response.correlation_id, place)
+                answered = self._pending_response(response.correlation_id, place)
                 if answered is not None:
                     answered.taken = True
                     place += 1
@@ -651,7 +651,7 @@ class Connection:
                     if fault is not None and fault.kind == request_faults.LOSE_RESPONSE:
                         continue
                     if fault is not None and fault.kind == request_faults.THROTTLE and message is not None:
-                        message = request_faults.throttled(message, fault.value)
+                        message = request_faults.with_throttle_time(message, fault.value)
                         self._mute(fault.value / 1000)
                     if answered.edit is not None and message is not None:
                         message, edited = answered.edit(message, parts)
@@ -662,7 +662,7 @@ class Connection:
                         answered.pieces = ()
                     else:
                         steps = encoding_response_pieces(answered.header, message, parts)
-                        self._work(steps, partial(self._encoded, answered, parts), self._refuse_answer)
+                        self._work(steps, partial(self._store_response, answered, parts), self._refuse_answer)
         finally:
             self._answering = False
         self._send_answers()
@@ -670,7 +670,7 @@ class Connection:
     def _respond_charged(self, answered: _PendingResponse, message: Message | None, parts: list[Part]) -> None:
         """Charge a request to its client's quotas, throttle the client if necessary, and encode the response."""
         throttle, charge, header = self._gateway.throttle, answered.charge, answered.header
-        then = partial(self._encoded, answered, parts)
+        then = partial(self._store_response, answered, parts)
         if throttle is None or charge is None:
             pass
         elif isinstance(message, FetchResponse):
@@ -680,7 +680,7 @@ class Connection:
             if delay:
                 self._mute(delay / 1000)
                 self._gateway.client_throttled()
-                message = message and request_faults.throttled(message, delay)
+                message = message and request_faults.with_throttle_time(message, delay)
         if message is None:
             answered.pieces = ()
             return
@@ -701,7 +701,7 @@ class Connection:
         size = sum(map(len, pieces)) - FRAME_SIZE
         delay = throttle.charge_fetch(charge, self.id, answered.header, size)
         if not delay:
-            self._encoded(answered, [], pieces)
+            self._store_response(answered, [], pieces)
             return
         self._mute(delay / 1000)
         self._gateway.client_throttled()
@@ -710,9 +710,9 @@ class Connection:
             self._gateway.fetch_throttled(FetchThrottled(message.session_id, charge.ends_session, dropped))
         session_id = 0 if charge.ends_session else message.session_id
         steps = encoding_response_pieces(answered.header, FetchResponse((), message.error_code, session_id, delay))
-        self._work(steps, partial(self._encoded, answered, []), self._refuse_answer)
+        self._work(steps, partial(self._store_response, answered, []), self._refuse_answer)
 
-    def _unanswered(self, correlation_id: int, place: int) -> _PendingResponse | None:
+    def _pending_response(self, correlation_id: int, place: int) -> _PendingResponse | None:
         """Return the pending response to the request with this correlation id; None if there is none.
 
         The request at index `place` is tried first, because most responses arrive in the order of the requests.
@@ -725,7 +725,7 @@ class Connection:
         waiting = (each for each in under_way if not each.taken)
         return next((each for each in waiting if each.header.correlation_id == correlation_id), None)
 
-    def _encoded(self, answered: _PendingResponse, parts: list[Part], pieces: Sequence[Piece]) -> None:
+    def _store_response(self, answered: _PendingResponse, parts: list[Part], pieces: Sequence[Piece]) -> None:
         """Store the encoded response with its request, and send all responses whose turn it is."""
         answered.pieces = pieces
         if parts:

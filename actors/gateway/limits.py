@@ -54,10 +54,10 @@ class FileLimit(NamedTuple):
     @staticmethod
     def of_process() -> FileLimit:
         """Return how the open-file limit of this process is divided."""
-        return FileLimit.of(os.sysconf("SC_OPEN_MAX"))
+        return FileLimit.divide(os.sysconf("SC_OPEN_MAX"))
 
     @staticmethod
-    def of(limit: int) -> FileLimit:
+    def divide(limit: int) -> FileLimit:
         """Divide the open-file limit: a reserve, at most half of the rest for logs, the remainder for connections."""
         reserve = min(RESERVED_FILES, limit // 2)
         logs = min(MAX_LOG_FILES, (limit - reserve) // 2)
@@ -83,7 +83,7 @@ class ConnectionCount:
         """Return whether a listener may accept another connection (rule 1)."""
         return self._total < self._most or listener == self._protected
 
-    def exceeded(self) -> bool:
+    def is_exceeded(self) -> bool:
         """Return whether more connections are open than allowed, which only the protected listener can cause.
 
         If so, a connection of another listener must be closed.

@@ -279,7 +279,7 @@ class ListenerGateway:
     def _respond_all(self, id: int, responses: Sequence[network.ClientResponse]) -> None:
         """Pass on the responses to requests of one connection."""
         if self.request_metrics is not None:
-            self.request_metrics.answered(id, [response.correlation_id for response in responses])
+            self.request_metrics.count_answers(id, [response.correlation_id for response in responses])
         if id in self._connections:
             self._connections[id].respond(responses)
 
@@ -332,14 +332,14 @@ class ListenerGateway:
 
     # ------------------------------------------------------------------------------------------------ connections
 
-    def opened(self, connection: Connection) -> None:
+    def add(self, connection: Connection) -> None:
         """Add a connection.
 
         If there are now too many, close the longest-idle one among the connections of unprotected listeners.
         """
         self._connections[connection.id] = connection
         self.active(connection)
-        if self._count.exceeded():
+        if self._count.is_exceeded():
             others = (other for other in self._connections.values() if not self._count.is_protected(other.listener))
             quiet = next(others, None)
             if quiet is not None:
@@ -354,15 +354,15 @@ class ListenerGateway:
             connection.active_at = now
             self._connections.move_to_end(connection.id)
 
-    def closed(self, connection: Connection) -> None:
+    def remove(self, connection: Connection) -> None:
         """Remove a connection. Later responses for it are dropped, and another connection may be accepted."""
         self._connections.pop(connection.id, None)
         if connection.waits_for_records:
             self._idle.gone(connection.id)
             self._send_to_fetches(network.ClientGone(connection.id))
-        self._throttle.closed(connection.id)
+        self._throttle.forget_connection(connection.id)
         if self.request_metrics is not None:
-            self.request_metrics.closed(connection.id)
+            self.request_metrics.drop_requests(connection.id)
         self._count.end(connection.address)
         if self._serving and self._full:
             self._serve()
@@ -373,7 +373,7 @@ class ListenerGateway:
             failed = LogFileFailed(error.filename, error.strerror or str(error))
             self._base.inject(self._logs, failed, self.address)
 
-    def authenticated(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
+    def report_authentication(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
         """Report to the request handler that a client has authenticated."""
         if self._handler is not None:
             whence = connection.listener, mechanism, connection.principal, connection.address
@@ -415,7 +415,7 @@ class ListenerGateway:
 
     def _report_throttles(self) -> None:
         self._timers.pop("throttles", None)
-        throttles = self._throttle.throttled()
+        throttles = self._throttle.take_throttled()
         if throttles and self._handler is not None:
             self._base.inject(self._handler, ClientsThrottled(throttles), self.address)
             self._timers["throttles"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_throttles)
@@ -463,10 +463,10 @@ class ListenerGateway:
         if isinstance(request, network.ClientRequests):
             to = self._records
             if self.request_metrics is not None:
-                self.request_metrics.sent(request.requests)
+                self.request_metrics.start_times(request.requests)
         elif isinstance(request, network.ClientRequest):
             if self.request_metrics is not None:
-                self.request_metrics.sent((request,))
+                self.request_metrics.start_times((request,))
             if type(request.request) in CARRIERS:
                 if self._idle.hold_if_idle(request):
                     return
@@ -511,7 +511,7 @@ def _bound(endpoint: Endpoint) -> socket.socket:
         if everywhere:
             family, address = socket.AF_INET6, ("::", endpoint.port)
         else:
-            family, address = _resolved(endpoint)
+            family, address = _resolve(endpoint)
         bound = socket.create_server(address, family=family, backlog=BACKLOG, dualstack_ipv6=everywhere)
     except socket.gaierror as error:
         raise OSError(error.errno, f"{place} cannot be bound: {error.strerror}") from error
@@ -523,7 +523,7 @@ def _bound(endpoint: Endpoint) -> socket.socket:
     return bound
 
 
-def _resolved(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
+def _resolve(endpoint: Endpoint) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """Return the address family and address to bind. IPv4 is preferred if the host has both."""
     found = socket.getaddrinfo(endpoint.host or None, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)

@@ -10,8 +10,8 @@ Rule 3: every request has its own connection. After a timeout the sender receive
         machines.
 Rule 4: the principal of a node is its host; that of another client is the user that it names.
 Rule 5: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
-        polls (`idle_polls`, rule 5). This ends when the wire is `disturbed`, when the sender interrupts or abandons the
-        poll, or when the session's idle state ends.
+        polls (`idle_polls`, rule 5). This ends when the wire changes (`handle_wire_change`), when the sender interrupts
+        or abandons the poll, or when the session's idle state ends.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Wire(Protocol):
     def is_steady(self, one: str, other: str) -> bool:
         """Return whether the wire between two hosts has no faults.
 
-        If the result is True, the code that later causes a fault must call `MemoryNetwork.disturbed`.
+        If the result is True, the code that later causes a fault must call `MemoryNetwork.handle_wire_change`.
         """
 
 
@@ -81,13 +81,13 @@ class NetworkObserver(Protocol):
     `connection` is the number of a connection.
     """
 
-    def arrived(self, connection: int, host: str, request: Message) -> None:
+    def observe_request(self, connection: int, host: str, request: Message) -> None:
         """Observe that a request arrived at a host, where an actor handles it."""
 
-    def responded(self, connection: int, response: Message | None) -> None:
+    def observe_response(self, connection: int, response: Message | None) -> None:
         """Observe that the response to a connection's request leaves the host that handled the request."""
 
-    def judged(self, host: str, principal: str, request: Message, allowed: bool) -> None:
+    def observe_judgement(self, host: str, principal: str, request: Message, allowed: bool) -> None:
         """Observe whether a host's authorizer has refused nothing of a client's request."""
 
 
@@ -99,7 +99,7 @@ class Direct:
         deliver()
 
     def is_steady(self, one: str, other: str) -> bool:
-        """Return False, because no code calls `MemoryNetwork.disturbed` for this wire, as True would require."""
+        """Return False: no code calls `MemoryNetwork.handle_wire_change` for this wire, as True would require."""
         return False
 
 
@@ -157,7 +157,7 @@ class MemoryNetwork:
         exchange.wait()
         if self.heard is not None:
             self.heard(host, transmit.endpoint.host, join_parts(parts, transmit.request))
-        exchange.carry(self._arrived, back=False)
+        exchange.carry(self._handle_arrival, back=False)
         return exchange
 
     def reset(self, one: str, other: str) -> None:
@@ -165,35 +165,35 @@ class MemoryNetwork:
         for exchange in list(self.under_way.values()):
             if {exchange.host, exchange.transmit.endpoint.host} == {one, other}:
                 exchange.lost = True
-                exchange.failed("connection reset")
+                exchange.end_with_failure("connection reset")
 
-    def disturbed(self, one: str, other: str) -> None:
+    def handle_wire_change(self, one: str, other: str) -> None:
         """Handle a change of the wire between two hosts (rule 5)."""
         for exchange in list(self._representing.get(_pair(one, other), {}).values()):
             exchange.wake()
 
-    def held(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
+    def represent_polls(self, exchange: _InFlightRequest, polls: IdleFetchSessions) -> None:
         """If the wire has no faults, let an arrived idle poll represent all following polls (rule 5)."""
         hosts = exchange.host, exchange.transmit.endpoint.host
         if exchange.again and not exchange.over and self.wire.is_steady(*hosts):
             representing = self._representing.setdefault(_pair(*hosts), {})
 
-            def ended() -> None:
+            def end_representation() -> None:
                 del representing[exchange.connection]
                 exchange.represent(None)
 
             session_id: int = exchange.transmit.request.session_id
-            if polls.represent(session_id, ended):
+            if polls.represent(session_id, end_representation):
                 representing[exchange.connection] = exchange
                 exchange.represent(lambda: polls.stop_representing(session_id))
 
-    def _arrived(self, exchange: _InFlightRequest) -> None:
+    def _handle_arrival(self, exchange: _InFlightRequest) -> None:
         endpoint = exchange.transmit.endpoint
         listener, name = self.listeners.get((endpoint.host, endpoint.port), (None, ""))
         if listener is None:
-            exchange.carry(lambda lost: lost.failed("connection refused"))
+            exchange.carry(lambda lost: lost.end_with_failure("connection refused"))
         else:
-            listener.connected(exchange, name)
+            listener.handle_request(exchange, name)
 
 
 class _InFlightRequest:
@@ -236,7 +236,9 @@ class _InFlightRequest:
 
     def wait(self) -> None:
         """Start the timer for the request's timeout."""
-        self._timer = self._network.timers.call_later(self.transmit.timeout, lambda: self.failed("TimeoutError"))
+        self._timer = self._network.timers.call_later(
+            self.transmit.timeout, lambda: self.end_with_failure("TimeoutError")
+        )
 
     def represent(self, stop: Callable[[], None] | None) -> None:
         """Let this idle poll represent all polls that would follow it (rule 5), and cancel its timeout.
@@ -266,7 +268,7 @@ class _InFlightRequest:
         source, target = (there, self.host) if back else (self.host, there)
         self._network.wire.carry(source, target, lambda: None if self.lost else deliver(self))
 
-    def received(self, parts: tuple[AnyMessage, ...], response: Message) -> None:
+    def end_with_response(self, parts: tuple[AnyMessage, ...], response: Message) -> None:
         channel = self.transmit.channel
         parts, response = tersely(parts, response)
         self._end(
@@ -274,7 +276,7 @@ class _InFlightRequest:
             Received(channel, self.transmit.correlation_id, response),
         )
 
-    def failed(self, reason: str) -> None:
+    def end_with_failure(self, reason: str) -> None:
         self._end(TransmitFailed(self.transmit.channel, self.transmit.correlation_id, reason))
 
     def forget(self) -> None:
@@ -408,7 +410,7 @@ class MemoryListener:
         self._idle.stop()
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
-            exchange.carry(lambda closed: closed.failed("connection closed"))
+            exchange.carry(lambda closed: closed.end_with_failure("connection closed"))
 
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle a message of an actor."""
@@ -424,7 +426,7 @@ class MemoryListener:
                 self._idle.wake(session_ids)
             case CloseClient(id, reason):
                 self._parts.pop(id, None)
-                self._answer(id, lambda exchange: exchange.failed(f"connection closed: {reason}"))
+                self._answer(id, lambda exchange: exchange.end_with_failure(f"connection closed: {reason}"))
             case AclsChanged():
                 assert self.authorizer is not None
                 self.authorizer.change(message)
@@ -446,23 +448,23 @@ class MemoryListener:
     def _respond(self, message: ClientResponse) -> None:
         id, response = message.connection, message.response
         if self.request_metrics is not None:
-            self.request_metrics.answered(id, (message.correlation_id,))
-            self.request_metrics.closed(id)
+            self.request_metrics.count_answers(id, (message.correlation_id,))
+            self.request_metrics.drop_requests(id)
         if message.rest:
             self._idle.rest(message)
         parts: Sequence[Part] = tuple(self._parts.pop(id, ()))
         if id in self._exchanges and (edit := self._exchanges[id].edit) is not None and response is not None:
             response, parts = edit(response, parts)
         if id in self._exchanges and self._exchanges[id].throttle_ms and response is not None:
-            response = request_faults.throttled(response, self._exchanges[id].throttle_ms)
+            response = request_faults.with_throttle_time(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
         if exchange is not None and (answered is not None or watcher is not None):
             whole = response if response is None else join_parts(parts, response)
             if answered is not None:
                 answered(exchange.transmit.request, whole)
             if watcher is not None:
-                watcher.responded(id, whole)
-        self._answer(id, lambda exchange: exchange.received(tuple(parts), response))
+                watcher.observe_response(id, whole)
+        self._answer(id, lambda exchange: exchange.end_with_response(tuple(parts), response))
 
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
@@ -474,7 +476,7 @@ class MemoryListener:
         if exchange is not None:
             exchange.carry(deliver)
 
-    def connected(self, exchange: _InFlightRequest, listener: str) -> None:
+    def handle_request(self, exchange: _InFlightRequest, listener: str) -> None:
         """Handle a request that arrives. Until `ServeClients` arrives, the request waits."""
         self._exchanges[exchange.connection] = exchange
         if self._handler is None:
@@ -485,7 +487,7 @@ class MemoryListener:
     def _submit(self, exchange: _InFlightRequest, listener: str) -> None:
         """Pass on a request, or inject a fault into it."""
         faults, transmit = self._network.faults, exchange.transmit
-        fault = None if faults is None else faults.met(self._node_id, transmit.client_id, exchange.request)
+        fault = None if faults is None else faults.next_fault(self._node_id, transmit.client_id, exchange.request)
         if fault is None:
             self._forward(exchange, listener)
             return
@@ -495,9 +497,11 @@ class MemoryListener:
             self._base.inject(self._handler, hit, self.address)
         response = fault.response(exchange.request)
         if response is not None:
-            self._answer(exchange.connection, lambda answered: answered.received((), response))
+            self._answer(exchange.connection, lambda answered: answered.end_with_response((), response))
         elif fault.kind == request_faults.DISCONNECT:
-            self._answer(exchange.connection, lambda closed: closed.failed("connection closed: an injected fault"))
+            self._answer(
+                exchange.connection, lambda closed: closed.end_with_failure("connection closed: an injected fault")
+            )
         elif fault.kind == request_faults.DELAY:
             self._network.timers.call_later(fault.value, lambda: self._forward(exchange, listener))
         elif fault.kind != request_faults.BLACKHOLE:
@@ -511,32 +515,32 @@ class MemoryListener:
         transmit, connection = exchange.transmit, exchange.connection
         allowed = transmit.request
         if self.authorizer is not None:
-            allowed = self._judged(exchange, self.authorizer)
+            allowed = self._permitted_part(exchange, self.authorizer)
             if allowed is None:
                 return
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, allowed)
         to = self._records if type(transmit.request) in CARRIERS else self._handler
         if to is not None:
             if self.request_metrics is not None:
-                self.request_metrics.sent((request,))
+                self.request_metrics.start_times((request,))
             if self._network.watcher is not None:
-                self._network.watcher.arrived(connection, transmit.endpoint.host, exchange.request)
+                self._network.watcher.observe_request(connection, transmit.endpoint.host, exchange.request)
             if self._idle.hold_if_idle(request):
-                self._network.held(exchange, self._idle)
+                self._network.represent_polls(exchange, self._idle)
                 return
             for part in exchange.parts:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)
 
-    def _judged(self, exchange: _InFlightRequest, authorizer: Authorizer) -> Message:
+    def _permitted_part(self, exchange: _InFlightRequest, authorizer: Authorizer) -> Message:
         """Return what a client may do of its request; None if it is refused, and answered."""
         host, transmit = exchange.transmit.endpoint.host, exchange.transmit
         judged = authorizer.judge(transmit.request, exchange.principal, exchange.host, True)
         if self._network.watcher is not None:
-            self._network.watcher.judged(host, exchange.principal, transmit.request, judged.refused is None)
+            self._network.watcher.observe_judgement(host, exchange.principal, transmit.request, judged.refused is None)
         exchange.edit = judged.edit
         if judged.request is None:
-            self._answer(exchange.connection, lambda answered: answered.received((), judged.refusal))
+            self._answer(exchange.connection, lambda answered: answered.end_with_response((), judged.refusal))
         return judged.request
 
 

@@ -50,32 +50,32 @@ class RequestMetrics:
         self._under_way: dict[int, dict[int, tuple[AnyMessage, float]]] = {}
         """Connection -> correlation id -> request and its start time."""
 
-    def sent(self, requests: Iterable[ClientRequest]) -> None:
+    def start_times(self, requests: Iterable[ClientRequest]) -> None:
         """Store the start times of requests that are now sent to the actors."""
         now = self._now()
         for each in requests:
             under_way = self._under_way.setdefault(each.connection, {})
             under_way[each.correlation_id] = each.request, now
 
-    def answered(self, connection: int, correlation_ids: Iterable[int]) -> None:
+    def count_answers(self, connection: int, correlation_ids: Iterable[int]) -> None:
         """Count answered requests and observe their times. Responses without a request are ignored."""
         under_way, now = self._under_way.get(connection, {}), self._now()
         for each in correlation_ids:
             request, since = under_way.pop(each, (None, 0.0))
             if request is not None:
                 fetcher = request.replica_id if request.__class__ is FetchRequest else CONSUMER
-                count, labels = _reported(request.__class__, request.version, fetcher == CONSUMER)
+                count, labels = _counter_of(request.__class__, request.version, fetcher == CONSUMER)
                 self._metrics.count(count)
                 for its in labels:
                     self._metrics.observe(Sample(TOTAL_TIME, 1000 * (now - since), its))
 
-    def closed(self, connection: int) -> None:
+    def drop_requests(self, connection: int) -> None:
         """Drop the requests of a closed connection."""
         self._under_way.pop(connection, None)
 
 
 @functools.lru_cache(maxsize=256)
-def _reported(request: type[AnyMessage], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
+def _counter_of(request: type[AnyMessage], version: int, of_consumer: bool) -> tuple[Count, tuple[Labels, ...]]:
     """Return the counter increment for one request, and the labels under which its time is published.
 
     For a fetch these are two sets of labels: one for all fetches, and one for consumer fetches or for follower fetches.

@@ -181,7 +181,7 @@ class RequestFaults:
         self._now = now
         self._journal: deque[ClientCall] = deque(maxlen=KEPT)
 
-    def met(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
+    def next_fault(self, broker: int, client_id: str, request: Message) -> RequestFault | None:
         """Add a request to the journal. Return the fault to apply to it (rule 1); None if no fault applies."""
         is_own = client_id.startswith(OWN) or request.__class__ in _OF_CONTROLLERS
         if not is_own and getattr(request, "replica_id", -1) < 0:
@@ -290,6 +290,6 @@ def subjects(request: object) -> Iterator[tuple[str, int | None]]:
                 yield named if isinstance(named, str) else each.name, None
 
 
-def throttled(response: Message, milliseconds: float) -> Message:
+def with_throttle_time(response: Message, milliseconds: float) -> Message:
     """Return the response with this throttle time, if its API has one."""
     return evolve(response, throttle_time_ms=int(milliseconds)) if hasattr(response, "throttle_time_ms") else response

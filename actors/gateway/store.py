@@ -36,7 +36,7 @@ class StoreGateway:
     def receive(self, message: Message, sender: ActorAddress) -> None:
         """Handle a message of an actor: first OpenStore, which opens the session, then ZkBridgeActor's requests."""
         if not isinstance(message, OpenStore):
-            self._store.submit(self._opened(message))
+            self._store.submit(self._open_seals(message))
         elif self._store.waits:
             threading.Thread(target=self._open, args=(message.bridge,), name="zookeeper-open", daemon=True).start()
         else:
@@ -54,33 +54,33 @@ class StoreGateway:
             if isinstance(item, StoreFailed):
                 self._base.inject(self._failed, NodeFailed(item.reason), self.address)
             else:
-                self._base.inject(bridge, self._sealed(item), self.address)
+                self._base.inject(bridge, self._seal(item), self.address)
 
         try:
             self._store.start(news)
         except ZooKeeperUnavailable as error:
             self._base.inject(self._failed, NodeFailed(str(error)), self.address)
 
-    def _opened(self, message: Message) -> AnyMessage:
+    def _open_seals(self, message: Message) -> AnyMessage:
         """Return a request with credentials in place of seals."""
         if isinstance(message, StoreRead) and any(path.startswith(_SEALED) for path in message.data):
             self._reading[message.id] = message.data
         elif isinstance(message, StoreWrite) and any(op.path.startswith(_SEALED) for op in message.ops):
-            opened = self._vault.opened
+            opened = self._vault.unseal_znode
             ops = (
                 op._replace(data=opened(op.path, op.data)) if op.path.startswith(_SEALED) else op for op in message.ops
             )
             return evolve(message, ops=tuple(ops))
         return message
 
-    def _sealed(self, item: StoreNews) -> StoreNews:
+    def _seal(self, item: StoreNews) -> StoreNews:
         """Return an event with seals in place of credentials."""
         if not isinstance(item, StoreReply) or not self._reading:
             return item
         paths = self._reading.pop(item.id, None)
         if paths is None or item.code != OK:
             return item
-        seal = self._vault.sealed
+        seal = self._vault.seal_znode
         nodes = (
             node._replace(data=seal(path, node.data))
             if path.startswith(_SEALED) and node.code in (OK, NO_NODE)

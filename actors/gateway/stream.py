@@ -99,7 +99,7 @@ class FrameBuffer:
         """Whether the next frame has an invalid size: negative, or above the maximum."""
         return self._end - self._start >= _SIZE.size and not self._need()
 
-    def begun(self) -> tuple[int, bytes] | None:
+    def next_frame_head(self) -> tuple[int, bytes] | None:
         """Return the size and the first 8 bytes of the next frame; None if its size field is incomplete or invalid."""
         need, at = self._need(), self._start + _SIZE.size
         return (need - _SIZE.size, bytes(self._buffer[at : min(at + 8, self._end)])) if need else None
@@ -162,7 +162,7 @@ class FrameBuffer:
 class Receiver(Protocol):
     """The interface of an object that owns a stream and is notified of its data and its end."""
 
-    def received(self, count: int) -> None:
+    def handle_bytes(self, count: int) -> None:
         """Handle `count` bytes that were received into the stream's frame buffer."""
 
     def pause_writing(self) -> None:
@@ -239,7 +239,7 @@ class Stream:
             self.abort()
             return
         if count:
-            self._receiver.received(count)
+            self._receiver.handle_bytes(count)
         else:
             self.close()
 
@@ -270,7 +270,7 @@ class Stream:
         self._flush_ahead = False
         try:
             while self._out and not self._gone:
-                self._sent(self._send(self._out[0]))
+                self._note_sent(self._send(self._out[0]))
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
@@ -300,7 +300,7 @@ class Stream:
         pieces: list[Any] = [*takewhile(_is_data, islice(self._out, MOST_PIECES))]
         return self._socket.sendmsg(pieces)
 
-    def _sent(self, count: int) -> None:
+    def _note_sent(self, count: int) -> None:
         out = self._out
         if count == self._waiting:
             out.clear()
@@ -342,9 +342,9 @@ class Stream:
         self.pause_reading()
         if self._writing:
             self._loop.remove_writer(self._socket)
-        self._loop.call_soon(self._lost)
+        self._loop.call_soon(self._close_socket)
 
-    def _lost(self) -> None:
+    def _close_socket(self) -> None:
         self._socket.close()
         receiver = self._receiver
         del self._receiver  # breaks the reference cycle, so that reference counting frees an old connection

@@ -56,14 +56,14 @@ class Throttle:
         self._base = base
         self._times: RequestTimes | None = None
         self._throttled: dict[tuple[str, str, str], list[int]] = {}
-        """(user, client id, quota) -> how often the client was throttled since `throttled`, and the longest ms."""
+        """(user, client id, quota) -> how often the client was throttled since `take_throttled`, and the longest ms."""
 
     def configure(self, quotas: tuple[ClientQuota, ...]) -> None:
         """Replace quotas of entities; begin or end to time the actors (rule 3)."""
         self.quotas.configure(quotas)
         if self.quotas.limits(REQUEST) != (self._times is not None):
             self._times = RequestTimes() if self._times is None else None
-            self._base.watch_deliveries(None if self._times is None else self._times.delivered)
+            self._base.watch_deliveries(None if self._times is None else self._times.count_delivery)
 
     def admit(self, principal: str, header: RequestHeader, request: Message, began: float) -> Charge | None:
         """Begin to charge a request whose decoding began at `began`; None if it is exempt (rule 1)."""
@@ -73,7 +73,7 @@ class Throttle:
         user = principal.partition(":")[2]
         return Charge(user, header.client_id or "", self.now() - began, fetch is not None and fetch.session_epoch <= 0)
 
-    def capped(self, charge: Charge, request: Message) -> Message:
+    def cap(self, charge: Charge, request: Message) -> Message:
         """Return the request; if it is a fetch, for no more bytes than the quota permits in its window."""
         if not isinstance(request, FetchRequest):
             return request
@@ -87,7 +87,7 @@ class Throttle:
 
         A produce request without a response (acks=0) is not charged for its request time.
         """
-        used = self._used(connection, header.correlation_id)
+        used = self._time_used(connection, header.correlation_id)
         delay = self._charge(REQUEST, charge, 100 * (charge.seconds + used)) if has_response else 0
         return max(delay, self._charge(PRODUCE, charge, size)) if header.api_key == _PRODUCE else delay
 
@@ -96,7 +96,7 @@ class Throttle:
 
         If it is not 0, the response's bytes are not charged, because another response is sent (rule 2).
         """
-        used = self._used(connection, header.correlation_id)
+        used = self._time_used(connection, header.correlation_id)
         delay = max(
             self._charge(REQUEST, charge, 100 * (charge.seconds + used)),
             self._charge(FETCH, charge, size),
@@ -109,21 +109,21 @@ class Throttle:
         """Charge the time in which a response was encoded. The client's next response contains its throttle time."""
         self.quotas.charge(REQUEST, charge.user, charge.client_id, 100 * seconds, self.now())
 
-    def throttled(self) -> tuple[ThrottledClient, ...]:
+    def take_throttled(self) -> tuple[ThrottledClient, ...]:
         """Return the clients that were throttled since the last call."""
         noted, self._throttled = self._throttled, {}
         found = []
         for (user, client_id, quota), (times, longest_ms) in noted.items():
-            applied = self.quotas.applied(quota, user, client_id)
+            applied = self.quotas.quota_of(quota, user, client_id)
             if applied is not None:
                 whose = user, client_id, quota, str(applied.owner), applied.bound
                 found.append(ThrottledClient(*whose, times, longest_ms))
         return tuple(found)
 
-    def closed(self, connection: int) -> None:
+    def forget_connection(self, connection: int) -> None:
         """Forget the requests of a closed connection."""
         if self._times is not None:
-            self._times.closed(connection)
+            self._times.forget_connection(connection)
 
     def _charge(self, quota: str, charge: Charge, amount: float) -> int:
         delay = self.quotas.charge(quota, charge.user, charge.client_id, amount, self.now())
@@ -133,7 +133,7 @@ class Throttle:
             self._throttled[which] = [times + 1, max(longest, delay)]
         return delay
 
-    def _used(self, connection: int, correlation_id: int) -> float:
+    def _time_used(self, connection: int, correlation_id: int) -> float:
         """Return the actors' time for a request."""
         return 0.0 if self._times is None else self._times.take(connection, correlation_id)
 
@@ -150,7 +150,7 @@ class RequestTimes:
         self._spent: dict[int, tuple[float, int]] = {}
         """Event id -> seconds, and the number of its unanswered requests."""
 
-    def delivered(self, delivery: tuple[Any, ...]) -> None:
+    def count_delivery(self, delivery: tuple[Any, ...]) -> None:
         """Count the time of a delivery (`actors.runtime.kernel.delivery.Delivery`)."""
         event_id, message, began, finished = delivery[3], delivery[7], delivery[9], delivery[10]
         if isinstance(message, ClientRequest | ClientRequests):
@@ -170,7 +170,7 @@ class RequestTimes:
             self._spent[event_id] = seconds * (left - 1) / left, left - 1
         return seconds / left
 
-    def closed(self, connection: int) -> None:
+    def forget_connection(self, connection: int) -> None:
         """Forget the requests of a closed connection."""
         for correlation_id in tuple(self._events.get(connection, ())):
             self.take(connection, correlation_id)

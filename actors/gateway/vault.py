@@ -33,7 +33,7 @@ from actors.core.security.scram import (
     credential_of,
     format_credential,
     parse_credential,
-    salted,
+    salt_password,
 )
 from messages.apis import API_BY_REQUEST
 from messages.apis.alter_configs import AlterConfigsRequest, ChangedResource
@@ -136,7 +136,9 @@ class Vault:
         if kept is None:
             salt = hmac.new(self.key.value, name.encode(), hashlib.sha256).digest()[:20]
             password = Secret(base64.b64encode(self._token_hmac(name).value))
-            kept = credential_of(mechanism, salted(mechanism, password, salt, MIN_ITERATIONS), salt, MIN_ITERATIONS)
+            kept = credential_of(
+                mechanism, salt_password(mechanism, password, salt, MIN_ITERATIONS), salt, MIN_ITERATIONS
+            )
             self._of_tokens[mechanism, name] = kept
         return kept, SaslIdentity(token.owner.partition(":")[2], token.expires_ms - now, by_token=True)
 
@@ -157,7 +159,7 @@ class Vault:
         key = b"" if self._token_key is None else self._token_key.value
         return Secret(hmac.new(key, id.encode(), hashlib.sha512).digest())
 
-    def concealed(self, request: Message, principal: str) -> Message:
+    def conceal(self, request: Message, principal: str) -> Message:
         """Return a client's request as actors may see it: without secrets."""
         match request:
             case RenewDelegationTokenRequest() | ExpireDelegationTokenRequest():
@@ -185,7 +187,7 @@ class Vault:
         ]
         return evolve(resource, configs=tuple(configs))
 
-    def revealed(self, principal: str, response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
+    def reveal(self, principal: str, response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         """Return the response to a client's request with the secrets that it is to get."""
         match response:
             case CreateDelegationTokenResponse(token_id=""):  # a refusal names the client
@@ -207,7 +209,7 @@ class Vault:
         self._texts[seal] = text
         return seal
 
-    def sealed(self, path: str, data: bytes | None) -> bytes | None:
+    def seal_znode(self, path: str, data: bytes | None) -> bytes | None:
         """Return the data of a znode below USERS or BROKERS without secrets, and use its credentials from now on."""
         parent, _, name = path.rpartition("/")
         is_user = parent == USERS
@@ -243,7 +245,7 @@ class Vault:
             self._encoded[seal] = encoded
         return seal
 
-    def opened(self, path: str, data: bytes | None) -> bytes | None:
+    def unseal_znode(self, path: str, data: bytes | None) -> bytes | None:
         """Return the data of a znode below USERS or BROKERS with the secrets in place of their seals."""
         if not data or b"sealed=" not in data:
             return data

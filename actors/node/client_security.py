@@ -39,7 +39,7 @@ def read_client_security(path: Path) -> ClientSecurity:
     """
     properties = {name: value.strip() for name, value in read_properties(path).items()}
 
-    def of(name: str, default: str = "") -> str:
+    def value_of(name: str, default: str = "") -> str:
         return properties.get(name, default)
 
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
@@ -47,7 +47,7 @@ def read_client_security(path: Path) -> ClientSecurity:
         raise ValueError(f"security.protocol={protocol} is not one of {', '.join(SPOKEN_PROTOCOLS)}")
     tls = None
     if protocol.endswith("SSL"):
-        tls = context_of(of, ssl.PROTOCOL_TLS_CLIENT, read_stores(of))
+        tls = context_of(value_of, ssl.PROTOCOL_TLS_CLIENT, read_stores(value_of))
     if not protocol.startswith("SASL"):
         return ClientSecurity(protocol, tls)
     mechanism = properties.get("sasl.mechanism", "GSSAPI")

@@ -24,7 +24,7 @@ from actors.core.security.scram import (
     ScramCredential,
     credential_of,
     format_credential,
-    salted,
+    salt_password,
 )
 from actors.public.operations import ClusterError, check
 from messages.acls import (
@@ -162,7 +162,7 @@ class ClusterSecurity:
             if serves and self.mechanism == "PLAIN":
                 options |= {f"user_{each}": password for each, password in self.users.items()}
         texts = "".join(
-            f" {name if name.isidentifier() else _quoted(name)}={_quoted(value)}" for name, value in options.items()
+            f" {name if name.isidentifier() else _quote(name)}={_quote(value)}" for name, value in options.items()
         )
         return f"org.apache.kafka.common.security.{module} required{texts};"
 
@@ -180,7 +180,7 @@ class ClusterSecurity:
 
     def _credential(self, password: str) -> ScramCredential:
         salt = secrets.token_bytes(20)
-        key = salted(self.mechanism, Secret(password.encode()), salt, MIN_ITERATIONS)
+        key = salt_password(self.mechanism, Secret(password.encode()), salt, MIN_ITERATIONS)
         return credential_of(self.mechanism, key, salt, MIN_ITERATIONS)
 
     def add_user(self, user: str, password: str) -> tuple[ScramCredential, AnyMessage] | None:
@@ -316,7 +316,7 @@ def _general_name(x509: Any, name: str) -> Any:
         return x509.DNSName(name)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

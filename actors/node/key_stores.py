@@ -83,7 +83,7 @@ def read_identity(type: str, path: str, password: str, key_password: str) -> Ide
     data = Path(path).read_bytes()
     if type == PEM:
         return Identity(data, key_password)
-    keys = _opened(data, password).keys
+    keys = _open_store(data, password).keys
     if not keys:
         raise ValueError("it has no private key")
     from cryptography.hazmat.primitives import serialization as form
@@ -100,7 +100,7 @@ def read_trusted(type: str, path: str, password: str) -> str:
     data = Path(path).read_bytes()
     if type == PEM:
         return data.decode("ascii", "ignore")
-    store = _opened(data, password)
+    store = _open_store(data, password)
     trusted = _pem([*store.trusted, *(chain[0] for _, chain in store.keys if chain)])
     if not trusted:
         raise ValueError("it has no trusted certificate")
@@ -111,7 +111,7 @@ def _pem(certificates: Iterable[bytes]) -> str:
     return "".join(map(ssl.DER_cert_to_PEM_cert, certificates))
 
 
-def _opened(data: bytes, password: str) -> _Store:
+def _open_store(data: bytes, password: str) -> _Store:
     """Return the content of a PKCS12 or JKS store (rule 1)."""
     try:
         import cryptography  # noqa: F401

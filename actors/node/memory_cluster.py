@@ -344,7 +344,7 @@ class MemoryCluster(ZooKeeperView):
         for id in range(len(self._places)):
             await self._start(id)
         everyone = range(len(self._places))
-        await self._until(self._all_agree, "the brokers did not find each other and a controller", everyone)
+        await self._wait_until(self._all_agree, "the brokers did not find each other and a controller", everyone)
 
     async def stop(self) -> None:
         """Stop every node at once, without moving leaders, because no other broker would remain."""
@@ -375,7 +375,7 @@ class MemoryCluster(ZooKeeperView):
         credential, question = added
         self._write_to_zookeeper((question,))
         vaults = [self._settings[id].vault.credentials[security.mechanism] for id in self._responsive]
-        await self._until(
+        await self._wait_until(
             lambda: all(vault.get(user) == credential for vault in vaults), f"not all brokers accept {user}"
         )
 
@@ -393,7 +393,7 @@ class MemoryCluster(ZooKeeperView):
 
         with Client(MemoryStore(self._zookeeper)) as client:
             applied = change_acls(client, entries, removed, authorizers)
-        await self._until(applied, "not all brokers know the ACLs")
+        await self._wait_until(applied, "not all brokers know the ACLs")
 
     def _write_to_zookeeper(self, questions: Iterable[AnyMessage]) -> None:
         with Client(MemoryStore(self._zookeeper)) as client:
@@ -405,7 +405,7 @@ class MemoryCluster(ZooKeeperView):
         self._add(free_ports(1, self._host))
         id = len(self._places) - 1
         await self._start(id)
-        await self._until(self._all_agree, f"broker {id} and the others did not find each other", (id,))
+        await self._wait_until(self._all_agree, f"broker {id} and the others did not find each other", (id,))
         return {"broker_id": id, **self.addresses()}
 
     def addresses(self) -> dict[str, object]:
@@ -447,11 +447,11 @@ class MemoryCluster(ZooKeeperView):
         self._check_exists(broker_id)
         if broker_id in self._members:
             raise ClusterError(f"broker {broker_id} is already running")
-        await self._until(
-            lambda: not self._registered(broker_id), f"the last session of broker {broker_id} has not expired"
+        await self._wait_until(
+            lambda: not self._is_registered(broker_id), f"the last session of broker {broker_id} has not expired"
         )
         await self._start(broker_id)
-        await self._until(
+        await self._wait_until(
             partial(self._sees_controller, broker_id),
             f"broker {broker_id} did not connect to the controller",
             (broker_id,),
@@ -461,7 +461,7 @@ class MemoryCluster(ZooKeeperView):
         """Stop a node cleanly: its leaderships are moved to other brokers first."""
         node = self._running(broker_id).node
         node.leave()
-        await self._until(lambda: node.ended, f"broker {broker_id} did not stop")
+        await self._wait_until(lambda: node.ended, f"broker {broker_id} did not stop")
         if broker_id in self._members:
             del self._members[broker_id]
             await node.stop()
@@ -527,7 +527,7 @@ class MemoryCluster(ZooKeeperView):
             await node.stop()
             raise ClusterError(f"broker {id} cannot start: {error.strerror or error}") from error
         node.recorder.attach(asyncio.get_running_loop())
-        await self._until(lambda: node.ready, f"broker {id} did not start", (id,))
+        await self._wait_until(lambda: node.ready, f"broker {id} did not start", (id,))
 
     def _node_received(self, id: int, message: Message) -> None:
         """Handle a message that a node sends to the program that runs it. Here the cluster is that program.
@@ -585,14 +585,14 @@ class MemoryCluster(ZooKeeperView):
                 f"topic {topic} was not created: {created.error_message} ({name_of(created.error_code)})"
             )
 
-        async def led() -> bool:
+        async def has_leaders() -> bool:
             views = [
                 await self._metadata(id, (topic,)) for id in self._responsive if self._are_connected(controller, id)
             ]
             led = [p.leader for view in views if view for found in view.topics for p in found.partitions]
             return len(led) == partitions * len(views) and min(led) >= 0
 
-        await self._until(led, f"not all partitions of {topic} got a leader that all brokers know")
+        await self._wait_until(has_leaders, f"not all partitions of {topic} got a leader that all brokers know")
 
     def _active_controller(self) -> int:
         """Return the controller's id. Raises ClusterError if there is none."""
@@ -617,7 +617,7 @@ class MemoryCluster(ZooKeeperView):
             raise ClusterError(f"topic {topic} does not exist; the topics are {', '.join(self.topics) or 'none'}")
         if deleted.error_code != errors.NONE:
             raise ClusterError(f"topic {topic} was not deleted: {name_of(deleted.error_code)}")
-        await self._until(lambda: topic not in self.all_topics, f"topic {topic} was not deleted")
+        await self._wait_until(lambda: topic not in self.all_topics, f"topic {topic} was not deleted")
 
     async def compact(self, topic: str) -> None:
         """Clean all replicas of a topic. Return when everything that was written before the call is cleaned."""
@@ -656,7 +656,7 @@ class MemoryCluster(ZooKeeperView):
             reason = name_of(codes[0]) if codes else str(response)
             raise ClusterError(f"{tp} on broker {id} was not moved to {directory}: {reason}")
 
-        async def moved() -> bool:
+        async def is_moved() -> bool:
             question = DescribeLogDirsRequest(DESCRIBE_VERSION, (DescribableLogDirTopic(topic, (partition,)),))
             answer = await self._response_to(id, question)
             return any(
@@ -666,7 +666,7 @@ class MemoryCluster(ZooKeeperView):
                 for log in described.partitions
             )
 
-        await self._until(moved, f"{tp} on broker {id} was not moved to {directory}", (id,))
+        await self._wait_until(is_moved, f"{tp} on broker {id} was not moved to {directory}", (id,))
 
     def _check_led(self, topic: str) -> None:
         """Raise ClusterError if a topic does not exist, or one of its partitions has no leader that responds."""
@@ -698,10 +698,10 @@ class MemoryCluster(ZooKeeperView):
         store.disconnect()
         try:
             self._zookeeper.write((WriteOp(DELETE, paths.CONTROLLER),), 0)
-            await self._until(lambda: self.controller_id is not None, "no other broker became controller")
+            await self._wait_until(lambda: self.controller_id is not None, "no other broker became controller")
         finally:
             store.reconnect()
-        await self._until(self._all_agree, "not all brokers heard of the new controller")
+        await self._wait_until(self._all_agree, "not all brokers heard of the new controller")
         new = self.controller_id
         assert new is not None
         return new
@@ -714,7 +714,9 @@ class MemoryCluster(ZooKeeperView):
             raise ClusterError(f"broker {to} is not an in-sync replica of {tp}: {isr}")
         await self._reassign({tp: (to, *[each for each in self._replicas(tp) if each != to])})
         await self.elect_preferred()
-        await self._until(lambda: self.leader_of(topic, partition) == to, f"broker {to} did not become leader of {tp}")
+        await self._wait_until(
+            lambda: self.leader_of(topic, partition) == to, f"broker {to} did not become leader of {tp}"
+        )
 
     def _replicas(self, partition: TopicPartition) -> list[int]:
         """Return a partition's replicas in ZooKeeper, those of a reassignment included."""
@@ -733,7 +735,7 @@ class MemoryCluster(ZooKeeperView):
         response = await self._response_to(controller, request)
         if not isinstance(response, AlterPartitionReassignmentsResponse) or response.error_code != errors.NONE:
             raise ClusterError(f"the partitions were not reassigned: {response}")
-        await self._until(
+        await self._wait_until(
             lambda: all(
                 self._replicas(each) == [*order] and {*self.isr_of(*each)} <= {*order}
                 for each, order in replicas.items()
@@ -759,7 +761,7 @@ class MemoryCluster(ZooKeeperView):
                 found.append(response.node_id)
             return bool(found)
 
-        await self._until(find, f"group {group} has no coordinator")
+        await self._wait_until(find, f"group {group} has no coordinator")
         return found[0]
 
     async def move_coordinator(self, group: str, to: int) -> None:
@@ -768,10 +770,10 @@ class MemoryCluster(ZooKeeperView):
         count = sum(each.topic == GROUP_METADATA for each in self._partitions())
         await self.move_leader(GROUP_METADATA, to, slot(group) % count)
 
-        async def moved() -> bool:
+        async def is_moved() -> bool:
             return await self.coordinator_of(group) == to
 
-        await self._until(moved, f"broker {to} did not become coordinator of {group}")
+        await self._wait_until(is_moved, f"broker {to} did not become coordinator of {group}")
 
     async def end_offsets(self, topic: str) -> list[int]:
         """Return the high watermark of each partition of a topic, as the leaders report them."""
@@ -829,8 +831,8 @@ class MemoryCluster(ZooKeeperView):
     async def expire_session(self, broker_id: int) -> None:
         """Expire a node's ZooKeeper session at the server. Return when the node has registered again."""
         self._member(broker_id).store.expire()
-        await self._until(
-            lambda: self._registered(broker_id), f"broker {broker_id} did not register again", (broker_id,)
+        await self._wait_until(
+            lambda: self._is_registered(broker_id), f"broker {broker_id} did not register again", (broker_id,)
         )
 
     async def partition_network(self, a: int, b: int) -> None:
@@ -897,15 +899,15 @@ class MemoryCluster(ZooKeeperView):
             node = self._running(fault.broker).node
             self._node_faults.inject(fault)
             self._node_faults.hit(fault)
-            await self._delivered(node)
+            await self._wait_until_handled(node)
             await (self.pause if fault.kind == PAUSE else self.expire_session)(fault.broker)
         else:
             self._node_faults.inject(fault)
 
-    async def _delivered(self, node: Node) -> None:
+    async def _wait_until_handled(self, node: Node) -> None:
         """Wait until a node has handled all messages that were sent to it before this call."""
         last = node.base.n + node.base.queued
-        await self._until(lambda: node.base.n >= last or node.ended, "the broker is too busy to be paused")
+        await self._wait_until(lambda: node.base.n >= last or node.ended, "the broker is too busy to be paused")
 
     def _report_fault(self, fault: NodeFault, change: str) -> None:
         """Notify the node of a change of its fault."""
@@ -1066,7 +1068,7 @@ class MemoryCluster(ZooKeeperView):
             )
         return self._members[id]
 
-    def _registered(self, id: int) -> bool:
+    def _is_registered(self, id: int) -> bool:
         return paths.broker(id) in self._zookeeper.nodes
 
     def _reach(self, a: int, b: int) -> bool:
@@ -1105,7 +1107,7 @@ class MemoryCluster(ZooKeeperView):
         outcome = await node.base.request(node.network.address, transmit, seconds)
         return outcome.response if isinstance(outcome, Received) else outcome
 
-    async def _until(self, good: Callable[[], object], otherwise: str, nodes: Iterable[int] = ()) -> None:
+    async def _wait_until(self, good: Callable[[], object], otherwise: str, nodes: Iterable[int] = ()) -> None:
         """Wait until `good()` is true. Raises ClusterError after PATIENCE seconds, or when one of `nodes` failed."""
         deadline, pause = asyncio.get_running_loop().time() + PATIENCE, GLANCE
         while True:

@@ -173,7 +173,7 @@ class NodeActor(FlowActor):
         if message.payload == NEXT_TRY:
             self.send(self.myAddress, StopNode())
         elif message.payload == LOOKED_LONG_ENOUGH:
-            self._stopped()
+            self._begin_stop()
 
     def receiveMsg_NodeFaultInjected(self, message: NodeFaultInjected, sender: ActorAddress) -> None:
         """Log that a fault was injected or removed."""
@@ -209,7 +209,7 @@ class NodeActor(FlowActor):
             case NodeAction.LEAVE:
                 return self._shut_down()
             case NodeAction.STOP:
-                self._stopped()
+                self._begin_stop()
         return None
 
     def _enter(self, state: NodeState) -> None:
@@ -230,13 +230,13 @@ class NodeActor(FlowActor):
             isinstance(message, StopNode) and self._state is not NodeState.LEAVING
         )
 
-    def preempted(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
+    def handle_dropped(self, dropped: list[tuple[Message, ActorAddress]]) -> None:
         """Keep the effects of dropped events: the loaded logs, and the request to stop."""
         for message, _ in dropped:
             if isinstance(message, ReplicaManagerStarted):
                 self._load(message)
             elif isinstance(message, StopNode):
-                self._stopped()
+                self._begin_stop()
 
     def event_failed(self, event: Message, error: Exception) -> None:
         """Handle a failed event.
@@ -245,7 +245,7 @@ class NodeActor(FlowActor):
         node waits for the next session. Any other failure ends the node.
         """
         if isinstance(event, StopNode):
-            self._stopped()
+            self._begin_stop()
         elif not isinstance(error, SessionLost):
             reason = f"{type(event).__name__} failed with {type(error).__name__} ({error})"
             self.send(self._start.process, NodeFailed(reason))
@@ -440,7 +440,7 @@ class NodeActor(FlowActor):
                 backoff = timedelta(milliseconds=settings.controlled_shutdown_retry_backoff_ms)
                 self.wakeupAfter(backoff, NEXT_TRY)
                 return
-        self._stopped()
+        self._begin_stop()
 
     def _request_controlled_shutdown(self) -> Flow[bool]:
         """Send ControlledShutdown to the controller. Return True if this broker leads no partition any more."""
@@ -471,7 +471,7 @@ class NodeActor(FlowActor):
         _log.warning("[KafkaServer id=%d] Controlled shutdown request failed: %s", settings.node_id, outcome)
         return False
 
-    def _stopped(self) -> None:
+    def _begin_stop(self) -> None:
         self._enter(NodeState.STOPPING)
         if self._actors["controller"] is not None:
             self.send(self._actors["controller"], ControllerShutdown())

@@ -72,7 +72,7 @@ class _Disks(DiskFaults):
         super().__init__(names, hold_up)
         self._met = met
 
-    def met(self, fault: str) -> None:
+    def on_fault(self, fault: str) -> None:
         self._met(_OF_DISKS[fault])
 
     def set(self, faults: list[NodeFault]) -> None:

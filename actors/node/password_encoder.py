@@ -76,13 +76,13 @@ class PasswordEncoder:
         for secret in (self._secret, self._old):
             if secret is not None:
                 try:
-                    return _decoded(secret, text), secret is self._secret
+                    return _decode(secret, text), secret is self._secret
                 except (ValueError, KeyError):
                     continue
         raise ValueError("it cannot be decrypted by password.encoder.secret or password.encoder.old.secret")
 
 
-def _decoded(secret: Secret, text: str) -> str:
+def _decode(secret: Secret, text: str) -> str:
     fields = dict(part.partition(":")[::2] for part in text.split(","))
     encrypted, vector, salt = (
         base64.b64decode(fields[name], validate=True) for name in ("encryptedPassword", "initializationVector", "salt")

@@ -23,7 +23,7 @@ import attrs
 
 from actors.core.security.jaas import JaasEntry, parse_jaas
 from actors.core.security.listener_security import ListenerSecurity, SaslClient, Security, Tls
-from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, login, oauthbearer, token_rules, validated
+from actors.core.security.oauthbearer import OAUTHBEARER, VALIDATOR, login, oauthbearer, token_rules, validate_token
 from actors.core.security.sasl_exchange import Exchange, SaslIdentity, plain, plain_messages
 from actors.core.security.sasl_server import SaslMechanism
 from actors.core.security.scram import HASHES, ScramClient, ScramServer
@@ -146,13 +146,13 @@ class StoresAdapter:
         vault: Vault,
     ) -> None:
         self._properties, self._settings, self._listeners, self._vault = properties, settings, listeners, vault
-        self._used = {listener: sources(of) for listener, of in self._protected(())}
+        self._used = {listener: sources(of) for listener, of in self._listeners_with_tls(())}
         """Listener -> the sources of its stores."""
 
     def problem(self, overrides: tuple[tuple[str, str], ...]) -> str:
         """Return why the stores that these overrides name cannot be used; "" if they can."""
         try:
-            self._changed(overrides)
+            self._changed_listeners(overrides)
         except ValueError as error:
             return str(error)
         return ""
@@ -160,14 +160,16 @@ class StoresAdapter:
     def reload(self, overrides: tuple[tuple[str, str], ...]) -> str:
         """Use the stores that these overrides name; return as `problem`."""
         try:
-            changed = self._changed(overrides)
+            changed = self._changed_listeners(overrides)
         except ValueError as error:
             return str(error)
         self._listeners |= changed
-        self._used |= {listener: sources(of) for listener, of in self._protected(overrides) if listener in changed}
+        self._used |= {
+            listener: sources(of) for listener, of in self._listeners_with_tls(overrides) if listener in changed
+        }
         return ""
 
-    def _protected(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, Of]]:
+    def _listeners_with_tls(self, overrides: tuple[tuple[str, str], ...]) -> list[tuple[str, Of]]:
         """Return the listeners with TLS, each with its settings."""
         opened = {name: self._vault.text_of(value) for name, value in overrides}
         reader = _SecurityReader({**self._properties, **opened}, self._settings)
@@ -175,10 +177,10 @@ class StoresAdapter:
             (name, reader.tls_of(name, bool(each.mechanisms))) for name, each in self._listeners.items() if each.tls
         ]
 
-    def _changed(self, overrides: tuple[tuple[str, str], ...]) -> dict[str, ListenerSecurity]:
+    def _changed_listeners(self, overrides: tuple[tuple[str, str], ...]) -> dict[str, ListenerSecurity]:
         """Return the listeners whose stores have changed, with the new ones. Raises ValueError."""
         changed = {}
-        for listener, of in self._protected(overrides):
+        for listener, of in self._listeners_with_tls(overrides):
             if sources(of) == self._used[listener]:
                 continue
             old = self._listeners[listener]
@@ -240,7 +242,7 @@ class _SecurityReader:
         if not protocol.startswith("SASL"):
             return ListenerSecurity({}, tls=tls)
         settings = self._settings
-        enabled = items(self._of(listener, "sasl.enabled.mechanisms", settings.sasl_enabled_mechanisms))
+        enabled = items(self._value_of(listener, "sasl.enabled.mechanisms", settings.sasl_enabled_mechanisms))
         between = settings.sasl_mechanism_inter_broker_protocol
         mechanisms: dict[str, SaslMechanism] = {}
         client = None
@@ -257,7 +259,7 @@ class _SecurityReader:
             )
             if mechanism == between and (messages := self._messages(listener, mechanism, entry)) is not None:
                 client = SaslClient(mechanism, messages)
-            if mechanism == OAUTHBEARER and self._of(listener, _HANDLER, VALIDATOR).endswith(VALIDATOR):
+            if mechanism == OAUTHBEARER and self._value_of(listener, _HANDLER, VALIDATOR).endswith(VALIDATOR):
                 self.warnings.append(
                     f"listener {listener} takes unsecured OAUTHBEARER tokens: its clients may claim any name"
                 )
@@ -293,12 +295,12 @@ class _SecurityReader:
     def tls_of(self, listener: str, is_sasl: bool) -> Of:
         """Return the ssl.* settings of a listener."""
 
-        def of(name: str, default: str = "") -> str:
+        def value_of(name: str, default: str = "") -> str:
             if name == "ssl.client.auth" and is_sasl:  # it needs the listener's prefix, as in Kafka
-                return self._of(listener, name, default)
-            return self._shared(listener, name, default)
+                return self._value_of(listener, name, default)
+            return self._shared_value_of(listener, name, default)
 
-        return of
+        return value_of
 
     def zookeeper(self) -> StoreSecurity:
         """Return how the session with ZooKeeper is protected."""
@@ -313,14 +315,14 @@ class _SecurityReader:
     def _error(self, text: str) -> None:
         self.errors.append(text)
 
-    def _of(self, listener: str, name: str, default: str) -> str:
+    def _value_of(self, listener: str, name: str, default: str) -> str:
         """Return the value of a setting of a listener (rule 1)."""
         own = f"listener.name.{listener.lower()}.{name}"
         self.honoured.add(own)
         return self._properties.get(own, default).strip()
 
     def _number(self, listener: str, name: str, default: int, type: SettingType) -> int:
-        text = self._of(listener, name, str(default))
+        text = self._value_of(listener, name, str(default))
         try:
             return int(str(type.parse(text)))
         except ValueError:
@@ -352,29 +354,32 @@ class _SecurityReader:
 
     def _validation(self, listener: str, entry: JaasEntry) -> Callable[[str, float], SaslIdentity]:
         """Return how a listener validates OAUTHBEARER tokens: unsecured ones, or those that local keys have signed."""
-        handler = self._of(listener, _HANDLER, VALIDATOR).rpartition(".")[2]
+        handler = self._value_of(listener, _HANDLER, VALIDATOR).rpartition(".")[2]
         try:
             if handler == VALIDATOR:
-                return partial(validated, rules=token_rules(entry))
+                return partial(validate_token, rules=token_rules(entry))
             if handler != SIGNED:
                 raise ValueError(f"{_HANDLER} is {VALIDATOR} or {SIGNED}")
             if listener == self._settings.inter_broker_listener_name:
                 raise ValueError("nodes cannot sign tokens, so another listener must be for nodes")
-            own = {name: self._shared(listener, f"sasl.oauthbearer.{name}", text) for name, text in _OF_SIGNED.items()}
+            own = {
+                name: self._shared_value_of(listener, f"sasl.oauthbearer.{name}", text)
+                for name, text in _OF_SIGNED.items()
+            }
             url = urllib.parse.urlparse(own["jwks.endpoint.url"])
             if url.scheme != "file":
                 raise ValueError("sasl.oauthbearer.jwks.endpoint.url must be a file: URL")
             audiences, skew = items(own["expected.audience"]), float(own["clock.skew.seconds"])
             path = Path(urllib.parse.unquote(url.path))
-            return SignedTokens(path, audiences, own["expected.issuer"], skew, own["sub.claim.name"]).validated
+            return SignedTokens(path, audiences, own["expected.issuer"], skew, own["sub.claim.name"]).validate_token
         except (ValueError, OSError) as error:
             self._error(f"OAUTHBEARER of listener {listener} is wrong: {error}")
-            return validated
+            return validate_token
 
-    def _shared(self, listener: str, name: str, default: str) -> str:
+    def _shared_value_of(self, listener: str, name: str, default: str) -> str:
         """Return a setting of a listener that may also be set for all listeners."""
         self.honoured.add(name)
-        return self._of(listener, name, self._properties.get(name, default))
+        return self._value_of(listener, name, self._properties.get(name, default))
 
     def _messages(self, listener: str, mechanism: str, entry: JaasEntry) -> Messages | None:
         try:

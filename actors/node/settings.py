@@ -200,7 +200,7 @@ class _PropertiesReader:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._texts = {name: properties[name].strip() for name in _ACTING if name in properties}
         self.errors: list[str] = []
-        self._values = {setting.name: self._parsed(setting.name) for setting in SETTINGS}
+        self._values = {setting.name: self._parse(setting.name) for setting in SETTINGS}
 
     def value(self, name: str) -> Any:
         """Return the value of a setting."""
@@ -211,7 +211,7 @@ class _PropertiesReader:
         fields: dict[str, Any] = {setting.field: self._values[setting.name] for setting in SETTINGS if setting.field}
         self._follow_host_and_port()
         listeners = self._endpoints("listeners")
-        advertised = self._advertised(listeners)
+        advertised = self._advertised_listeners(listeners)
         log_dirs = self._log_dirs()
         self._check_queued_bytes()
         return NodeSettings(
@@ -237,7 +237,7 @@ class _PropertiesReader:
     def _wrong(self, name: str, allowed: str) -> None:
         self.errors.append(f"{name}={self._texts.get(name, _ACTING[name].default)} is wrong: {allowed}")
 
-    def _parsed(self, name: str) -> Any:
+    def _parse(self, name: str) -> Any:
         setting = _ACTING[name]
         text = self._texts.get(name, setting.default)
         if text is None:
@@ -323,7 +323,7 @@ class _PropertiesReader:
             self._wrong(name, "each listener must have a different port")
         return tuple(endpoints)
 
-    def _advertised(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
+    def _advertised_listeners(self, listeners: tuple[Endpoint, ...]) -> tuple[Endpoint, ...]:
         """Return advertised.listeners or, if it is not set, `listeners`.
 
         A missing host is replaced by this machine's name.

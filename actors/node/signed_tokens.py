@@ -55,7 +55,7 @@ class SignedTokens:
             raise ValueError(f"{self._file} has no keys: {error}") from None
         self._keys, self._changed_at = {key.key_id: key.key for key in keys}, changed_at
 
-    def validated(self, token: str, now: float) -> SaslIdentity:
+    def validate_token(self, token: str, now: float) -> SaslIdentity:
         """Return whom a token names; `now` is in seconds since 1970. Raises Unacceptable."""
         try:
             key_id = self._jwt.get_unverified_header(token).get("kid")

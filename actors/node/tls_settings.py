@@ -108,10 +108,10 @@ def zookeeper_tls(words: Mapping[str, str]) -> Of:
         if own.get(f"{store}.type", "").upper() == PEM:
             own.pop(f"{store}.password", None)
 
-    def of(name: str, default: str = "") -> str:
+    def value_of(name: str, default: str = "") -> str:
         return own.get(name, default)
 
-    return of
+    return value_of
 
 
 def context_of(of: Of, kind: int, stores: Stores) -> ssl.SSLContext:

@@ -11,7 +11,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from actors.node.memory_cluster import FaultInEffect, MemoryCluster
-from actors.public.operations import ClusterError, checked
+from actors.public.operations import ClusterError, check_arguments
 
 
 class PageAction(NamedTuple):
@@ -82,7 +82,7 @@ def perform(controls: Controls, asked: Any) -> dict[str, str]:
         operation, given = asked["do"], asked["with"]
         if operation not in {*UNDOING, *(each.operation for each in controls.actions)}:
             raise ClusterError(f"the page has no operation {operation}")
-        controls.do(operation, checked(operation, given))
+        controls.do(operation, check_arguments(operation, given))
     except (KeyError, TypeError, AttributeError):
         raise ValueError('the body should be {"do": NAME, "with": {...}}') from None
     except ClusterError as error:

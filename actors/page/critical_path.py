@@ -79,7 +79,7 @@ def critical_path(recorded: RecordedTrace, run: str, seq: int, connection: int, 
         raise TraceError(f"more than {MOST_READ:,} deliveries lie between the request and its response")
     path = _path(recorded, stretch, asked, answer)
     edges = [_edge(recorded, stretch, *pair) for pair in pairwise(path)]
-    edges = _staged(path, edges)
+    edges = _with_stages(path, edges)
     gap = max(range(len(edges)), key=lambda index: edges[index].ms)
     return CriticalPath(edges, gap, _reason(stretch, edges[gap], path[gap], path[gap + 1]), path, stretch)
 
@@ -104,13 +104,13 @@ def _path(
         link = stretch.links.get(here)
         cause = None if link is None else stretch.read.get(link.cause)
         if link is None or cause is None or recorded.position(cause) < recorded.position(asked):
-            return _joined(recorded, stretch, asked, chain)
+            return _connect(recorded, stretch, asked, chain)
         here = link.cause
         chain.append(cause)
     return chain[::-1]
 
 
-def _joined(
+def _connect(
     recorded: RecordedTrace, stretch: Stretch, asked: TraceDelivery, chain: list[TraceDelivery]
 ) -> list[TraceDelivery]:
     """Connect the request with a chain (from the response back) that does not begin at the request (rule 2)."""
@@ -119,10 +119,10 @@ def _joined(
         sessions = _sessions(chain[place])
         for waker in own:
             if waker.message == "WakeFetchSessions" and sessions & set(waker.payload["session_ids"]):
-                return [*_between(recorded, stretch, asked, waker), *chain[place::-1]]
+                return [*_chain_between(recorded, stretch, asked, waker), *chain[place::-1]]
     appended = next((each for each in own if each.message == BATCHES), asked)
     later = [each for each in chain if recorded.position(each) > recorded.position(appended)]
-    return [*_between(recorded, stretch, asked, appended), *later[::-1]]
+    return [*_chain_between(recorded, stretch, asked, appended), *later[::-1]]
 
 
 def _sessions(delivery: TraceDelivery) -> set[int]:
@@ -150,7 +150,7 @@ def _effects(
     return found
 
 
-def _between(
+def _chain_between(
     recorded: RecordedTrace, stretch: Stretch, asked: TraceDelivery, last: TraceDelivery
 ) -> list[TraceDelivery]:
     """Return the chain from the request to one of its effects."""
@@ -184,7 +184,7 @@ def _name(delivery: TraceDelivery) -> str:
     return delivery.receiver.removeprefix("outside:")
 
 
-def _staged(path: list[TraceDelivery], edges: list[PathEdge]) -> list[PathEdge]:
+def _with_stages(path: list[TraceDelivery], edges: list[PathEdge]) -> list[PathEdge]:
     """Return the edges with their stages; `path` has the deliveries between them."""
     appended = next((place for place, each in enumerate(path) if each.message == BATCHES), None)
     if appended is None:

@@ -71,11 +71,11 @@ class EventStream:
         page: queue.Queue[bytes] = queue.Queue(WAITING)
         with self._changed:
             self._pages.add(page)
-            missed = self._after(after)
+            missed = self._events_after(after)
             self._changed.notify_all()
         return self._events(page, [_RESET] if missed is None else missed)
 
-    def _after(self, id: str) -> list[bytes] | None:
+    def _events_after(self, id: str) -> list[bytes] | None:
         name, _, number = id.rpartition("-")
         missing = self._number - int(number) if name == self._name and number.isdigit() else -1
         return [*self._kept][len(self._kept) - missing :] if 0 <= missing <= len(self._kept) else None

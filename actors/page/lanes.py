@@ -92,8 +92,8 @@ def lanes(recorded: RecordedTrace, position: Position, interest: Interest, most:
     The delivery at the position is one of them.
     """
     at, place, seq = position
-    earlier = list(islice(recorded.before(position, interest, MOST_SEARCHED), most // 2))
-    later = list(islice(recorded.after((at, place, seq - 1), interest, MOST_SEARCHED), most - len(earlier)))
+    earlier = list(islice(recorded.deliveries_before(position, interest, MOST_SEARCHED), most // 2))
+    later = list(islice(recorded.deliveries_after((at, place, seq - 1), interest, MOST_SEARCHED), most - len(earlier)))
     chosen = [*earlier[::-1], *later]
     start, end = (chosen[0].at, chosen[-1].at) if chosen else (at, at)
     stretch = recorded.stretch(start, math.nextafter(end, math.inf), MOST_READ)

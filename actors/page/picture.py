@@ -239,11 +239,11 @@ class Picture:
                 self._tell(declarations.BrokerCame(read.place, id, read.by, read.event))
             broker.live, broker.epoch = epoch is not None, broker.epoch if epoch is None else epoch
 
-    def _elected(self, elected: declarations.ControllerElected) -> None:
+    def _apply_election(self, elected: declarations.ControllerElected) -> None:
         if elected.epoch >= (self._cluster["controller_epoch"] or 0):
             self._set_controller(elected.broker, elected.epoch, elected.place.at)
 
-    def _resigned(self, resigned: declarations.ControllerResigned) -> bool:
+    def _apply_resignation(self, resigned: declarations.ControllerResigned) -> bool:
         if self._cluster["controller"] != resigned.broker:  # a candidate, which records the end of its session, too
             return False
         self._set_controller(None, self._cluster["controller_epoch"], resigned.place.at)
@@ -279,7 +279,7 @@ class Picture:
         joined = state.place.run, state.place.event_id, level
         self._line(state, "partition", str(state.partition), level, joined=joined)
 
-    def _assigned(self, assigned: declarations.ReplicasAssigned) -> bool:
+    def _apply_assignment(self, assigned: declarations.ReplicasAssigned) -> bool:
         partition = self._partition(assigned.partition, assigned.place)
         if partition is None:
             return False
@@ -288,7 +288,7 @@ class Picture:
         partition.removing = assigned.removing
         return assigned.written and before not in ((), assigned.replicas)
 
-    def _cached(self, cached: declarations.MetadataCached) -> None:
+    def _apply_metadata(self, cached: declarations.MetadataCached) -> None:
         for state in cached.states:
             if state.leader == LEADER_DURING_DELETE:
                 if self._topics.pop(state.partition.topic, None) is not None:
@@ -318,7 +318,7 @@ class Picture:
             if self._topics.pop(topic, None) is not None:
                 self._changed.add("removed")
 
-    def _hosted(self, hosted: declarations.GroupHosted) -> None:
+    def _apply_group_host(self, hosted: declarations.GroupHosted) -> None:
         self._group(hosted.group).coordinator = hosted.place.node
 
     def _group_state(self, changed: declarations.GroupStateChanged) -> None:
@@ -333,14 +333,14 @@ class Picture:
         if action.action in (declarations.LEFT, declarations.EXPIRED):
             self._group(action.group).members.pop(action.member, None)
 
-    def _admitted(self, admitted: declarations.GroupMemberAdmitted) -> None:
+    def _apply_member(self, admitted: declarations.GroupMemberAdmitted) -> None:
         group = self._group(admitted.group)
         if admitted.generation != group.generation:
             group.generation = admitted.generation
             group.members.clear()
         group.members[admitted.member] = admitted.client_id
 
-    def _requested(self, request: declarations.TransactionRequest) -> None:
+    def _apply_transaction_request(self, request: declarations.TransactionRequest) -> None:
         if request.code != errors.NONE or request.api not in ("AddPartitionsToTxn", "AddOffsetsToTxn"):
             return
         self._changed.add("transactions")
@@ -353,7 +353,7 @@ class Picture:
         if request.group:
             open.groups.add(request.group)
 
-    def _decided(self, decided: declarations.TransactionDecision) -> None:
+    def _apply_decision(self, decided: declarations.TransactionDecision) -> None:
         self._changed.add("transactions")
         id = decided.transactional_id
         known = self._transactions.pop(id, None)
@@ -364,7 +364,7 @@ class Picture:
             open.partitions.update(decided.partitions)
             self._transactions[id] = open
 
-    def _marked(self, marked: declarations.TransactionMarked) -> None:
+    def _apply_marker(self, marked: declarations.TransactionMarked) -> None:
         open = self._transactions.get(marked.transactional_id)
         if open is not None and open.state != "Ongoing":
             open.partitions.difference_update(marked.partitions)
@@ -382,7 +382,7 @@ class Picture:
             subject = fact.subject or fact.group
             self._refuse(fact, fact.api, name_of(fact.code), fact.client_id, subject, about, name, fact.times)
 
-    def _denied(self, fact: declarations.OperationDenied) -> None:
+    def _apply_denial(self, fact: declarations.OperationDenied) -> None:
         what = f"{fact.principal} may not {fact.operation} {fact.resource} {fact.name}"
         error = "AUTHORIZATION_FAILED"
         self._refuse(fact, fact.api, error, fact.client_id, what, "client", fact.principal, fact.times)
@@ -402,25 +402,25 @@ class Picture:
     _HANDLERS: ClassVar[dict[type, Callable[[Picture, Any], bool | None]]] = {
         NodeRun: _node_run,
         declarations.BrokersRead: _brokers_read,
-        declarations.ControllerElected: _elected,
-        declarations.ControllerResigned: _resigned,
+        declarations.ControllerElected: _apply_election,
+        declarations.ControllerResigned: _apply_resignation,
         declarations.SessionChanged: _session,
         declarations.NodeFaultChange: _node_fault,
         StateWrite: _state,
-        declarations.ReplicasAssigned: _assigned,
-        declarations.MetadataCached: _cached,
+        declarations.ReplicasAssigned: _apply_assignment,
+        declarations.MetadataCached: _apply_metadata,
         declarations.MinInsyncReplicas: _minimum,
         declarations.TopicDeletionStep: _deletion,
-        declarations.GroupHosted: _hosted,
+        declarations.GroupHosted: _apply_group_host,
         declarations.GroupStateChanged: _group_state,
         declarations.GroupMemberAction: _member,
-        declarations.GroupMemberAdmitted: _admitted,
-        declarations.TransactionRequest: _requested,
-        declarations.TransactionDecision: _decided,
-        declarations.TransactionMarked: _marked,
+        declarations.GroupMemberAdmitted: _apply_member,
+        declarations.TransactionRequest: _apply_transaction_request,
+        declarations.TransactionDecision: _apply_decision,
+        declarations.TransactionMarked: _apply_marker,
         declarations.RequestRefused: _request_refused,
         declarations.ErrorAnswered: _error,
-        declarations.OperationDenied: _denied,
+        declarations.OperationDenied: _apply_denial,
     }
     """Kind of fact -> the method that folds it. If it returns False, the fact is not in the feed."""
 

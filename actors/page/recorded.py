@@ -35,7 +35,7 @@ from actors.page.survey import TraceSurvey
 from actors.trace.changes import ABSENT, compare
 from actors.trace.debugger import Debugger
 from actors.trace.delivery_text import as_dict, title
-from actors.trace.explanation import explained, subject_named, utc, with_payloads
+from actors.trace.explanation import explain_facts, subject_named, utc, with_payloads
 from actors.trace.explanation_text import explanation_json
 from actors.trace.links import DeliveryId
 from actors.trace.moment import shown_state
@@ -83,7 +83,7 @@ class _Facts:
         runs = [run.run.run for run in recorded.runs]
         with with_payloads(runs) as complete:
             self.all = merge_runs(decode_facts(readable_content_of(run)) for run in complete)
-        self.ordered = timeline(map(recorded.corrected, self.all.all()))
+        self.ordered = timeline(map(recorded.correct_time, self.all.all()))
         self.steps = [each for each in self.ordered if each.place.n > 0 and not isinstance(each, _QUIET)]
         self.at: dict[tuple[str, int], list[Fact]] = {}
         for fact in self.steps:
@@ -278,13 +278,13 @@ class RecordedPage:
         return {**found, "/api/state": self._state}
 
     def _one_at_a_time(self, answer: Route) -> Route:
-        def locked(query: Mapping[str, str]) -> Any:
+        def answer_locked(query: Mapping[str, str]) -> Any:
             with self._gate:
                 return answer(query)
 
-        return locked
+        return answer_locked
 
-    def _known(self) -> _Facts:
+    def _known_facts(self) -> _Facts:
         """Return the facts. Raises TraceError if they are not read yet."""
         if self._facts is None:
             raise TraceError(self._problem or "the index of facts is being built; try again in a moment")
@@ -330,7 +330,7 @@ class RecordedPage:
 
     def _picture(self, query: Mapping[str, str]) -> Any:
         """Return the picture of the cluster at a time."""
-        return self._known().picture(float(query["at"])).whole()
+        return self._known_facts().picture(float(query["at"])).whole()
 
     def _lanes(self, query: Mapping[str, str]) -> Any:
         """Return what the lanes show around a moment."""
@@ -342,7 +342,7 @@ class RecordedPage:
             threading.Thread(target=self._recorded.search, args=(interest.texts,), daemon=True).start()
         steps = [] if self._facts is None else self._facts.steps
         part = steps[bisect_left(steps, found["start"], key=_time_of) : bisect_right(steps, found["end"], key=_time_of)]
-        return {**found, "facts": [_shown(each) for each in part[:FOUND]]}
+        return {**found, "facts": [_fact_row(each) for each in part[:FOUND]]}
 
     def _position(self, query: Mapping[str, str], back: bool = False) -> Position:
         """Return the position of a delivery, or that of a time."""
@@ -359,7 +359,7 @@ class RecordedPage:
         if by == "fact":
             return self._step_to_fact(position, back, query.get("about", ""))
         interest = interest_of(query.get("about", ""), self._recorded, self._survey)
-        move = self._recorded.before if back else self._recorded.after
+        move = self._recorded.deliveries_before if back else self._recorded.deliveries_after
         steps = move(position, interest, STEPPED)
         found = next((each for each in steps if by != "event" or each.record.event_id == each.seq), None)
         return None if found is None else self._place(found)
@@ -371,13 +371,13 @@ class RecordedPage:
         def key(fact: Fact) -> Position:
             return fact.place.at, places.get(fact.place.run, 0), fact.place.n
 
-        steps, at = self._known().steps, position[0]
+        steps, at = self._known_facts().steps, position[0]
         first, count = bisect_left(steps, at, key=_time_of), bisect_right(steps, at, key=_time_of)
         for number in range(count - 1, -1, -1) if back else range(first, len(steps)):
             fact = steps[number]
             passed = key(fact) < position if back else key(fact) > position
             if passed and (not name or name in _text(fact)):
-                return _shown(fact)
+                return _fact_row(fact)
         return None
 
     def _place(self, delivery: TraceDelivery) -> dict[str, Any]:
@@ -406,8 +406,8 @@ class RecordedPage:
             "payload": here.payload if here.payload_bytes <= PAYLOAD_BYTES else None,
             "effects": [effect_json(each) for each in here.effects],
             "causes": self._causes(here),
-            "sent": self._sent(here),
-            "facts": [_shown(each) for each in facts],
+            "sent": self._effects_of(here),
+            "facts": [_fact_row(each) for each in facts],
         }
 
     def _causes(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
@@ -430,7 +430,7 @@ class RecordedPage:
                 found.append(self._place(here))
         return found
 
-    def _sent(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
+    def _effects_of(self, delivery: TraceDelivery) -> list[dict[str, Any]]:
         """Return the deliveries near this one that it caused."""
         here = self._recorded.id_of(delivery)
         near = self._recorded.stretch(delivery.at, delivery.at + 60.0, 8 * NEAR, lead=0)
@@ -485,7 +485,7 @@ class RecordedPage:
 
     def _partition(self, query: Mapping[str, str]) -> Any:
         """Return what the picture has about a partition at a time."""
-        return self._known().picture(float(query.get("at") or self._recorded.end)).partition(query["name"])
+        return self._known_facts().picture(float(query.get("at") or self._recorded.end)).partition(query["name"])
 
     def _offsets(self, query: Mapping[str, str]) -> Any:
         """Return the history of a partition's offsets."""
@@ -493,13 +493,13 @@ class RecordedPage:
         if partition is None:
             raise TraceError(f"{query['name']} is no partition such as orders-0")
         start, end = float(query.get("start", self._recorded.begin)), float(query.get("end", self._recorded.end))
-        found = subject_histories.partition_history(self._recorded, self._known().all, partition, start, end)
+        found = subject_histories.partition_history(self._recorded, self._known_facts().all, partition, start, end)
         waited = [each for each in self._survey.slowest("Produce") if each.subject == str(partition)]
         return {**found, "produces": [each._asdict() for each in waited]}
 
     def _members(self, query: Mapping[str, str]) -> Any:
         """Return the history of a consumer group's members."""
-        return subject_histories.group_history(self._known().all, query["name"])
+        return subject_histories.group_history(self._known_facts().all, query["name"])
 
     def _lags(self, query: Mapping[str, str]) -> Any:
         """Return the lag of a consumer group at a time."""
@@ -508,10 +508,10 @@ class RecordedPage:
     def _why(self, query: Mapping[str, str]) -> Any:
         """Explain a subject, at a time or at the end."""
         about, name = query["about"], query.get("name") or None
-        facts: TraceFacts = self._known().all
+        facts: TraceFacts = self._known_facts().all
         if query.get("at"):
             facts = facts_before(facts, float(query["at"]) + 1e-6)
-        return explanation_json(explained(facts, about, subject_named(about, name), utc), utc)
+        return explanation_json(explain_facts(facts, about, subject_named(about, name), utc), utc)
 
     def _search(self, query: Mapping[str, str]) -> Any:
         """Return subjects and facts whose text contains some words, and deliveries that contain them from a time on."""
@@ -524,7 +524,7 @@ class RecordedPage:
             named = self._facts.subjects.items()
             subjects = [[kind, name] for kind, names in named for name in names if words in name.lower()][:FOUND]
             facts = list(
-                islice((each for each in map(_shown, self._facts.steps) if words in each["text"].lower()), FOUND)
+                islice((each for each in map(_fact_row, self._facts.steps) if words in each["text"].lower()), FOUND)
             )
         found = islice(self._containing(text, float(query.get("from", self._recorded.begin))), FOUND)
         return {"subjects": subjects, "facts": facts, "deliveries": [self._place(each) for each in found]}
@@ -534,24 +534,24 @@ class RecordedPage:
         if self._beside is None:
             raise TraceError("there is no other run: start with --with DIR")
         pages = self, self._beside
-        ours, theirs = ([_content(fact) for fact in page._known().steps] for page in pages)
+        ours, theirs = ([_content(fact) for fact in page._known_facts().steps] for page in pages)
         first = next((n for n, (one, other) in enumerate(zip_longest(ours, theirs)) if one != other), None)
         since = float(query["at"]) - self._recorded.begin
         return {"since": since, "same": first is None, "sides": [page._side(since, first) for page in pages]}
 
     def _side(self, since: float, first: int | None) -> dict[str, Any]:
         """Return one column of a comparison; `first` is the number of the first fact that differs."""
-        begin, facts = self._recorded.begin, self._known()
+        begin, facts = self._recorded.begin, self._known_facts()
         passed = bisect_right(facts.steps, begin + since, key=_time_of)
         start = max(passed - COMPARED, 0)
-        shown = [_shown(each) for each in facts.steps[start : passed + COMPARED]]
+        shown = [_fact_row(each) for each in facts.steps[start : passed + COMPARED]]
         differing = None if first is None or first >= len(facts.steps) else facts.steps[first]
         picture = facts.picture(begin + since).whole()
         return {
             "folder": str(self._recorded.trace.folder),
             "url": self.url,
             "at": begin + since,
-            "first": None if differing is None else {**_shown(differing), "since": differing.place.at - begin},
+            "first": None if differing is None else {**_fact_row(differing), "since": differing.place.at - begin},
             "controller": picture["cluster"]["controller"],
             "brokers": [[each["id"], each["process"]] for each in picture["brokers"]],
             "facts": [
@@ -590,7 +590,7 @@ def _content(fact: Fact) -> tuple[Any, ...]:
     return fact.place.node, type(fact), *(value for value in values if not isinstance(value, float))
 
 
-def _shown(fact: Fact) -> dict[str, Any]:
+def _fact_row(fact: Fact) -> dict[str, Any]:
     place = fact.place
     return {
         "at": place.at,

@@ -54,7 +54,7 @@ EVERYTHING = Interest(None)
 
 
 class _FrameOfDeliveries(NamedTuple):
-    """A frame whose records follow delivery `after`."""
+    """A frame whose records follow delivery `deliveries_after`."""
 
     after: int
     slice: Slice
@@ -87,11 +87,11 @@ class RecordedRun:
         self._afters = [frame.after for frame in self._frames]
         self._begins: dict[int, float] = {}
         self._searched: dict[tuple[bytes, ...], dict[int, bool]] = {}
-        while self._frames and not self._decoded(len(self._frames) - 1):  # only the end of the run, or damaged
+        while self._frames and not self._decode_frame(len(self._frames) - 1):  # only the end of the run, or damaged
             self._frames.pop()
             self._afters.pop()
-        self.first = self._decoded(0)[0].seq if self._frames and self._decoded(0) else 1
-        self.last = self._decoded(len(self._frames) - 1)[-1].seq if self._frames else 0
+        self.first = self._decode_frame(0)[0].seq if self._frames and self._decode_frame(0) else 1
+        self.last = self._decode_frame(len(self._frames) - 1)[-1].seq if self._frames else 0
 
     @property
     def length(self) -> int:
@@ -108,9 +108,9 @@ class RecordedRun:
         """The time at which the last handler finished."""
         if self.last < self.first:
             return self.begin
-        return self._decoded(len(self._frames) - 1)[-1].record.finished_at + self.run.clock_offset
+        return self._decode_frame(len(self._frames) - 1)[-1].record.finished_at + self.run.clock_offset
 
-    def _decoded(self, index: int) -> list[TraceDelivery]:
+    def _decode_frame(self, index: int) -> list[TraceDelivery]:
         """Return the deliveries of a frame."""
         key = self.place, index
         found = self._kept.get(key)
@@ -150,14 +150,14 @@ class RecordedRun:
         """Yield the deliveries after a number; with texts, at least those whose records contain one of them."""
         indexes = range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames))
         for index in self._with_texts(indexes, texts):
-            for each in self._decoded(index):
+            for each in self._decode_frame(index):
                 if each.seq > after:
                     yield each
 
     def backwards(self, before: int, texts: tuple[bytes, ...] = ()) -> Iterator[TraceDelivery]:
         """Yield the deliveries before a number, the last one first; otherwise as `deliveries`."""
         for index in self._with_texts(range(bisect_left(self._afters, before) - 1, -1, -1), texts):
-            for each in reversed(self._decoded(index)):
+            for each in reversed(self._decode_frame(index)):
                 if each.seq < before:
                     yield each
 
@@ -177,14 +177,14 @@ class RecordedRun:
         index = find(range(len(self._frames)), at, key=self._begin_of) - 1
         if index < 0:
             return self.first - 1
-        count = find(self._decoded(index), at, key=lambda each: each.at)
-        return self._decoded(index)[count - 1].seq if count else self._afters[index]
+        count = find(self._decode_frame(index), at, key=lambda each: each.at)
+        return self._decode_frame(index)[count - 1].seq if count else self._afters[index]
 
     def _begin_of(self, index: int) -> float:
         """Return the time of the first delivery in a frame, or in the next one that has any, as the last one does."""
         found = self._begins.get(index)
         if found is None:
-            decoded = self._decoded(index)
+            decoded = self._decode_frame(index)
             found = self._begins[index] = decoded[0].at if decoded else self._begin_of(index + 1)
         return found
 
@@ -270,7 +270,7 @@ class RecordedTrace:
             raise TraceError(f"run {run} has no delivery {seq}")
         return found
 
-    def corrected(self, fact: Any) -> Any:
+    def correct_time(self, fact: Any) -> Any:
         """Return a fact with the time of its place corrected by the skew between clocks."""
         shift = self.shifts.get(fact.place.run, 0.0)
         return fact._replace(place=fact.place._replace(at=fact.place.at - shift)) if shift else fact
@@ -283,7 +283,7 @@ class RecordedTrace:
         """Return the position of a delivery in the order of all deliveries."""
         return delivery.at, *self.id_of(delivery)
 
-    def after(
+    def deliveries_after(
         self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
     ) -> Iterator[TraceDelivery]:
         """Yield the deliveries of all runs after a position, in order.
@@ -298,10 +298,10 @@ class RecordedTrace:
         ]
         return heapq.merge(*(filter(concerns, islice(each, searched)) for each in streams), key=self.position)
 
-    def before(
+    def deliveries_before(
         self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
     ) -> Iterator[TraceDelivery]:
-        """Yield the deliveries of all runs before a position, the last one first; otherwise as `after`."""
+        """Yield the deliveries of all runs before a position, the last one first; otherwise as `deliveries_after`."""
         at, place, seq = position
         concerns, texts = interest
         streams = [

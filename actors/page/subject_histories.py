@@ -61,7 +61,7 @@ def partition_history(
         "start": start,
         "end": end,
         "nodes": [
-            {"node": node, **{name: _thinned(points) for name, points in of_node.items()}}
+            {"node": node, **{name: _thin(points) for name, points in of_node.items()}}
             for node, of_node in sorted(lines.items())
         ],
         "states": states,
@@ -89,7 +89,7 @@ def _extend(points: list[list[float]], at: float, value: float) -> None:
         points.append([at, value])
 
 
-def _thinned(points: list[list[float]]) -> list[list[float]]:
+def _thin(points: list[list[float]]) -> list[list[float]]:
     step = len(points) // MOST_POINTS + 1
     return points if step == 1 else [*points[:-1:step], points[-1]]
 

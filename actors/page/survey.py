@@ -131,11 +131,11 @@ class TraceSurvey:
                         activity.take(record, offset)
                         name = record.type
                         if name in OWNERS and OWNERS[name] == record.actor:
-                            self._owned(run.place, record)
+                            self._note_owner(run.place, record)
                         elif name in REQUESTS and record.kind == OUTSIDE:
-                            self._requested(waiting, record)
+                            self._note_requests(waiting, record)
                         elif name in RESPONSES and record.actor == "":
-                            self._answered(waiting, run.place, record)
+                            self._note_answers(waiting, run.place, record)
                         done += 1
                         if not done % 1_000:
                             self.read = done / total
@@ -145,7 +145,7 @@ class TraceSurvey:
                 continue  # RecordedRun.problem says so
         self.read = 1.0
 
-    def _owned(self, place: int, record: TraceRecord) -> None:
+    def _note_owner(self, place: int, record: TraceRecord) -> None:
         key = place, record.receiver
         found = None if key in self.owners else _OWNED[record.actor].search(record.payload)
         if found is not None:
@@ -153,7 +153,7 @@ class TraceSurvey:
             kind = {"PartitionActor": "partition", "BrokerChannelActor": "broker"}.get(record.actor, "group")
             self.owners[key] = f"{kind}:{value[0]}-{value[1]}" if isinstance(value, list) else f"{kind}:{value}"
 
-    def _requested(
+    def _note_requests(
         self, waiting: dict[tuple[int, int], tuple[TraceRecord, payloads.ExchangeRead]], record: TraceRecord
     ) -> None:
         read = payloads.read(record.payload)
@@ -164,7 +164,7 @@ class TraceSurvey:
         while len(waiting) > MOST_OPEN:
             del waiting[next(iter(waiting))]
 
-    def _answered(
+    def _note_answers(
         self,
         waiting: dict[tuple[int, int], tuple[TraceRecord, payloads.ExchangeRead]],
         place: int,

@@ -32,7 +32,7 @@ __tracebackhide__ = operator.methodcaller("errisinstance", (ClusterError, Timeou
 class ClusterProcess:
     """A process that runs one cluster at a time, and is used again for the next cluster.
 
-    Get an unused process with `taken`, and return it with `give_back`.
+    Get an unused process with `take`, and return it with `give_back`.
     """
 
     _free: list[ClusterProcess] = []  # noqa: RUF012
@@ -57,7 +57,7 @@ class ClusterProcess:
         atexit.register(self.end)
 
     @classmethod
-    def taken(cls) -> ClusterProcess:
+    def take(cls) -> ClusterProcess:
         """Return a process that nothing else uses: a process that was given back, or a new process."""
         while cls._free:
             process = cls._free.pop()
@@ -113,7 +113,7 @@ class ClusterProcess:
             assert self._process.stdout is not None
             if not self._selector.select(ANSWER_SECONDS):
                 self._process.kill()
-                self._process.wait()  # otherwise `taken` might return this process while it is still running
+                self._process.wait()  # otherwise `take` might return this process while it is still running
                 raise ClusterError(f"{do}: the cluster process did not respond within {ANSWER_SECONDS:g} s")
             data = os.read(self._process.stdout.fileno(), 65536)
             if not data:

@@ -111,7 +111,7 @@ class Trigger(Generic[_T]):
 
     def every_time(self) -> _T:
         """Inject the fault into every matching request."""
-        return self._injected()
+        return self._inject_with()
 
     def once(self) -> _T:
         """Inject the fault into the next matching request."""
@@ -120,12 +120,12 @@ class Trigger(Generic[_T]):
     def times(self, n: int) -> _T:
         """Inject the fault into the next `n` matching requests."""
         check("times", n=n)
-        return self._injected(first=1, last=n)
+        return self._inject_with(first=1, last=n)
 
     def on_call(self, n: int) -> _T:
         """Inject the fault into one request: the `n`-th matching request from now on; 1 is the next one."""
         check("on_call", n=n)
-        return self._injected(first=n, last=n)
+        return self._inject_with(first=n, last=n)
 
     def with_probability(self, probability: float, seed: int = 0) -> _T:
         """Inject the fault into each matching request with this probability, from 0 to 1.
@@ -133,9 +133,9 @@ class Trigger(Generic[_T]):
         The same seed selects the same requests.
         """
         check("with_probability", probability=probability, seed=seed)
-        return self._injected(probability=probability, seed=seed)
+        return self._inject_with(probability=probability, seed=seed)
 
-    def _injected(self, **trigger: object) -> _T:
+    def _inject_with(self, **trigger: object) -> _T:
         return self._inject({name: value for name, value in {**self._fault, **trigger}.items() if value is not None})
 
 
@@ -201,7 +201,7 @@ class FaultKinds(Generic[_T]):
 
     def pause(self, broker: int) -> _T:
         """Suspend a broker as SIGSTOP does; `remove` of the returned fault resumes the broker."""
-        return self._injected("pause", broker)
+        return self._inject_kind("pause", broker)
 
     def mute(self, broker: int, to: int | None = None) -> _T:
         """Delay all requests and responses that a broker sends to other brokers, but none that it receives from them.
@@ -214,35 +214,35 @@ class FaultKinds(Generic[_T]):
             to: Id of the receiver: only messages to this receiver are delayed. If None, the messages to all brokers
                 are delayed.
         """
-        return self._injected("mute", broker, to=to)
+        return self._inject_kind("mute", broker, to=to)
 
     def slow_disk(self, broker: int, seconds: float) -> _T:
         """Make each write to a broker's disk take `seconds`; the broker does nothing else meanwhile."""
-        return self._injected("slow_disk", broker, value=seconds)
+        return self._inject_kind("slow_disk", broker, value=seconds)
 
     def full_disk(self, broker: int) -> _T:
         """Fail each write to a broker's disk (ENOSPC); the first failure ends the broker, because it has only one disk.
 
         After `remove` the broker can be started again.
         """
-        return self._injected("full_disk", broker)
+        return self._inject_kind("full_disk", broker)
 
     def broken_disk(self, broker: int) -> _T:
         """Fail each operation on a broker's disk (EIO); as with `full_disk`, the first failure ends the broker."""
-        return self._injected("broken_disk", broker)
+        return self._inject_kind("broken_disk", broker)
 
     def clock_jump(self, broker: int, seconds: float) -> _T:
         """Set a broker's wall clock forward by `seconds`, or back if negative; `remove` corrects the clock.
 
         Timers are not affected.
         """
-        return self._injected("clock_jump", broker, value=seconds)
+        return self._inject_kind("clock_jump", broker, value=seconds)
 
     def session_expiry(self, broker: int) -> _T:
         """Expire a broker's ZooKeeper session once, and wait until the broker has registered again."""
-        return self._injected("session_expiry", broker)
+        return self._inject_kind("session_expiry", broker)
 
-    def _injected(self, kind: str, broker: int, **options: object) -> _T:
+    def _inject_kind(self, kind: str, broker: int, **options: object) -> _T:
         given = {"kind": kind, "broker": broker, **options}
         return self._inject({name: value for name, value in given.items() if value is not None})
 

@@ -26,7 +26,7 @@ from .operations import (
     PartitionOperations,
     UnknownPartition,
     check,
-    checked,
+    check_arguments,
 )
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         named = {"api.versions.max": speaks, "inter.broker.protocol.version": protocol}
         if given := {name: value for name, value in named.items() if value is not None}:
             settings = {**(settings or {}), **given}
-        self._start = checked(
+        self._start = check_arguments(
             "KafkaCluster",
             {
                 "directory": "." if directory is None else directory,
@@ -169,7 +169,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
             raise ClusterError("the cluster is already running")
         self._directory = KafkaCluster.new_directory() if self._named is None else self._named
         try:
-            process, started = self._begun()
+            process, started = self._start_brokers()
         except BaseException:
             self._remove()
             raise
@@ -183,9 +183,9 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         host = f"[{where['host']}]" if ":" in where["host"] else where["host"]
         self._addresses = [f"{host}:{port}" for port in where["ports"]]
 
-    def _begun(self) -> tuple[ClusterProcess, Any]:
+    def _start_brokers(self) -> tuple[ClusterProcess, Any]:
         """Start the brokers in a process. Return the process and its response, which describes the brokers."""
-        process = ClusterProcess.taken()
+        process = ClusterProcess.take()
         try:
             started = process.ask("start", **{**self._start, "directory": str(self._directory.absolute())})
         except ClusterError:
@@ -290,11 +290,15 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
                 sight = self._ask("sight")
                 parts += [f"in effect: {fault}" for fault in sight["in_effect"]]
                 self._ask("flush_traces")
-            parts += [*self._violated(), *self._explained("cluster")]
+            parts += [*self._violations(), *self._explanation("cluster")]
             if running:
                 parts += [*self._offline(sight["offline_partitions"]), *self._offsets()]
         except ClusterError as error:  # the process has ended, so the traces are complete
-            parts += [f"the cluster's state cannot be read: {error}", *self._violated(), *self._explained("cluster")]
+            parts += [
+                f"the cluster's state cannot be read: {error}",
+                *self._violations(),
+                *self._explanation("cluster"),
+            ]
         return "\n".join([*parts, *self._log_lines(), self.whereabouts])
 
     def _log_lines(self) -> list[str]:
@@ -328,16 +332,16 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         """The output of `kafka-actors why partition` for partitions that no running broker leads."""
         lines: list[str] = []
         for partition in offline[:EXPLAINED]:
-            lines += [f"no running broker leads {partition}:", *self._explained("partition", partition)]
+            lines += [f"no running broker leads {partition}:", *self._explanation("partition", partition)]
         if len(offline) > EXPLAINED:
             lines.append(f"no running broker leads {len(offline) - EXPLAINED} more: {', '.join(offline[EXPLAINED:])}")
         return lines
 
-    def _violated(self) -> list[str]:
+    def _violations(self) -> list[str]:
         """The invariants of Kafka's replication that the cluster violated, as `kafka-actors check` finds them."""
         return [line for line in self._output("check") if line.startswith("  violated: ")]
 
-    def _explained(self, *subject: str) -> list[str]:
+    def _explanation(self, *subject: str) -> list[str]:
         """The output of `kafka-actors why` for a subject, such as a partition."""
         return self._output("why", *subject)
 
@@ -424,7 +428,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
             raise without_leader(topic, partition, other_than, timeout) from None
 
     def _ask(self, do: str, **arguments: object) -> Any:
-        sent = checked(do, arguments)
+        sent = check_arguments(do, arguments)
         if self._process is None:
             raise ClusterError("the cluster is not running; call start() or use it in a `with` statement")
         result = self._process.ask(do, **sent)

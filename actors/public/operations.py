@@ -4,8 +4,8 @@
 module.
 
 Rule 1: an operation's name and arguments are those of its JSON line; its docstring says what the operation waits for.
-Rule 2: CHECKS has the check of each argument, by the argument's name. `checked` applies the checks before an operation
-        is sent, and again in the process of the cluster, because other languages also send operations.
+Rule 2: CHECKS has the check of each argument, by the argument's name. `check_arguments` applies the checks before an
+        operation is sent, and again in the process of the cluster, because other languages also send operations.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def check(operation: str, **arguments: object) -> None:
             raise ClusterError(f"{operation}: {name}={value!r:.100} must be {CHECKS[name].text}")
 
 
-def checked(operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(operation: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of an operation as they are sent.
 
     Raises:
@@ -249,7 +249,7 @@ class StoredRecord(NamedTuple):
     headers: list[tuple[str, bytes | None]]
 
 
-def _stored(record: Mapping[str, Any]) -> StoredRecord:
+def _stored_record(record: Mapping[str, Any]) -> StoredRecord:
     """Return a record whose bytes are in base64."""
     data = {name: _bytes(record[name]) for name in ("key", "value")}
     return StoredRecord(**{**record, **data, "headers": [(name, _bytes(value)) for name, value in record["headers"]]})
@@ -622,7 +622,7 @@ class ClusterOperations(SharedOperations):
             topic: Name of the topic.
             read_committed: Whether to leave out the records of open and aborted transactions.
         """
-        return [_stored(each) for each in self._ask("records", topic=topic, read_committed=read_committed)]
+        return [_stored_record(each) for each in self._ask("records", topic=topic, read_committed=read_committed)]
 
     @operation
     def end_offsets(self: Blocking, topic: str) -> list[int]:

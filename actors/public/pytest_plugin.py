@@ -56,13 +56,13 @@ def _kafka_clusters_below_basetemp(tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A Kafka cluster for this test: three brokers, or as the marker of the same name specifies."""
-    yield from _running(request, _wanted(request))
+    yield from _running(request, _factory_for(request))
 
 
 @pytest.fixture(scope="module")
 def kafka_cluster_module(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     """A Kafka cluster for all tests of a module: three brokers, or as the marker in `pytestmark` specifies."""
-    yield from _running(request, _wanted(request))
+    yield from _running(request, _factory_for(request))
 
 
 @pytest.fixture(scope="session")
@@ -99,10 +99,10 @@ def kafka_topics(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]
         cluster.delete_topic(name)
 
 
-def _wanted(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
+def _factory_for(request: pytest.FixtureRequest) -> Callable[[], KafkaCluster]:
     """Return a function that creates the cluster that the closest marker describes, or the default cluster."""
     marker = request.node.get_closest_marker("kafka_cluster")
-    return KafkaCluster if marker is None else lambda: _marked(marker)
+    return KafkaCluster if marker is None else lambda: _cluster_of_marker(marker)
 
 
 def _running(request: pytest.FixtureRequest, make: Callable[[], KafkaCluster]) -> Iterator[KafkaCluster]:
@@ -118,7 +118,7 @@ def _running(request: pytest.FixtureRequest, make: Callable[[], KafkaCluster]) -
     cluster.stop()
 
 
-def _marked(marker: pytest.Mark) -> KafkaCluster:
+def _cluster_of_marker(marker: pytest.Mark) -> KafkaCluster:
     """Return the cluster that a marker describes.
 
     Fail the test if the marker has arguments that are not in ARGUMENTS.

@@ -27,7 +27,7 @@ from .operations import (
     SharedOperations,
     UnknownPartition,
     check,
-    checked,
+    check_arguments,
 )
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         seed: int = 0,
         directory: str | Path | None = None,
     ) -> None:
-        given = checked(
+        given = check_arguments(
             "SimulatedCluster",
             {
                 "brokers": brokers,
@@ -99,8 +99,8 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         self._injected: list[RequestFault] = []
         for id in range(self.brokers):
             self._cluster.start(id)
-        self._until(lambda: all(self._is_ready(id) for id in range(self.brokers)), "not all brokers started")
-        self._until(lambda: self.controller_id is not None, "no broker became controller")
+        self._run_until(lambda: all(self._is_ready(id) for id in range(self.brokers)), "not all brokers started")
+        self._run_until(lambda: self.controller_id is not None, "no broker became controller")
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -180,7 +180,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
     def _ask(self, do: str, **arguments: object) -> Any:
         from actors.node.memory_cluster import ZooKeeperView
 
-        sent = checked(do, arguments)
+        sent = check_arguments(do, arguments)
         if not hasattr(self, "_cluster"):
             raise ClusterError("the cluster is not running; use it in a `with` statement")
         done = getattr(self, f"_{do}", None) or getattr(ZooKeeperView(self._cluster.zookeeper), do)
@@ -203,7 +203,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         if created.error_code:
             raise ClusterError(f"topic {topic} was not created: {created.error_message} (error {created.error_code})")
         view = ZooKeeperView(self._cluster.zookeeper)
-        self._until(
+        self._run_until(
             lambda: all(view.has_leader(topic, n) for n in range(partitions)),
             f"not all partitions of {topic} got a leader",
         )
@@ -220,7 +220,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
         live = [self._cluster.machines[id].node for id in self._live_brokers()]
         authorizers = [node.listener.authorizer for node in live if node is not None]
         applied = change_acls(self._cluster.admin, entries, removed, lambda: authorizers)
-        self._until(applied, "not all brokers know the ACLs")
+        self._run_until(applied, "not all brokers know the ACLs")
 
     def _kill(self, broker_id: int) -> None:
         self._live(broker_id)
@@ -229,23 +229,23 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
     def _stop_broker(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.leave(broker_id)
-        self._until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
+        self._run_until(lambda: self._cluster.machines[broker_id].node is None, f"broker {broker_id} did not stop")
 
     def _start_broker(self, broker_id: int) -> None:
         self._check_exists(broker_id)
         if broker_id in self.live_brokers:
             raise ClusterError(f"broker {broker_id} is already running")
-        self._until(
+        self._run_until(
             lambda: not self._cluster.exists(f"/brokers/ids/{broker_id}"),
             f"the session of broker {broker_id} did not expire",
         )
         self._cluster.start(broker_id)
-        self._until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
+        self._run_until(lambda: self._is_ready(broker_id), f"broker {broker_id} did not start")
 
     def _expire_session(self, broker_id: int) -> None:
         self._live(broker_id)
         self._cluster.expire(broker_id)
-        self._until(
+        self._run_until(
             lambda: self._cluster.exists(f"/brokers/ids/{broker_id}"), f"broker {broker_id} did not register again"
         )
 
@@ -328,7 +328,7 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
             raise ClusterError(f"ask: request={request!r:.100} must be a request, such as MetadataRequest")
         answers: list[Any] = []
         self._cluster.ask(broker_id, request, answers.append, timeout, *(() if user is None else (user,)))
-        self._until(lambda: answers, f"broker {broker_id} did not respond")
+        self._run_until(lambda: answers, f"broker {broker_id} did not respond")
         if answers[0] is None:
             raise ClusterError(f"broker {broker_id} did not respond to {type(request).__name__}")
         return answers[0]
@@ -351,6 +351,6 @@ class SimulatedCluster(SharedOperations, PartitionOperations):
                 f"{', '.join(map(str, self.live_brokers)) or 'none'}"
             )
 
-    def _until(self, good: Callable[[], object], otherwise: str) -> None:
+    def _run_until(self, good: Callable[[], object], otherwise: str) -> None:
         if not self._cluster.run_until(good, PATIENCE):
             raise ClusterError(f"{otherwise} within {PATIENCE:g} s of virtual time")

@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import attrs
 
-from actors.core.topic.topic_admin import numbered
+from actors.core.topic.topic_admin import number_partitions
 from actors.node.cluster_security import acl_of
 from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
@@ -416,7 +416,7 @@ def _stays(cluster: Cluster, topic: str) -> bool:
 def create(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
     """Create a topic by writing its znodes, as `kafka-topics --zookeeper` does."""
     if cluster.zookeeper.up and not cluster.exists(paths.delete_topic(topic)) and _is_new(cluster, topic):
-        cluster.try_ask(CreateTopic(TopicAssignment(topic, numbered(replicas))))
+        cluster.try_ask(CreateTopic(TopicAssignment(topic, number_partitions(replicas))))
 
 
 def _is_new(cluster: Cluster, topic: str) -> bool:
@@ -443,7 +443,7 @@ def grow(cluster: Cluster, topic: str, *replicas: Replicas) -> None:
     if data is None or not cluster.zookeeper.up:
         return
     there = decode_topic(paths.topic(topic), data)
-    whole = there.partitions + numbered(replicas, first=len(there.partitions))
+    whole = there.partitions + number_partitions(replicas, first=len(there.partitions))
     cluster.write(WriteOp(SET, paths.topic(topic), encode_topic(there._replace(partitions=whole))))
 
 
@@ -504,7 +504,7 @@ def remake(cluster: Cluster, topic: str, *replicas: Replicas) -> Iterator[None]:
 
 def _is_fresh(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]]) -> bool:
     """Return whether the topic has these partitions, each in its first state with all replicas in the ISR."""
-    if not cluster.exists(paths.topic(topic)) or _partitions(cluster, topic) != numbered(replicas):
+    if not cluster.exists(paths.topic(topic)) or _partitions(cluster, topic) != number_partitions(replicas):
         return False
     for number, each in enumerate(replicas):
         path = paths.partition_state(TopicPartition(topic, number))
@@ -524,7 +524,7 @@ def _make_again(cluster: Cluster, topic: str, replicas: Sequence[tuple[int, ...]
     if cluster.exists(paths.topic(topic)) or not cluster.exists(paths.topic_config(topic)):
         return
     if contexts and all(topic not in each.topics and len(each.online_brokers) == brokers for each in contexts):
-        again = TopicAssignment(topic, numbered(replicas))
+        again = TopicAssignment(topic, number_partitions(replicas))
         cluster.write(WriteOp(CREATE, paths.topic(topic), encode_topic(again)))
     else:
         _create_again(cluster, topic, replicas)
@@ -1173,7 +1173,7 @@ def _choose_delay(chance: random.Random, known: PlannedTopics) -> Chosen:
     return one, other, f"{chance.choice((0.05, 0.5, 2.0)):g}"
 
 
-def _delayed(cluster: Cluster, pairs: Iterable[tuple[str, str]], seconds: float) -> Iterator[None]:
+def _delay_wires(cluster: Cluster, pairs: Iterable[tuple[str, str]], seconds: float) -> Iterator[None]:
     pairs = tuple(pairs)
     for one, other in pairs:
         cluster.wires.delay(one, other, seconds)
@@ -1185,7 +1185,7 @@ def _delayed(cluster: Cluster, pairs: Iterable[tuple[str, str]], seconds: float)
 @action("slow", 6, _choose_delay, SHORT)
 def slow(cluster: Cluster, one: Host, other: Host, seconds: Seconds) -> Iterator[None]:
     """Delay all traffic between two hosts."""
-    return _delayed(cluster, ((one, other),), seconds)
+    return _delay_wires(cluster, ((one, other),), seconds)
 
 
 def _choose_lag(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -1196,7 +1196,7 @@ def _choose_lag(chance: random.Random, known: PlannedTopics) -> Chosen:
 def lag(cluster: Cluster, node: Node, seconds: Seconds) -> Iterator[None]:
     """Delay all messages between a node and the other nodes; its replicas lag behind."""
     others = [other for other in cluster.machines if other != node]
-    return _delayed(cluster, ((host_of(node), host_of(other)) for other in others), seconds)
+    return _delay_wires(cluster, ((host_of(node), host_of(other)) for other in others), seconds)
 
 
 def _choose_pace(chance: random.Random, known: PlannedTopics) -> Chosen:
@@ -1246,7 +1246,7 @@ def fence(cluster: Cluster) -> None:
 @action("zookeeper", 2, _nothing, SHORT)
 def zookeeper_slow(cluster: Cluster) -> Iterator[None]:
     """Delay all traffic between ZooKeeper and its clients."""
-    return _delayed(cluster, ((host_of(node), ZOOKEEPER) for node in cluster.machines), 0.4)
+    return _delay_wires(cluster, ((host_of(node), ZOOKEEPER) for node in cluster.machines), 0.4)
 
 
 # ---------------------------------------------------------------------------------------------------- rights

@@ -33,7 +33,7 @@ def write_states_uncached(
 
 
 @contextmanager
-def patched() -> Iterator[None]:
+def patch_bug() -> Iterator[None]:
     """Run the block with the bug patched into this process."""
     changed = SimpleNamespace(**{**vars(leadership), "write_states": write_states_uncached})
     reassignment.leadership = changed  # type: ignore[assignment]
@@ -45,5 +45,5 @@ def patched() -> Iterator[None]:
 
 def run_with_bug(schedule: Schedule) -> RunOutcome:
     """Run a schedule with the bug."""
-    with patched():
+    with patch_bug():
         return run(schedule)

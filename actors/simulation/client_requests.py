@@ -3,7 +3,7 @@
 Rule 1: a request is named after its API, which means the sample in the API's declaration (`messages.apis`), or after
         changes of this sample: `Fetch:version=9;current_leader_epoch-1`. `FIELD=VALUE` sets the first field of this
         name, in nested messages and batch headers as well; `FIELD+1` and `FIELD-1` change a number; `as=ROLE` sets the
-        fields of a row of `ROLES`. A value may contain the words of `_filled`; `|` separates the elements of a tuple.
+        fields of a row of `ROLES`. A value may contain the words of `_fill`; `|` separates the elements of a tuple.
 Rule 2: every node receives a request: the leader, followers, the controller, and nodes that are not concerned.
 Rule 3: a request does not violate an invariant. It may read, describe, append records, elect leaders, reassign
         replicas, and change groups and transactional ids. It deletes only topics that a row of `SCENARIOS` creates.
@@ -361,10 +361,10 @@ def _with_changes(cluster: Cluster, about: Target, request: Message, changes: st
     for field, operator, text in _CHANGE.findall(changes.replace(";", "\n")):
         if field == "as":
             for own, value in ROLES[text](cluster, about).items():
-                request = _changed(request, own, partial(_value_of_role, value))
+                request = _change_field(request, own, partial(_value_of_role, value))
         else:
-            made = partial(_value, cluster, operator, _filled(text, cluster, about))
-            request = _changed(request, field, made)
+            made = partial(_value, cluster, operator, _fill(text, cluster, about))
+            request = _change_field(request, field, made)
     return request
 
 
@@ -372,7 +372,7 @@ def _value_of_role(value: object, hint: str, old: object) -> object:
     return value
 
 
-def _filled(text: str, cluster: Cluster, about: Target) -> str:
+def _fill(text: str, cluster: Cluster, about: Target) -> str:
     """Replace the words for the target in a value."""
     brokers = sorted(cluster.machines)
     words = {
@@ -390,13 +390,13 @@ def _filled(text: str, cluster: Cluster, about: Target) -> str:
     return text
 
 
-def _changed(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
+def _change_field(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
     """Return a copy in which the first field with this path has a new value, in all elements of a tuple.
 
     `made` gets the annotation of the field, and its old value. The value is returned if it has no such field.
     """
     if type(value) is tuple:
-        return tuple(_changed(each, path, made) for each in value)
+        return tuple(_change_field(each, path, made) for each in value)
     if isinstance(value, Records) and path in BatchHeader._fields:
         header = value.batches[0]
         header = header._replace(**{path: made("int", getattr(header, path))})
@@ -407,9 +407,9 @@ def _changed(value: object, path: str, made: Callable[[str, Any], Any]) -> Any:
     fields: dict[str, Any] = {each.name: each for each in attrs.fields(type(value))}
     if name in fields:
         old = getattr(value, name)
-        return evolve(value, **{name: _changed(old, rest, made) if rest else made(str(fields[name].type), old)})
+        return evolve(value, **{name: _change_field(old, rest, made) if rest else made(str(fields[name].type), old)})
     for other in fields:
-        inner = _changed(getattr(value, other), path, made)
+        inner = _change_field(getattr(value, other), path, made)
         if inner != getattr(value, other):
             return evolve(value, **{other: inner})
     return value
@@ -429,12 +429,12 @@ def _value(cluster: Cluster, operator: str, text: str, hint: str, old: Any) -> o
         return batch_of([(b"key", b"x" * 1_100_000)], cluster.wall_ms())
     if text == "corrupt":
         return old._replace(error_code=errors.CORRUPT_MESSAGE)
-    return _parsed(text, hint)
+    return _parse(text, hint)
 
 
-def _parsed(text: str, hint: str) -> object:
+def _parse(text: str, hint: str) -> object:
     if hint.startswith("tuple["):
-        return tuple(_parsed(each, hint.removeprefix("tuple[")) for each in text.split("|") if text)
+        return tuple(_parse(each, hint.removeprefix("tuple[")) for each in text.split("|") if text)
     if hint.startswith("TopicPartition"):
         return partition_named(text) or TopicPartition(text, 0)
     if hint.startswith("int"):

@@ -40,7 +40,7 @@ class Occasion(NamedTuple):
         """Return the id of a random node."""
         return str(self.chance.randrange(self.brokers))
 
-    def at(self, earliest: float, latest: float) -> float:
+    def draw_time(self, earliest: float, latest: float) -> float:
         """Draw a time."""
         return round(self.chance.uniform(earliest, max(earliest, latest)), 3)
 
@@ -60,12 +60,12 @@ def _late_start(occasion: Occasion) -> Iterator[Action]:
 
     The others learn of this node only from UpdateMetadata.
     """
-    yield Action(0.0, "kill", (occasion.node(),), occasion.at(1.0, 3.0))
+    yield Action(0.0, "kill", (occasion.node(),), occasion.draw_time(1.0, 3.0))
 
 
 def _lost_election(occasion: Occasion) -> Iterator[Action]:
     """Move the controller while the responses to all candidates' writes may be lost."""
-    at = occasion.at(occasion.duration - 8.0, occasion.duration - 4.0)
+    at = occasion.draw_time(occasion.duration - 8.0, occasion.duration - 4.0)
     for node in range(occasion.brokers):
         yield Action(at, "lose-responses", (str(node),), 3.0)
     yield Action(round(at + 0.5, 3), "move-controller", ())
@@ -73,7 +73,7 @@ def _lost_election(occasion: Occasion) -> Iterator[Action]:
 
 def _deletion_on_a_broken_disk(occasion: Occasion) -> Iterator[Action]:
     """Break a disk at the moment of a deletion, so that the deletion is the first operation to fail."""
-    at = occasion.at(occasion.duration - 6.0, occasion.duration - 2.0)
+    at = occasion.draw_time(occasion.duration - 6.0, occasion.duration - 2.0)
     yield Action(at, "break", (occasion.node(), str(occasion.chance.randrange(2))), 10.0)
     if occasion.topics:
         yield Action(round(at + 0.001, 3), "delete", (occasion.chance.choice(occasion.topics),))
@@ -82,7 +82,7 @@ def _deletion_on_a_broken_disk(occasion: Occasion) -> Iterator[Action]:
 def _creation_behind_a_cut(occasion: Occasion) -> Iterator[Action]:
     """Create a topic while a node has lost its connection to ZooKeeper, but not its session."""
     lasts = round(0.8 * occasion.session, 3)
-    at = occasion.at(occasion.duration - lasts - 2.0, occasion.duration - lasts - 0.5)
+    at = occasion.draw_time(occasion.duration - lasts - 2.0, occasion.duration - lasts - 0.5)
     yield Action(at, "cut", (occasion.node(), "zk"), lasts)
     if occasion.new_topic is not None:
         yield Action(round(at + 0.3, 3), "create", occasion.new_topic)

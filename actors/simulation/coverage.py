@@ -213,7 +213,9 @@ def universe() -> Mapping[str, str]:
     found.update(dict.fromkeys((_event(each) for each in (*TERM_EVENTS, *HANDLERS, *REQUESTS)), EVENTS))
     found.update(dict.fromkeys((_answer(api.name, code) for api in APIS for code in api.codes.split()), ANSWERED))
     found.update(
-        dict.fromkeys((_acted(kind.name, role) for kind in ACTIONS.values() if kind.weight for role in ROLES), ACTED)
+        dict.fromkeys(
+            (_action_text(kind.name, role) for kind in ACTIONS.values() if kind.weight for role in ROLES), ACTED
+        )
     )
     found.update((name, TRAPS if TRAP.match(name) else PROBES) for name in probes())
     return found
@@ -254,7 +256,7 @@ def _answer(api: str, code: str) -> str:
     return f"{api} {code}"
 
 
-def _acted(action: str, role: str) -> str:
+def _action_text(action: str, role: str) -> str:
     return f"{action} of a {role}"
 
 
@@ -268,7 +270,7 @@ class Collector:
         self.counts: Counter[str] = Counter()
         self._observed = observed
 
-    def moved(self, fact: StateChanged) -> None:
+    def count_state_change(self, fact: StateChanged) -> None:
         """Count the state changes of a controller."""
         self.counts.update(_move(before, fact.target) for before in fact.before.values())
 
@@ -288,7 +290,7 @@ class Collector:
         elif delivery.actor_class == TopicDeletionActor.__name__ and isinstance(message, Ask):
             self.counts[_deletion_point(type(message.question))] += 1
 
-    def answered(self, request: Message, response: Message | None) -> None:
+    def count_error_codes(self, request: Message, response: Message | None) -> None:
         """Count the error codes of a response to another host."""
         if response is not None:
             api = API_BY_REQUEST[type(request)].name
@@ -299,7 +301,7 @@ class Collector:
         """Count an action before it runs, by the roles of the nodes that it concerns."""
         if action.name != REST:
             for role in {role for node, partitions in self._targets(action) for role in self._roles(node, partitions)}:
-                self.counts[_acted(action.name, role)] += 1
+                self.counts[_action_text(action.name, role)] += 1
 
     def _targets(self, action: Action) -> Iterator[tuple[int, tuple[TopicPartition, ...]]]:
         """Yield the nodes that an action concerns, with the partitions that it concerns there."""

@@ -69,7 +69,7 @@ class Disks(DiskFaults):
         """Return the path that the node sees for a real path."""
         return path.removeprefix(str(self._root))
 
-    def met(self, fault: str) -> None:
+    def on_fault(self, fault: str) -> None:
         """Set `hurt` if the fault is not SLOW: from now on the process may treat the disk as failed."""
         self.hurt = self.hurt or fault != SLOW
 
@@ -164,11 +164,11 @@ class _PathAdapter:
         call = getattr(self._port, method)
         disks = self._disks
 
-        def translated(*args: object) -> Any:
+        def translate_and_call(*args: object) -> Any:
             inside = [disks.path(arg) if isinstance(arg, str) and arg.startswith("/") else arg for arg in args]
             return _outside(disks, call(*inside))
 
-        return translated
+        return translate_and_call
 
 
 def _outside(disks: Disks, result: object) -> Any:

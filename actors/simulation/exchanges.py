@@ -176,7 +176,7 @@ class Exchanges:
         """Return the partition of __consumer_offsets of a group."""
         return TopicPartition(GROUP_METADATA, slot(group) % self._offsets_partitions)
 
-    def arrived(self, connection: Hashable, process: Process, request: Any, now: float) -> None:
+    def handle_request(self, connection: Hashable, process: Process, request: Any, now: float) -> None:
         """Process a request that arrives at a process."""
         if type(request) not in WATCHED:
             return
@@ -210,7 +210,7 @@ class Exchanges:
                     if any(partition.topic == GROUP_METADATA for partition in epochs):
                         self._forget_groups(process)
                 arrival.accepted = Accepted(mine.controller_epoch, mine.broker_epoch, epochs)
-        arrival.confirmed = dict(self._confirmed(process, _groups_of(request), now))
+        arrival.confirmed = dict(self._confirmations(process, _groups_of(request), now))
         self._leaves(request, now)
         self._arrivals[connection] = arrival
 
@@ -243,7 +243,7 @@ class Exchanges:
                 commits = self.commits.setdefault((request.group_id, each.partition), [])
                 commits.append(Commit(each.committed_offset, now))
 
-    def _confirmed(
+    def _confirmations(
         self, process: Process, groups: Iterable[str], now: float
     ) -> Iterator[tuple[tuple[str, str], Confirmation]]:
         for group in groups:
@@ -288,7 +288,7 @@ class Exchanges:
         """Return whether the response to a request is a fact."""
         return connection in self._arrivals
 
-    def responded(self, connection: Hashable, response: Any, now: float) -> ResponseSent | None:
+    def handle_response(self, connection: Hashable, response: Any, now: float) -> ResponseSent | None:
         """Handle a response that a process sent; return the fact for the monitors."""
         arrival = self._arrivals.pop(connection, None)
         if arrival is None or response is None:
@@ -296,7 +296,7 @@ class Exchanges:
         arrival.response, request, process = response, arrival.request, arrival.process
         match request:
             case LeaderAndIsrRequest() | StopReplicaRequest() | UpdateMetadataRequest():
-                self._obeyed(process, request, response, now)
+                self._note_accepted(process, request, response, now)
             case (
                 join_group.JoinGroupRequest()
                 | sync_group.SyncGroupRequest()
@@ -311,16 +311,18 @@ class Exchanges:
                 gone = (each.member_id for each in response.members if each.error_code == errors.NONE)
                 view.left.update(dict.fromkeys(gone))
             case WriteTxnMarkersRequest():
-                self._marked(process, request, response)
+                self._note_markers(process, request, response)
         return arrival
 
-    def _marked(self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse) -> None:
+    def _note_markers(
+        self, process: Process, request: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse
+    ) -> None:
         newest = self.markers.setdefault(process, {})
         for partition, marker in accepted_markers(request, response):
             key = marker.producer_id, partition
             newest[key] = max(marker.coordinator_epoch, newest.get(key, -1))
 
-    def _obeyed(self, process: Process, request: Any, response: Any, now: float) -> None:
+    def _note_accepted(self, process: Process, request: Any, response: Any, now: float) -> None:
         if response.error_code != errors.NONE:
             return
         mine = self.accepted.setdefault(process, Accepted())
@@ -385,9 +387,9 @@ class Exchanges:
         elif isinstance(request, offset_commit.OffsetCommitRequest):
             for each, outcome in zip(request.partitions, response.partitions, strict=True):
                 if outcome.error_code == errors.NONE:
-                    self._committed((request.group_id, each.partition), each.committed_offset, arrived_at, now)
+                    self._acknowledge_commit((request.group_id, each.partition), each.committed_offset, arrived_at, now)
 
-    def _committed(self, key: tuple[str, TopicPartition], offset: int, arrived_at: float, now: float) -> None:
+    def _acknowledge_commit(self, key: tuple[str, TopicPartition], offset: int, arrived_at: float, now: float) -> None:
         commits = self.commits.get(key, [])
         for commit in commits:
             if commit.offset == offset and commit.arrived_at == arrived_at:

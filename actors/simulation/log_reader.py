@@ -58,9 +58,9 @@ class LogReader:
             part = FetchPartition(partition, offset, MOST_BYTES)
             request = FetchRequest(11, -1, 0, 0, (part,), MOST_BYTES, level)
             self.reads += 1
-            cluster.ask(leader, request, partial(self._fetched, partition, level, data, aborted), PATIENCE)
+            cluster.ask(leader, request, partial(self._handle_fetch, partition, level, data, aborted), PATIENCE)
 
-    def _fetched(
+    def _handle_fetch(
         self,
         partition: TopicPartition,
         level: int,

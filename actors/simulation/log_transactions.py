@@ -63,7 +63,7 @@ class LogTransactions:
             if each.first <= last and each.marker >= first:
                 yield each
 
-    def replicated(self, high_watermark: int) -> None:
+    def raise_high_watermark(self, high_watermark: int) -> None:
         """Note the high watermark."""
         if self._unreplicated:
             self._unreplicated = [each for each in self._unreplicated if each[1] >= high_watermark]

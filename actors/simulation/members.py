@@ -177,13 +177,18 @@ class Members:
     def _read_from(self, group: SimulatedGroup, response: Message | None) -> None:
         if isinstance(response, FindCoordinatorResponse) and response.error_code == errors.NONE:
             node = response.node_id
-            self.ask(node, offset_fetch.OffsetFetchRequest(5, group.name, None), partial(_fetched, group), PATIENCE)
             self.ask(
-                node, describe_groups.DescribeGroupsRequest(4, (group.name,)), partial(_described, group), PATIENCE
+                node, offset_fetch.OffsetFetchRequest(5, group.name, None), partial(_store_fetched, group), PATIENCE
+            )
+            self.ask(
+                node,
+                describe_groups.DescribeGroupsRequest(4, (group.name,)),
+                partial(_store_description, group),
+                PATIENCE,
             )
 
 
-def _fetched(group: SimulatedGroup, response: Message | None) -> None:
+def _store_fetched(group: SimulatedGroup, response: Message | None) -> None:
     if isinstance(response, offset_fetch.OffsetFetchResponse) and response.error_code == errors.NONE:
         group.fetched = {
             each.partition.partition: each.committed_offset
@@ -192,7 +197,7 @@ def _fetched(group: SimulatedGroup, response: Message | None) -> None:
         }
 
 
-def _described(group: SimulatedGroup, response: Message | None) -> None:
+def _store_description(group: SimulatedGroup, response: Message | None) -> None:
     if isinstance(response, describe_groups.DescribeGroupsResponse) and response.groups[0].error_code == errors.NONE:
         group.described = response.groups[0]
 

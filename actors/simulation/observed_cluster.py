@@ -100,13 +100,13 @@ class ObservedCluster:
                 if host_of(state.leader) == target and epochs.get(state.partition) == state.leader_epoch:
                     self.resumed[state.partition] = None
 
-    def arrived(self, connection: Hashable, process: Process, request: Message) -> None:
+    def handle_request(self, connection: Hashable, process: Process, request: Message) -> None:
         """Process a request that arrives at a node."""
-        self.exchanges.arrived(connection, process, request, self.now())
+        self.exchanges.handle_request(connection, process, request, self.now())
 
-    def responded(self, connection: Hashable, response: Message | None) -> None:
+    def handle_response(self, connection: Hashable, response: Message | None) -> None:
         """Process a response that leaves a node."""
-        fact = self.exchanges.responded(connection, response, self.now())
+        fact = self.exchanges.handle_response(connection, response, self.now())
         if fact is not None:
             self._note_losses(fact)
             self.emit(fact)
@@ -117,18 +117,18 @@ class ObservedCluster:
             if set(isr) == {fact.node} and partition in self.damaged:
                 self.lost[partition] = None
 
-    def delivered(self, process: Process, message: str, effects: tuple[Any, ...], error: str | None) -> None:
+    def handle_delivery(self, process: Process, message: str, effects: tuple[Any, ...], error: str | None) -> None:
         """Process the adapter calls and the failure of the handler of a `message`."""
         for effect in effects:
             if effect.port == "logs":
-                for fact in self.replicas.called(process, effect, message, self.now()):
+                for fact in self.replicas.handle_call(process, effect, message, self.now()):
                     self.emit(fact)
                 if self.is_simulated and effect.method in COPYING:
-                    self._copied(process, effect)
+                    self._handle_copy(process, effect)
         if error is not None and error != DEAD_LETTER:
             self.emit(HandlerFailed(process[0], error, message))
 
-    def _copied(self, process: Process, effect: Any) -> None:
+    def _handle_copy(self, process: Process, effect: Any) -> None:
         """Process a call that copies a log to another directory, or that sets the rate of such copies."""
         (node, _), path = process, effect.args[0]
         if effect.method == "limit_copies":

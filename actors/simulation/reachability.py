@@ -68,35 +68,35 @@ class Reachability:
 
     # ---------------------------------------------------------------------------------------------------- nodes
 
-    def connected(self) -> list[int]:
+    def connected_nodes(self) -> list[int]:
         """Return the nodes that run and reach ZooKeeper."""
         machines = self._cluster.machines.values()
-        return [machine.id for machine in machines if machine.state == UP and self.linked(machine.id, ZOOKEEPER)]
+        return [machine.id for machine in machines if machine.state == UP and self.are_linked(machine.id, ZOOKEEPER)]
 
     def up_nodes(self) -> list[int]:
         """Return the nodes that run, reach ZooKeeper, and have no full or failing disk."""
-        return [node for node in self.connected() if not self._cluster.machines[node].disks.faults]
+        return [node for node in self.connected_nodes() if not self._cluster.machines[node].disks.faults]
 
-    def linked(self, node: int, other: int | str) -> bool:
+    def are_linked(self, node: int, other: int | str) -> bool:
         """Return whether messages pass between a node and another host, in both directions."""
         wires, one, two = self._cluster.wires, host_of(node), host_of(other) if isinstance(other, int) else other
         return node == other or not (wires.is_cut(one, two) or wires.is_cut(two, one))
 
-    def controlled(self) -> list[int]:
+    def controlled_nodes(self) -> list[int]:
         """Return the fault-free nodes that can exchange messages with the controller."""
-        return [node for node in self.up_nodes() if self.linked(node, self._znodes.controller)]
+        return [node for node in self.up_nodes() if self.are_linked(node, self._znodes.controller)]
 
     # ---------------------------------------------------------------------------------------------------- partitions
 
     def can_commit(self, partition: TopicPartition) -> bool:
         """Return whether the leader of a partition can commit records."""
-        state, able = self._znodes.states.get(partition), self.controlled()
+        state, able = self._znodes.states.get(partition), self.controlled_nodes()
         return (
             state is not None
             and state.leader in able
             and set(state.isr) <= set(able)
             and len(state.isr) >= self._znodes.least_insync(partition)
-            and all(self.linked(state.leader, replica) for replica in state.isr)
+            and all(self.are_linked(state.leader, replica) for replica in state.isr)
         )
 
     def can_receive_markers(self, partition: TopicPartition) -> bool:
@@ -104,16 +104,16 @@ class Reachability:
         states = self._znodes.states
         logs = [each for each in states if each.topic == TRANSACTION_STATE]
         return self.can_commit(partition) and all(
-            self.can_commit(log) and self.linked(states[log].leader, states[partition].leader) for log in logs
+            self.can_commit(log) and self.are_linked(states[log].leader, states[partition].leader) for log in logs
         )
 
     def waits_for_absent(self, topic: str) -> bool:
         """Return whether a replica of the topic is on a broker that does not exist or that has a fault."""
-        up, znodes = set(self.controlled()), self._znodes
+        up, znodes = set(self.controlled_nodes()), self._znodes
         return any(not set(znodes.replicas_of(tp)) <= up for tp in znodes.topics.get(topic, {}).values())
 
     def waits_for_fault(self, partition: TopicPartition, able: Collection[int]) -> bool:
         """Return whether a fault prevents the end of a reassignment; `able` are the nodes without a fault."""
         replicas, state = self._znodes.replicas_of(partition), self._znodes.states.get(partition)
         leader = replicas[0] if state is None else state.leader
-        return not set(replicas) <= set(able) or not all(self.linked(leader, each) for each in replicas)
+        return not set(replicas) <= set(able) or not all(self.are_linked(leader, each) for each in replicas)

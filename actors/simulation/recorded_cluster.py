@@ -94,7 +94,9 @@ def check(runs: Sequence[Run], shifts: Mapping[str, float] = MappingProxyType({}
         for each in monitors.violations[len(found) :]:
             found.append(FoundViolation(by_name[each.invariant], each.text, each.at, run.header.run, record.n))
     lacking = {each.name: monitors.lacks(each) for each in INVARIANTS}
-    return TraceCheck(tuple(found), monitors.checked(), deliveries, {name: why for name, why in lacking.items() if why})
+    return TraceCheck(
+        tuple(found), monitors.check_counts(), deliveries, {name: why for name, why in lacking.items() if why}
+    )
 
 
 _Taken = tuple[float, int, int, TraceRecord, "_RecordedNode", Run]
@@ -156,7 +158,7 @@ class _RecordedNode:
         if take is not None:
             take(self, record)
         if record.effects or record.error is not None:
-            self._observed.delivered(self.process, record.type, record.effects, record.error)
+            self._observed.handle_delivery(self.process, record.type, record.effects, record.error)
 
     # ---------------------------------------------------------------------------------------------------- ZooKeeper
 
@@ -196,14 +198,16 @@ class _RecordedNode:
             target = self._channels[record.sender]
             self._observed.request_sent(host_of(self.process[0]), host_of(target), request)
 
-    def _requested(self, record: TraceRecord) -> None:
+    def _read_request(self, record: TraceRecord) -> None:
         if record.sender == LISTENER and record.kind == OUTSIDE and _WATCHED.search(bytes(record.payload)):
             message = decode(record.type, record.payload)
             for each in (message,) if isinstance(message, ClientRequest) else message.requests:
                 request = join_parts(self._parts.pop((record.receiver, each.connection), []), each.request)
-                self._observed.arrived((self.process, each.connection, each.correlation_id), self.process, request)
+                self._observed.handle_request(
+                    (self.process, each.connection, each.correlation_id), self.process, request
+                )
 
-    def _responded(self, record: TraceRecord) -> None:
+    def _read_response(self, record: TraceRecord) -> None:
         if record.receiver == LISTENER and any(
             self._observed.exchanges.waits((self.process, *map(int, ids)))
             for ids in _IDS.findall(bytes(record.payload))
@@ -213,7 +217,7 @@ class _RecordedNode:
                 response: AnyMessage = each.response
                 if response is not None:
                     response = join_parts(self._parts.pop((LISTENER, each.connection), []), response)
-                self._observed.responded((self.process, each.connection, each.correlation_id), response)
+                self._observed.handle_response((self.process, each.connection, each.correlation_id), response)
 
     def _log_state(self, record: TraceRecord) -> None:
         self._observed.take(StableOffsetSeen(self.process, decode(record.type, record.payload)))
@@ -226,10 +230,10 @@ _HANDLERS = {
     "ChannelPart": _RecordedNode._part,
     "ClientPart": _RecordedNode._part,
     "Transmit": _RecordedNode._transmit,
-    "ClientRequest": _RecordedNode._requested,
-    "ClientRequests": _RecordedNode._requested,
-    "ClientResponse": _RecordedNode._responded,
-    "ClientResponses": _RecordedNode._responded,
+    "ClientRequest": _RecordedNode._read_request,
+    "ClientRequests": _RecordedNode._read_request,
+    "ClientResponse": _RecordedNode._read_response,
+    "ClientResponses": _RecordedNode._read_response,
     "LogRead": _RecordedNode._log_state,
     "LogMoved": _RecordedNode._log_state,
 }

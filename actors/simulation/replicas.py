@@ -87,11 +87,11 @@ class Replicas:
         """Return the nodes whose logs reach this offset."""
         return [node for node, view in self.logs_of(partition).items() if view.end >= offset]
 
-    def committed(self, partition: TopicPartition) -> int:
+    def largest_high_watermark(self, partition: TopicPartition) -> int:
         """Return the largest high watermark of the replicas."""
         return max((view.high_watermark for view in self.logs_of(partition).values()), default=0)
 
-    def called(self, process: Process, effect: Any, message: str, now: float) -> Iterator[object]:
+    def handle_call(self, process: Process, effect: Any, message: str, now: float) -> Iterator[object]:
         """Process a call to the I/O adapter "logs" by the handler of a `message`, and yield its facts."""
         (node, starts), method, result = process, effect.method, effect.result
         if method == "checkpoint":
@@ -156,7 +156,7 @@ class Replicas:
         elif method == "begin_epoch":
             view.epoch_start = view.end
         elif method == "note_high_watermark":
-            yield from self._noted(node, path, view, effect.args[1], message)
+            yield from self._handle_high_watermark(node, path, view, effect.args[1], message)
         if view.end and name not in self.with_records:
             self.with_records[name] = partition_of_log(name)
         if method in _CALLS:
@@ -169,7 +169,7 @@ class Replicas:
             opened_before = before if method == "open" else None
             yield LogCalled(node, partition_of_log(name), method, first, view, opened_before, end_before)
 
-    def _noted(self, node: int, path: str, view: LogView, after: int, message: str) -> Iterator[object]:
+    def _handle_high_watermark(self, node: int, path: str, view: LogView, after: int, message: str) -> Iterator[object]:
         """Process a new high watermark."""
         before, view.high_watermark = view.high_watermark, after
         if message not in FOLLOWING and before < after:

@@ -181,8 +181,8 @@ class _Run:
         self.coverage = Collector(observed) if covered else None
         self.transcript = None if transcript is None else TranscriptWriter(observed, transcript)
         if self.coverage is not None:
-            cluster.network.answered = self.coverage.answered
-            self.monitors.observe(StateChanged, self.coverage.moved)
+            cluster.network.answered = self.coverage.count_error_codes
+            self.monitors.observe(StateChanged, self.coverage.count_state_change)
         cluster.members.tell = observed.take
         cluster.damaged = observed.log_damaged
         cluster.zookeeper.observers.append(self._transaction)
@@ -254,7 +254,7 @@ class _Run:
             process = node, self.cluster.machines[node].starts
             if isinstance(message, LogRead | LogMoved):
                 self.observed.take(StableOffsetSeen(process, message))
-            self.observed.delivered(process, message.__class__.__name__, delivery.effects, delivery.error)
+            self.observed.handle_delivery(process, message.__class__.__name__, delivery.effects, delivery.error)
 
     def _transaction(self, ops: tuple[WriteOp, ...], results: tuple[Written, ...], session: int) -> None:
         self.observed.transaction(ops, results, session, self.cluster.zookeeper.zxid)
@@ -271,17 +271,17 @@ class _Run:
         if self.transcript is not None:
             self.transcript.request_sent(source, target, request)
 
-    def arrived(self, connection: int, host: str, request: Message) -> None:
-        """See NetworkObserver.arrived."""
+    def observe_request(self, connection: int, host: str, request: Message) -> None:
+        """See NetworkObserver.observe_request."""
         node = node_of(host)
-        self.observed.arrived(connection, (node, self.cluster.machines[node].starts), request)
+        self.observed.handle_request(connection, (node, self.cluster.machines[node].starts), request)
 
-    def responded(self, connection: int, response: Message | None) -> None:
-        """See NetworkObserver.responded."""
-        self.observed.responded(connection, response)
+    def observe_response(self, connection: int, response: Message | None) -> None:
+        """See NetworkObserver.observe_response."""
+        self.observed.handle_response(connection, response)
 
-    def judged(self, host: str, principal: str, request: Message, allowed: bool) -> None:
-        """See NetworkObserver.judged."""
+    def observe_judgement(self, host: str, principal: str, request: Message, allowed: bool) -> None:
+        """See NetworkObserver.observe_judgement."""
         self.observed.take(RequestJudged(node_of(host), principal, request, allowed))
 
     def _advance(self, moment: float) -> bool:
@@ -331,7 +331,7 @@ class _Run:
             asking = cluster.now + LOOKS > ends or not self._idle_violations()
             if asking:
                 self._ask_for_metadata()
-                cluster.members.read_back(self.observed.nodes.controlled())
+                cluster.members.read_back(self.observed.nodes.controlled_nodes())
                 if clients is not None:
                     self._reader.read_back()
             if cluster.run_until(lambda: self.monitors.violations, LOOKS):

@@ -70,10 +70,10 @@ class Clients:
             offset = self._chance.choice(known) + 1
             observed.history.delete_up_to(partition, offset)
             request = DeleteRecordsRequest(2, (TrimmedPartition(partition, offset),), 3000)
-            done = partial(self._deleted, partition, observed.znodes.born.get(partition.topic, 0), offset)
+            done = partial(self._note_deletion, partition, observed.znodes.born.get(partition.topic, 0), offset)
             observed.cluster.ask(leader, request, done, 10.0)
 
-    def _deleted(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
+    def _note_deletion(self, partition: TopicPartition, born: int, offset: int, response: Message | None) -> None:
         """Note that records below `offset` may be missing, if the topic was recreated after the request."""
         observed = self._observed
         if born != observed.znodes.born.get(partition.topic) and partition in observed.znodes.states:
@@ -106,11 +106,11 @@ class Clients:
             is_new = life != born or self._chance.random() < NEW_CONSUMERS
             position = max(0 if is_new else position, observed.history.deleted.get(partition, 0))
             request = FetchRequest(11, -1, 0, 0, (FetchPartition(partition, position, CONSUMED_BYTES),), CONSUMED_BYTES)
-            report = partial(self._consumed, partition, born, position)
+            report = partial(self._handle_fetch, partition, born, position)
             observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0)
         self._consume_later()
 
-    def _consumed(self, partition: TopicPartition, born: int, position: int, response: Message | None) -> None:
+    def _handle_fetch(self, partition: TopicPartition, born: int, position: int, response: Message | None) -> None:
         observed = self._observed
         if (
             not isinstance(response, FetchResponse)
@@ -155,10 +155,12 @@ class Clients:
         pair = key_of(value), None if value.startswith(TOMBSTONE) else value
         batch = batch_of([pair], observed.cluster.wall_ms())
         request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-        report = partial(self._produced, partition, observed.znodes.born.get(partition.topic, 0), value, observed.now())
+        report = partial(
+            self._handle_produce, partition, observed.znodes.born.get(partition.topic, 0), value, observed.now()
+        )
         observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0)
 
-    def _produced(
+    def _handle_produce(
         self, partition: TopicPartition, born: int, value: bytes, sent: float, response: Message | None
     ) -> None:
         observed = self._observed

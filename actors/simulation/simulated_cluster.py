@@ -137,7 +137,7 @@ class Cluster:
             self.wires.set_distance(host_of(one), host_of(other), seconds)
         self.zookeeper = MemoryZooKeeper(self.scheduler.call_later)
         self.network = MemoryNetwork(self.scheduler, self.wires, heard)
-        self.wires.disturbed = self.network.disturbed
+        self.wires.disturbed = self.network.handle_wire_change
         self.admin = Client(MemoryStore(self.zookeeper))
         self._operator = MemoryStore(self.zookeeper)
         self._operator.start(lambda news: None)
@@ -507,13 +507,13 @@ class _BothObservers:
         self._recorder = None if isinstance(recorder, NullRecorder) else recorder
         self._show = show
 
-    def delivered(self, delivery: Delivery) -> None:
-        """See Observer.delivered."""
+    def observe_delivery(self, delivery: Delivery) -> None:
+        """See Observer.observe_delivery."""
         self._show(delivery)
         if self._recorder is not None:
-            self._recorder.delivered(delivery)
+            self._recorder.observe_delivery(delivery)
 
-    def created(self, address: object, actor_class: type, n: int) -> None:
+    def record_creation(self, address: object, actor_class: type, n: int) -> None:
         """Notify only the recorder when an actor is created from outside; `show` takes only deliveries."""
         if self._recorder is not None:
-            self._recorder.created(address, actor_class, n)
+            self._recorder.record_creation(address, actor_class, n)

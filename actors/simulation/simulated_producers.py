@@ -111,9 +111,9 @@ class StreamWriter:
             return
         observed, nodes = self._observed, sorted(self._observed.cluster.machines)
         request = InitProducerIdRequest(3, None, 60_000)
-        observed.cluster.ask(self._chance.choice(nodes), request, self._begun, PATIENCE)
+        observed.cluster.ask(self._chance.choice(nodes), request, self._handle_producer_id, PATIENCE)
 
-    def _begun(self, response: Message | None) -> None:
+    def _handle_producer_id(self, response: Message | None) -> None:
         observed, stream = self._observed, self._stream
         if not isinstance(response, InitProducerIdResponse) or response.error_code != errors.NONE:
             observed.cluster.scheduler.call_later(EVERY, self.begin)
@@ -150,7 +150,7 @@ class StreamWriter:
         head = self._unacknowledged[0]
         for batch in tuple(self._unacknowledged):
             self._outstanding += 1
-            report = partial(self._answered, self._round, batch, batch is head)
+            report = partial(self._handle_produce, self._round, batch, batch is head)
             observed.cluster.ask(leader, self._request(batch), report, PATIENCE)
             if self._chance.random() < REPEATED:
                 late = partial(self._send_again, batch)
@@ -160,7 +160,7 @@ class StreamWriter:
         """Send a copy of a batch; its response does not count for the round."""
         observed, leader = self._observed, self._observed.leader_of(self._stream.partition)
         if leader is not None and not self.is_over:
-            report = partial(self._answered, 0, batch, False)
+            report = partial(self._handle_produce, 0, batch, False)
             observed.cluster.ask(leader, self._request(batch), report, PATIENCE)
 
     def _request(self, batch: SentBatch) -> ProduceRequest:
@@ -169,7 +169,7 @@ class StreamWriter:
         records = batch_of(pairs, self._observed.cluster.wall_ms(), stream.producer_id, 0, batch.first)
         return ProduceRequest(8, None, ACKS_ALL, TIMEOUT_MS, (ProducePartition(stream.partition, records),))
 
-    def _answered(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
+    def _handle_produce(self, round: int, batch: SentBatch, is_head: bool, response: Message | None) -> None:
         observed, stream = self._observed, self._stream
         code, offset = None, NOWHERE
         if isinstance(response, ProduceResponse):

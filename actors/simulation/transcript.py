@@ -45,7 +45,7 @@ class TranscriptWriter:
 
     def request_sent(self, source: str, target: str, request: Message) -> None:
         """Append a request of the control plane."""
-        described = "; ".join(_described(request))
+        described = "; ".join(_request_lines(request))
         if described:
             self._append(f"  {source} -> {target} {described}")
 
@@ -87,7 +87,7 @@ def _list(numbers: Iterable[int]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
-def _described(request: object) -> Iterator[str]:
+def _request_lines(request: object) -> Iterator[str]:
     """Yield the lines that describe a controller's request."""
     match request:
         case LeaderAndIsrRequest():

@@ -196,7 +196,7 @@ class ZnodeView:
                     self.deleting.pop(topic, None)
                     self.deleted_at[topic] = self._now()
             elif path.startswith("/config/topics/") and kind in (store.CREATE, store.SET):
-                self._configured(path.rpartition("/")[2], dict(decode_config(path, op.data)))
+                self._apply_overrides(path.rpartition("/")[2], dict(decode_config(path, op.data)))
             elif path.startswith("/brokers/ids/"):
                 self.changes += 1
                 broker = int(path.rpartition("/")[2])
@@ -211,7 +211,7 @@ class ZnodeView:
         """Process the data of a znode that a node has read; only a recorded trace needs this (the module's rule)."""
         parts = path.split("/")
         if path.startswith("/config/topics/"):
-            self._configured(parts[3], dict(decode_config(path, data)))
+            self._apply_overrides(parts[3], dict(decode_config(path, data)))
         elif path == paths.CONTROLLER_EPOCH:
             if version > self._epoch_version:
                 self.epoch, self._epoch_version = decode_controller_epoch(path, data), version
@@ -304,7 +304,7 @@ class ZnodeView:
             gone = (broker for broker in before.replicas if broker not in each.replicas)
             self.moved_away.update(((broker, partition), now) for broker in gone)
 
-    def _configured(self, topic: str, config: Mapping[str, str]) -> None:
+    def _apply_overrides(self, topic: str, config: Mapping[str, str]) -> None:
         """Process new overrides of a topic.
 
         Overrides that are written when the topic is created apply from its creation on.

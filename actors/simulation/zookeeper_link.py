@@ -140,7 +140,7 @@ class ZooKeeperLink:
         self._paused = True
         self._quiet()
         if self._session.connected:
-            self._silent = self._scheduler.call_later(self._timeout, self._missed)
+            self._silent = self._scheduler.call_later(self._timeout, self._expire_paused)
 
     def resume(self) -> None:
         """Resume the process; it notices a lost connection a moment later."""
@@ -166,13 +166,13 @@ class ZooKeeperLink:
         self._asked[request.id] = None
         connection = self._connection
 
-        def arrived() -> None:
+        def handle_request() -> None:
             if connection == self._connection and self._session.connected:
                 self._session.submit(request)
                 if isinstance(request, store.StoreWrite) and self.loses():
                     self._scheduler.call_later(0.0, self.reset)
 
-        self._carry(arrived, there=True)
+        self._carry(handle_request, there=True)
 
     def _from_server(self, news: StoreNews) -> None:
         """Process a message of the server, except the end of a connection, which each side detects (`_break`)."""
@@ -183,7 +183,7 @@ class ZooKeeperLink:
         # the session is kept: it is final.
         lasting = isinstance(news, store.SessionState) and news.state == store.EXPIRED
 
-        def arrived() -> None:
+        def handle_news() -> None:
             if self._sink is None or not (lasting or connection == self._connection):
                 return
             waiting: list[StoreRequest] = []
@@ -200,7 +200,7 @@ class ZooKeeperLink:
                 for request in waiting:
                     self._ask(request)
 
-        self._carry(arrived, there=False)
+        self._carry(handle_news, there=False)
 
     def _break(self, left: float) -> None:
         """End the connection now and the session `left` seconds later. Pending requests fail (rule 1)."""
@@ -219,7 +219,7 @@ class ZooKeeperLink:
         self._deaf = None
         self._break(left)
 
-    def _missed(self) -> None:
+    def _expire_paused(self) -> None:
         """Expire a paused process's session at the server; the process notices only after it resumes (rule 3)."""
         self._silent = None
         self._session.disconnect(0.0)

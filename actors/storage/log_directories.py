@@ -280,7 +280,7 @@ class LogDirectories:
         """Return the path of the partition's future log; "" without one."""
         return next((path for path, of in self.futures.items() if of == partition), "")
 
-    def moved(self, partition: tuple[str, int], directory: str) -> None:
+    def register_move(self, partition: tuple[str, int], directory: str) -> None:
         """Register that the partition's future log in `directory` has become its log."""
         self.forget(partition)
         self.futures = {path: of for path, of in self.futures.items() if of != partition}
@@ -334,7 +334,7 @@ class DiskFaults:
         """Directory -> seconds that each read of a log takes."""
         self._hold_up = hold_up
 
-    def met(self, fault: str) -> None:
+    def on_fault(self, fault: str) -> None:
         """Called after FULL, FAILING or SLOW was injected into an operation. Subclasses override it."""
 
     def check(self, method: str, args: tuple[Any, ...]) -> None:
@@ -355,7 +355,7 @@ class DiskFaults:
     def _check(self, method: str, directory: str) -> None:
         fault = self.faults.get(directory, "")
         if fault == FAILING or (fault == FULL and method in _WRITES):
-            self.met(fault)
+            self.on_fault(fault)
             raise OSError(_ERRNO[fault], os.strerror(_ERRNO[fault]))
         seconds = 0.0
         if method in _WRITES:
@@ -363,7 +363,7 @@ class DiskFaults:
         elif method in ("read", "read_committed"):
             seconds = self.read_delays.get(directory, 0.0)
         if seconds:
-            self.met(SLOW)
+            self.on_fault(SLOW)
             self._hold_up(seconds)
 
 
@@ -377,11 +377,11 @@ class FaultyAdapter:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         call = getattr(self._adapter, method)
 
-        def checked(*args: object) -> Any:
+        def check_and_call(*args: object) -> Any:
             self._disks.check(method, args)
             return call(*args)
 
-        return checked
+        return check_and_call
 
 
 log = logging.getLogger("kafka.log.LogManager")

@@ -217,7 +217,7 @@ class LogManager:
             return _BLANK
         directory, partition = self._place(path)
         high_watermark = directory.high_watermarks.get(partition)
-        first_unstable = known.replicated(high_watermark)
+        first_unstable = known.raise_high_watermark(high_watermark)
         return known.start, known.end, known.epochs.latest, high_watermark, first_unstable
 
     def _settings(self, config: tuple[int, ...]) -> LogConfig:
@@ -496,7 +496,7 @@ class LogManager:
         log = self._log(path)
         if error_code != NONE or not (read.size and log.has_aborted):
             return error_code, read, ()
-        aborted = log.aborted(offset, max_bytes, limit, at_least_one)
+        aborted = log.aborted_transactions(offset, max_bytes, limit, at_least_one)
         return NONE, read, tuple([(each.producer_id, each.first_offset) for each in aborted])
 
     def producers(self, path: str) -> tuple[tuple[int, int, int, int, int, int], ...]:
@@ -607,7 +607,7 @@ class LogManager:
         # call of `replicated` removes those below the high watermark from the list. Otherwise they would stay in it
         # until the high watermark moves.
         directory, partition = self._place(path)
-        return log.start, log.end, log.replicated(min(directory.high_watermarks.get(partition), log.end))
+        return log.start, log.end, log.raise_high_watermark(min(directory.high_watermarks.get(partition), log.end))
 
     def restart(self, path: str, offset: int) -> tuple[int, int, int]:
         """Remove all records and restart the log at `offset`. Return (start, end, first unstable offset)."""
@@ -752,7 +752,7 @@ class LogManager:
 
     def copied_per_second(self) -> float:
         """Return the rate of all copies in bytes per second. Like calls of `log_metrics`, this is not recorded."""
-        return self._copied.moved(self._wall_ms() / 1000)
+        return self._copied.measured_rate(self._wall_ms() / 1000)
 
     def end_copy(self, path: str) -> None:
         """Stop copying a log; the copy's files stay."""
@@ -795,7 +795,7 @@ class LogManager:
         directory, partition = self._place(path)
         directory.high_watermarks.set(partition, offset)
         log = self._logs.get(path)
-        return log.replicated(offset) if isinstance(log, Log) else NO_OFFSET
+        return log.raise_high_watermark(offset) if isinstance(log, Log) else NO_OFFSET
 
     def checkpoint_high_watermarks(self) -> Failures:
         """Write the changed high watermark checkpoints."""
@@ -1059,7 +1059,7 @@ def recover(
     for directory in filter(os.path.isdir, directories):
         lock = f"{directory}/{LOCK_FILE}"
         try:
-            doubtful = [] if Path(directory, CLEAN_MARKER).exists() else _served(directory)
+            doubtful = [] if Path(directory, CLEAN_MARKER).exists() else _log_paths(directory)
             if doubtful and disk.lock(lock):
                 locks.append(lock)
                 _log.info("Recovering %d logs from %s since no clean shutdown file was found", len(doubtful), directory)
@@ -1078,7 +1078,7 @@ def number_of_logs(directories: Iterable[str]) -> int:
     count = 0
     for directory in directories:
         with contextlib.suppress(OSError):
-            count += len(_served(directory))
+            count += len(_log_paths(directory))
     return count
 
 
@@ -1094,7 +1094,7 @@ def _is_log(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _served(directory: str) -> list[str]:
+def _log_paths(directory: str) -> list[str]:
     """Return the paths of a directory's logs, without those that were renamed (deleted, future and stray logs)."""
     with opening(lambda: os.scandir(directory)) as entries:
         return [entry.path for entry in entries if _is_log(entry) and not parse_name(entry.name)[2]]

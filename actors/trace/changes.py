@@ -81,8 +81,8 @@ class _Watching:
         self._created = base.register.created
         self._value = self._part.value(base)
 
-    def lived(self, record: TraceRecord) -> None:
-        """See ReplayListener.lived."""
+    def take_record(self, record: TraceRecord) -> None:
+        """See ReplayListener.take_record."""
         base = self.base
         if base is None:
             return

@@ -105,7 +105,7 @@ class KeptSnapshots:
         self.found.add(base.n)
         return True
 
-    def make_room(self, most: int) -> None:
+    def remove_oldest(self, most: int) -> None:
         """Remove the snapshots of the runs that were looked at longest ago, until `most` bytes are left."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.utime(self.folder)
@@ -189,7 +189,7 @@ class Debugger:
 
         Snapshots of other runs are removed first if all together have more than `most` bytes.
         """
-        self._kept.make_room(most)
+        self._kept.remove_oldest(most)
         places = [self._first(), *sorted({each for each in self._beginnings() if each > self._first()}), self.last + 1]
         for place, following in pairwise(places):
             if following - place > 2 * self._every:
@@ -246,6 +246,6 @@ class Debugger:
         """Return a part of a state at this position."""
         return StatePartReader(path).value(self.base)
 
-    def changed(self, path: StatePath) -> StateChange | None:
+    def find_change(self, path: StatePath) -> StateChange | None:
         """Return the last delivery, up to this position, that changed the part of the state at `path`."""
         return last_change(self.run.run, path, self.n, self._kept.all())

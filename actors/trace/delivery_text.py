@@ -85,12 +85,12 @@ def summary(delivery: TraceDelivery) -> str:
 def message_text(name: str, payload: object) -> str:
     """Return the class and fields of a message, shortened."""
     if not isinstance(payload, dict):
-        return f"{name} {_shown(payload, 0)}" if payload is not None else name
-    text = ", ".join(f"{field}={_shown(value, 1)}" for field, value in payload.items())
+        return f"{name} {_value_text(payload, 0)}" if payload is not None else name
+    text = ", ".join(f"{field}={_value_text(value, 1)}" for field, value in payload.items())
     return f"{name}({text if len(text) <= FIELDS else text[:FIELDS].rstrip(', ') + ', ...'})"
 
 
-def _shown(value: object, depth: int) -> str:
+def _value_text(value: object, depth: int) -> str:
     match value:
         case str():
             return value if len(value) <= TEXT else f"<{len(value):,} characters>"
@@ -101,18 +101,18 @@ def _shown(value: object, depth: int) -> str:
         case _ if depth >= DEPTH:
             return "..."
         case list():
-            shown = [_shown(each, depth + 1) for each in value[:ITEMS]]
+            shown = [_value_text(each, depth + 1) for each in value[:ITEMS]]
             more = [f"... {len(value) - ITEMS:,} more"] if len(value) > ITEMS else []
             return f"[{', '.join([*shown, *more])}]"
         case dict():
-            return "{" + ", ".join(f"{name}={_shown(each, depth + 1)}" for name, each in value.items()) + "}"
+            return "{" + ", ".join(f"{name}={_value_text(each, depth + 1)}" for name, each in value.items()) + "}"
     return str(value)
 
 
 def _message(name: str, fields: dict[str, Any], depth: int) -> str:
     if depth >= DEPTH:
         return f"{name}(...)" if fields else name
-    text = ", ".join(f"{field}={_shown(each, depth + 1)}" for field, each in fields.items())
+    text = ", ".join(f"{field}={_value_text(each, depth + 1)}" for field, each in fields.items())
     return f"{name}({text})" if text else name
 
 

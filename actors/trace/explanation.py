@@ -114,11 +114,11 @@ class TraceExplanation(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return the explanation as HTML, which notebooks show."""
-        answers = (f"<p>{escape(question)}</p>{_listed('ul', lines)}" for question, lines in self.answers)
-        return f"<p><b>{escape(self.verdict)}</b></p>{_listed('ol', self.chain)}{''.join(answers)}"
+        answers = (f"<p>{escape(question)}</p>{_html_list('ul', lines)}" for question, lines in self.answers)
+        return f"<p><b>{escape(self.verdict)}</b></p>{_html_list('ol', self.chain)}{''.join(answers)}"
 
 
-def _listed(tag: str, lines: Sequence[TraceLine]) -> str:
+def _html_list(tag: str, lines: Sequence[TraceLine]) -> str:
     """Return lines as a list in HTML, each with the time and node of the delivery that proves it."""
     items = (
         escape(line.text) + (f" <small>{utc(line.at)}, node {line.node}</small>" if line.at is not None else "")
@@ -193,7 +193,7 @@ def explain_all(
     named = [(about, subject_named(about, name)) for about, name in subjects]
     with with_payloads(runs) as complete:
         facts = gather(complete, until)
-    return [explained(facts, about, subject, clock or utc) for about, subject in named]
+    return [explain_facts(facts, about, subject, clock or utc) for about, subject in named]
 
 
 def subject_named(about: str, name: str | int | None) -> object:
@@ -209,7 +209,7 @@ def subject_named(about: str, name: str | int | None) -> object:
     return None if name is None else subject_of(about, str(name))
 
 
-def explained(facts: TraceFacts, about: str, subject: object, clock: Callable[[float], str]) -> TraceExplanation:
+def explain_facts(facts: TraceFacts, about: str, subject: object, clock: Callable[[float], str]) -> TraceExplanation:
     """Explain a subject from the facts of a trace."""
     verdict = verdict_of(facts, about, subject, clock)
     answers = []

@@ -111,13 +111,13 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
         run = links.index[id(each.run)]
         begun[run] = begun[run] or each.seq
         link = links.link(each)
-        parents[run].append(-1 if link is None else _packed(link.cause))
+        parents[run].append(-1 if link is None else _as_number(link.cause))
         if each.seq == place.seq and run == place.run:
             break
     else:
         raise _no_delivery(trace, place)
     chain: set[int] = set()
-    at = _packed(place)
+    at = _as_number(place)
     while at >= 0 and at not in chain:
         chain.add(at)
         run, seq = at >> _SHIFT, at & _SEQ
@@ -125,10 +125,10 @@ def causes(trace: Trace, place: DeliveryId) -> list[TraceDelivery]:
         at = parents[run][index] if 0 < index < len(parents[run]) else -1
     found = []
     for each in trace.deliveries():
-        here = _packed(DeliveryId(links.index[id(each.run)], each.seq))
+        here = _as_number(DeliveryId(links.index[id(each.run)], each.seq))
         if here in chain:
             found.append(each)
-        if here == _packed(place):
+        if here == _as_number(place):
             break
     return found
 
@@ -153,17 +153,17 @@ def linked_effects(
     Deliveries on other nodes are found by their links.
     """
     links, led_to, events = CauseFinder(trace.runs), set[int](), set[int]()
-    begin = {_packed(place) for place in places}
+    begin = {_as_number(place) for place in places}
     for each in trace.deliveries():
-        here = _packed(DeliveryId(links.index[id(each.run)], each.seq))
+        here = _as_number(DeliveryId(links.index[id(each.run)], each.seq))
         link = links.link(each)
         begins = here in begin or (event is not None and each.message == event)
         if begins and event is not None:
             events.add(here)
-        follows = link is not None and _packed(link.cause) in led_to
+        follows = link is not None and _as_number(link.cause) in led_to
         if follows and (event is not None or not polls):
             follows = each.kind != TIMER and not each.sender.startswith(POLLING)
-        of_event = _packed(DeliveryId(links.index[id(each.run)], each.record.event_id)) in events
+        of_event = _as_number(DeliveryId(links.index[id(each.run)], each.record.event_id)) in events
         if begins or follows or of_event:
             led_to.add(here)
             begin.discard(here)
@@ -188,7 +188,7 @@ _SHIFT = 40
 _SEQ = (1 << _SHIFT) - 1
 
 
-def _packed(place: DeliveryId) -> int:
+def _as_number(place: DeliveryId) -> int:
     """Return a delivery as one number."""
     return place.run << _SHIFT | place.seq
 

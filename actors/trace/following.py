@@ -47,7 +47,7 @@ class TraceFollower:
             TraceError: A run is damaged.
             OSError: A file cannot be read.
         """
-        now = sorted(self._listed())
+        now = sorted(self._trace_files())
         if now != self._files or not now:
             self.runs = [
                 each
@@ -58,17 +58,19 @@ class TraceFollower:
             ]
             self._files = now
         self.running = any(each.running for each in self.runs)
-        streams = [self._added(self._runs.setdefault(run.header.run, TraceRun(run)), run.paths) for run in self.runs]
+        streams = [
+            self._added_deliveries(self._runs.setdefault(run.header.run, TraceRun(run)), run.paths) for run in self.runs
+        ]
         return heapq.merge(*streams, key=time_of)
 
-    def _listed(self) -> Iterator[tuple[Path, bool]]:
+    def _trace_files(self) -> Iterator[tuple[Path, bool]]:
         for folder in self._folders:
             for path in folder.rglob("*"):
                 name = parse_name(path.name)
                 if name is not None:
                     yield path, name.segment is None and is_held(path)
 
-    def _added(self, run: TraceRun, paths: tuple[Path, ...]) -> Iterator[TraceDelivery]:
+    def _added_deliveries(self, run: TraceRun, paths: tuple[Path, ...]) -> Iterator[TraceDelivery]:
         for path in paths:
             if path.exists() and path.stat().st_size == self._read.get(path):
                 continue
@@ -114,15 +116,15 @@ class FactFollower:
                 place = declarations.TracePosition(delivery.at, delivery.node, name, 0)
                 yield NodeRun(place, delivery.at, RUNNING)
             reader.take(record)
-            yield from self._joined(name)
+            yield from self._facts_with_events(name)
         for run in self.runs:
             name = run.header.run
             if not run.running and name in self._readers and name not in self._ended:
                 self._ended.add(name)
                 self._readers[name].end(ending(run))
-                yield from self._joined(name)
+                yield from self._facts_with_events(name)
 
-    def _joined(self, run: str) -> Iterator[Fact]:
+    def _facts_with_events(self, run: str) -> Iterator[Fact]:
         """Yield the facts that were found, each with its event, if that is one of the last EVENTS of its run."""
         events = self._events.setdefault(run, {})
         for fact in self._found:

@@ -8,7 +8,7 @@ from typing import Any
 from actors.node.node import NodeActor
 from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.replayer import NotReplayable, Replay
-from actors.runtime.trace.state import UnstorableValue, shown, state_of
+from actors.runtime.trace.state import UnstorableValue, displayed_state, state_of
 from actors.trace.state_path import addresses_for, addresses_of
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import Run
@@ -115,6 +115,6 @@ def shown_state(base: LocalBase, address: str) -> dict[str, Any]:
         StateNotShown: A value has no plain form.
     """
     try:
-        return shown(state_of(base.instance_of(base.address_of(address))))
+        return displayed_state(state_of(base.instance_of(base.address_of(address))))
     except UnstorableValue as error:
         raise StateNotShown(f"the state after delivery {base.n} cannot be printed: {error}") from error

@@ -258,10 +258,10 @@ class _PerfettoWriter:
         if record.error is not None:
             parts.append(self._note("error", protobuf.text(6, record.error)))
         if record.type in REQUESTS and record.actor == "":
-            parts.append(protobuf.fixed(47, _flow_id(DeliveryId(place, record.n), of_request=True)))
-        parts += [protobuf.fixed(47, each) for each in pending.begins]
+            parts.append(protobuf.fixed64_field(47, _flow_id(DeliveryId(place, record.n), of_request=True)))
+        parts += [protobuf.fixed64_field(47, each) for each in pending.begins]
         if pending.ends is not None:
-            parts.append(protobuf.fixed(48, pending.ends))
+            parts.append(protobuf.fixed64_field(48, pending.ends))
         return b"".join(parts)
 
     def _note(self, name: str, value: bytes) -> bytes:
@@ -269,7 +269,7 @@ class _PerfettoWriter:
         return _ANNOTATION + protobuf.varint(len(content)) + content
 
     def _instant(self, at: int, track: int, name: str, notes: bytes, begins: int | None = None) -> None:
-        flow = b"" if begins is None else protobuf.fixed(47, begins)
+        flow = b"" if begins is None else protobuf.fixed64_field(47, begins)
         named = _NAME + protobuf.varint(self._name(2, name))
         self._event(at, _TYPE[_INSTANT] + _TRACK + protobuf.varint(track) + named + flow + notes)
 
@@ -280,7 +280,7 @@ class _PerfettoWriter:
             track = self._thread(lanes[fact.run], fact.node, "facts")
             notes = [self._note("delivery", protobuf.number(3, fact.seq))]
             for name, value in fact.fields.items():
-                shown_value = protobuf.signed(4, value) if type(value) is int else protobuf.text(6, str(value))
+                shown_value = protobuf.int64_field(4, value) if type(value) is int else protobuf.text(6, str(value))
                 notes.append(self._note(name, shown_value))
             self._instant(round(fact.at * 1e9), track, fact.kind, b"".join(notes))
             shown += 1

@@ -34,12 +34,12 @@ def number(field: int, value: int) -> bytes:
     return key(field, VARINT) + varint(value)
 
 
-def signed(field: int, value: int) -> bytes:
+def int64_field(field: int, value: int) -> bytes:
     """Return an encoded int64 field."""
     return key(field, VARINT) + varint(value & 0xFFFF_FFFF_FFFF_FFFF)
 
 
-def fixed(field: int, value: int) -> bytes:
+def fixed64_field(field: int, value: int) -> bytes:
     """Return an encoded fixed64 field."""
     return key(field, FIXED64) + _fixed64(value)
 

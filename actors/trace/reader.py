@@ -238,7 +238,7 @@ class Trace:
         kept = [each for each in self.runs if node in (None, each.node) and run in (None, each.name)]
         if not kept:
             wanted = f"run {run}" if run is not None else f"recorded run of node {node}"
-            raise NotATrace(f"{self.folder} contains no {wanted}. It contains the runs {_listed(self.runs)}")
+            raise NotATrace(f"{self.folder} contains no {wanted}. It contains the runs {_runs_text(self.runs)}")
         return Trace(self.folder, tuple(kept), self.unreadable)
 
     def only_run(self, node: int | None = None, run: str | None = None) -> TraceRun:
@@ -251,7 +251,7 @@ class Trace:
         if len(kept) > 1:
             raise NotATrace(
                 f"{self.folder} holds {len(kept)} runs. Select one by its id (--run) or its node (--node). "
-                f"The runs are {_listed(kept)}"
+                f"The runs are {_runs_text(kept)}"
             )
         return kept[0]
 
@@ -327,7 +327,7 @@ class Trace:
         return reader_of([each.run for each in self.runs])
 
     def __repr__(self) -> str:
-        return f"<trace {self.folder}: {_listed(self.runs)}>"
+        return f"<trace {self.folder}: {_runs_text(self.runs)}>"
 
     def _repr_html_(self) -> str:
         """Return the runs as a table in HTML, which notebooks show."""
@@ -340,7 +340,7 @@ def time_of(delivery: TraceDelivery) -> tuple[float, int]:
     return delivery.record.taken_at + delivery.run.clock_offset, delivery.run.node
 
 
-def _listed(runs: tuple[TraceRun, ...] | list[TraceRun]) -> str:
+def _runs_text(runs: tuple[TraceRun, ...] | list[TraceRun]) -> str:
     return ", ".join(f"{each.name} (node {each.node})" for each in runs) or "none"
 
 

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from actors.core.config.broker_config import DYNAMIC
-from actors.core.config.config_requests import altered, check_topic, describe_broker, describe_topic, replaced
+from actors.core.config.config_requests import (
+    alter_overrides,
+    check_topic,
+    describe_broker,
+    describe_topic,
+    replace_overrides,
+)
 from actors.core.config.log_settings import log_settings
 from actors.core.config.topic_config import CONFIGS, check_config
 from actors.core.refusal import Refused
@@ -101,12 +107,14 @@ OLD = (ConfigEntry("cleanup.policy", "compact"), ConfigEntry("retention.ms", "5"
     ],
 )
 def test_changing_one_override_leaves_the_others(change: ConfigChange, after: dict[str, str]) -> None:
-    assert altered(OLD, (change,)) == tuple(after.items())
+    assert alter_overrides(OLD, (change,)) == tuple(after.items())
 
 
 def test_taking_items_out_of_a_list() -> None:
     both = (ConfigEntry("cleanup.policy", "compact,delete"),)
-    assert altered(both, (ConfigChange("cleanup.policy", "compact", SUBTRACT),)) == (("cleanup.policy", "delete"),)
+    assert alter_overrides(both, (ConfigChange("cleanup.policy", "compact", SUBTRACT),)) == (
+        ("cleanup.policy", "delete"),
+    )
 
 
 REFUSED = [
@@ -129,14 +137,14 @@ REFUSED = [
 
 @pytest.mark.parametrize(("changes", "code", "words"), REFUSED)
 def test_what_is_refused_either_way_in_kafkas_words(changes: tuple[ConfigChange, ...], code: int, words: str) -> None:
-    for change in (lambda: replaced(changes), lambda: altered(OLD, changes)):
+    for change in (lambda: replace_overrides(changes), lambda: alter_overrides(OLD, changes)):
         with pytest.raises(Refused) as refused:
             check_topic("t", change(), settings(0))
         assert (refused.value.code, str(refused.value)) == (code, words)
 
 
 def test_a_topic_may_have_no_cleanup_policy() -> None:
-    [left] = altered(
+    [left] = alter_overrides(
         (ConfigEntry("cleanup.policy", "compact"),), (ConfigChange("cleanup.policy", "compact", SUBTRACT),)
     )
     check_topic("t", (left,), settings(0))
@@ -147,7 +155,7 @@ def test_a_topic_may_have_no_cleanup_policy() -> None:
 @pytest.mark.parametrize(("operation", "word"), [(APPEND, "append"), (SUBTRACT, "subtract")])
 def test_only_lists_have_items(operation: int, word: str) -> None:
     with pytest.raises(Refused, match=f"Config value {word} is not allowed for config key: retention.ms") as refused:
-        altered(OLD, (ConfigChange("retention.ms", "9", operation),))
+        alter_overrides(OLD, (ConfigChange("retention.ms", "9", operation),))
     assert refused.value.code == INVALID_CONFIG
 
 

@@ -23,7 +23,7 @@ from tests.broker.test_records import batch, configure, fetch, lead, produce, sk
 def alter(broker: Broker, of_all: dict[str, str] | None = None, **own: object) -> None:
     """Replace the broker's own overrides and the cluster-wide ones."""
     said = {name.replace("_", "."): str(value) for name, value in own.items()}
-    settings = broker_config.configured(broker.settings, said, of_all or {})
+    settings = broker_config.apply_overrides(broker.settings, said, of_all or {})
     broker.base.inject(broker.manager, BrokerConfigured(settings))
     broker.run()
 
@@ -171,7 +171,7 @@ def test_a_deleted_log_stays_for_the_delay_of_now(broker: Broker, tmp_path: Path
 def test_an_invalid_override_is_named_and_leaves_the_others() -> None:
     own: dict[str, Any] = {"log.segment.bytes": "x", "message.max.bytes": "7", "num.partitions": "x"}
     assert broker_config.invalid(own) == ["log.segment.bytes=x"]
-    settings = broker_config.configured(server(), own, {"log.segment.bytes": "99"})
+    settings = broker_config.apply_overrides(server(), own, {"log.segment.bytes": "99"})
     assert (settings.log_segment_bytes, settings.message_max_bytes) == (99, 7)
 
 
@@ -179,7 +179,7 @@ def test_any_negative_retention_is_unlimited_as_in_kafka() -> None:
     """Kafka 3.9.1 accepts any negative value and refuses 0."""
     broker_config.check_broker_config(ConfigEntry(broker_config.RETENTION, "-7"), True, server())
     assert broker_config.invalid({broker_config.RETENTION: "-7"}) == []
-    node = broker_config.configured(server(), {broker_config.RETENTION: "-7"}, {})
+    node = broker_config.apply_overrides(server(), {broker_config.RETENTION: "-7"}, {})
     assert log_settings(node, "t", ()).retention_ms == -1
     with pytest.raises(Refused, match=r"must be unlimited \(-1\) or, greater than or equal to 1"):
         broker_config.check_broker_config(ConfigEntry(broker_config.RETENTION, "0"), True, server())

@@ -75,7 +75,7 @@ def test_no_consumer_is_redirected_by_default(tmp_path: Path) -> None:
 def test_only_a_replica_in_sync_that_has_the_offset_is_preferred() -> None:
     leader = Leader(0, 5, (0, 1, 2, 3), (0, 1, 2), 8, ReplicaLog(0, 10, 0), 30.0, 1, 0.0)
     for replica, end, at in ((1, 6, 1.0), (2, 6, 2.0), (3, 10, 3.0)):
-        leader.fetched(replica, end, 2, 10, at)
+        leader.handle_fetch(replica, end, 2, 10, at)
     assert leader.preferred_read_replica((1, 2, 3), 5) == 2, "3 is not in sync; 2 was here later than 1"
     assert leader.preferred_read_replica((1,), 5) == 1
     assert leader.preferred_read_replica((1, 2, 3), 7) == NO_REPLICA, "beyond their ends"

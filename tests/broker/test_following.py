@@ -165,7 +165,7 @@ class Unfollowed:
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         if delivery.actor_class == ReplicaFetcherManagerActor.__name__ and isinstance(delivery.message, Unfollow):
             self.sizes.append(len(delivery.message.partitions))
 

@@ -11,7 +11,7 @@ import pytest
 
 from actors.broker.log_cleaner import LogCleanerManagerActor
 from actors.core.broker.log_cleaner import DirtyLog, LogCleaner, pause
-from actors.core.config.broker_config import check_broker_config, configured
+from actors.core.config.broker_config import apply_overrides, check_broker_config
 from actors.core.refusal import Refused
 from actors.runtime import LocalBase, VirtualClock, local_system
 from actors.runtime.trace.recorder import Recorder
@@ -163,14 +163,14 @@ def test_each_cleaner_gets_one_log_and_a_damaged_log_none() -> None:
     logs = [DirtyLog(f"/d/t-{number}", number, 10, 0, 0) for number in range(4)]
     assert [(job.path[-1], job.slots) for job in cleaner.assign(logs[::-1])] == [("0", 100), ("1", 100)]
     assert cleaner.assign(logs) == []
-    cleaner.ended(LogCleaned("/d/t-0", UNCLEANABLE, (), "damaged", 1.0))
-    cleaner.ended(LogCleaned("/d/t-1", ABORTED, (), "truncated", 1.0))
+    cleaner.note_end(LogCleaned("/d/t-0", UNCLEANABLE, (), "damaged", 1.0))
+    cleaner.note_end(LogCleaned("/d/t-1", ABORTED, (), "truncated", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs)] == ["1", "2"]
-    cleaner.ended(LogCleaned("/d/t-1", CLEANED, (0,) * 7, "", 1.0))
+    cleaner.note_end(LogCleaned("/d/t-1", CLEANED, (0,) * 7, "", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs)] == ["1"]
-    cleaner.ended(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
+    cleaner.note_end(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs[2:])] == ["2"], "the damaged log was deleted"
-    cleaner.ended(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
+    cleaner.note_end(LogCleaned("/d/t-2", CLEANED, (0,) * 7, "", 1.0))
     assert [job.path[-1] for job in cleaner.assign(logs)] == ["0"], "and created again"
 
 
@@ -180,8 +180,8 @@ def test_the_gauges_are_those_of_the_last_cleanings_and_of_the_dirtiest_log() ->
     before = {gauge.value for gauge in cleaner.changed_gauges(())}
     cleaner.assign(logs)
     for seconds, written, used in ((9.0, 900, 99), (2.5, 100, 7), (3.9, 200, 5)):
-        cleaner.ended(LogCleaned("/d/t-0", CLEANED, (0, 9, 1000, written, 50, 3, used), "", seconds))
-    cleaner.ended(LogCleaned("/d/t-1", UNCLEANABLE, (), "damaged", 1.0))
+        cleaner.note_end(LogCleaned("/d/t-0", CLEANED, (0, 9, 1000, written, 50, 3, used), "", seconds))
+    cleaner.note_end(LogCleaned("/d/t-1", UNCLEANABLE, (), "damaged", 1.0))
     changed = {
         (gauge.name.removeprefix("kafka_log_"), *gauge.labels): gauge.value for gauge in cleaner.changed_gauges(logs)
     }
@@ -229,4 +229,4 @@ def test_dynamic_settings_are_checked_as_by_kafka(name: str, value: str, reason:
             check_broker_config(ConfigEntry(name, value), False, node)
     else:
         check_broker_config(ConfigEntry(name, value), False, node)
-        assert getattr(configured(node, {name: value}, {}), name.replace(".", "_")) == float(value)
+        assert getattr(apply_overrides(node, {name: value}, {}), name.replace(".", "_")) == float(value)

@@ -63,7 +63,7 @@ class Seen:
     def __init__(self, look: Callable[[Any], None]) -> None:
         self._look = look
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         self._look(delivery.message)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from actors.explain.causes import cause_of
-from actors.explain.explanations import lost
+from actors.explain.explanations import why_records_missing
 from actors.explain.verdicts import verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.trace.explanation import TraceExplanation, explain
@@ -387,7 +387,7 @@ def test_cleaning_retention_and_quotas_are_why_records_are_gone_and_clients_slow
     slow = ThrottledClient("u", "c", "producer_byte_rate", "users/u/clients/<default>", 10.0, 2, 300)
     facts.take(place, record, ClientsThrottled((slow,)))
     of_all = TraceFacts(found)
-    assert [line.text for line in lost(of_all, T0)] == [
+    assert [line.text for line in why_records_missing(of_all, T0)] == [
         "broker 1 removed the records of t-0 before offset 5, because its retention was over (retention.bytes)",
         "broker 1 cleaned offsets 5 to 8 of t-0: 100 of 400 bytes remained, with the last record of each key",
     ]

@@ -24,7 +24,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from actors.core.security.scram import HASHES, credential_of, format_credential, salted
+from actors.core.security.scram import HASHES, credential_of, format_credential, salt_password
 from actors.node.cluster_security import acl_of
 from messages.acls import Acl, AclResource
 from messages.apis.acls import AclCreation, CreateAclsRequest, DeleteAclsFilter, DeleteAclsRequest
@@ -409,7 +409,7 @@ class Broker:
         texts = {}
         for mechanism in mechanisms:
             salt = secrets.token_bytes(20)
-            key = salted(mechanism, Secret(f"{name}-pw".encode()), salt, iterations)
+            key = salt_password(mechanism, Secret(f"{name}-pw".encode()), salt, iterations)
             texts[mechanism] = format_credential(credential_of(mechanism, key, salt, iterations))
         self.zk.ensure_path(f"/config/users/{name}")
         self.zk.set(f"/config/users/{name}", json.dumps({"version": 1, "config": texts}).encode())

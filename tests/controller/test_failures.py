@@ -30,7 +30,7 @@ def poison(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     poisoned = [""]
 
     def changed(context: topic_changes.ControllerContext, event: TopicChange) -> Flow[None]:
-        yield from topic_changes.changed(context, event)
+        yield from topic_changes.handle_topic_change(context, event)
         if poisoned[0] in context.topics:
             context.offline_count = 7
             raise KeyError(poisoned[0])

@@ -58,7 +58,7 @@ def test_a_controllers_term_is_logged_in_kafkas_words(world: World, caplog: pyte
 
 
 def test_long_lists_are_cut() -> None:
-    assert log_text.listed(range(102)) == f"Set({', '.join(map(str, range(100)))}, ... and 2 more)"
+    assert log_text.scala_collection(range(102)) == f"Set({', '.join(map(str, range(100)))}, ... and 2 more)"
 
 
 def test_values_in_kafkas_form() -> None:

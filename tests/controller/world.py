@@ -219,7 +219,7 @@ class World:
         self._parts: dict[str, list[Any]] = {}
         """Earlier parts of each channel's request."""
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         """Record the error of a delivery. A dead letter, such as a message to a channel that has ended, is no error."""
         if delivery.error not in (None, "dead letter"):
             self.errors.append(delivery.error)

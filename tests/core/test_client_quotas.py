@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.core.client_quotas import ClientQuotas, alteration, described, precedence
+from actors.core.client_quotas import ClientQuotas, alteration, describe_quotas, precedence
 from actors.core.refusal import Refused
 from messages.apis.alter_client_quotas import QuotaAlteration, QuotaChange
 from messages.apis.describe_client_quotas import ANY, CLIENT_ID, EXACT, NO_NAME, USER, QuotaFilter, QuotaName
@@ -198,7 +198,9 @@ KNOWN = ("clients/a", "clients/<default>", "users/u", "users/u/clients/a", "user
 )
 def test_a_filter_selects_entities(filters: tuple[QuotaFilter, ...], strict: bool, found: tuple[str, ...]) -> None:
     known = (*(quota(path, PRODUCE, 5) for path in KNOWN), quota("users/none", PRODUCE, None))
-    assert described(known, filters, strict) == described([quota(path, PRODUCE, 5) for path in found], (), False)
+    assert describe_quotas(known, filters, strict) == describe_quotas(
+        [quota(path, PRODUCE, 5) for path in found], (), False
+    )
 
 
 @pytest.mark.parametrize(
@@ -212,5 +214,5 @@ def test_a_filter_selects_entities(filters: tuple[QuotaFilter, ...], strict: boo
 )
 def test_an_invalid_filter_is_refused(kinds: tuple[str, ...], code: int, text: str) -> None:
     with pytest.raises(Refused) as refused:
-        described((), [QuotaFilter(kind, ANY) for kind in kinds], False)
+        describe_quotas((), [QuotaFilter(kind, ANY) for kind in kinds], False)
     assert (refused.value.code, str(refused.value)) == (code, text)

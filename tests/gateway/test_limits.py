@@ -168,7 +168,7 @@ def test_files_are_kept_in_reserve() -> None:
 
 @pytest.mark.parametrize("limit", (64, 256, 1024, 1 << 20))
 def test_logs_and_connections_share_what_the_reserve_leaves(limit: int) -> None:
-    files = limits.FileLimit.of(limit)
+    files = limits.FileLimit.divide(limit)
     reserve = limit - files.all - files.logs
     assert reserve == min(limits.RESERVED_FILES, limit // 2)
     assert limit // 4 <= files.all < files.protected < files.all + reserve / 3

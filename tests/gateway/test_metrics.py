@@ -159,13 +159,13 @@ def test_requests_are_counted_and_timed_by_kind(gateway: MetricsGateway) -> None
     figures = RequestMetrics(gateway, lambda: now[0])
     fetch = FetchRequest(11, 2, 500, 1, (), 1 << 20)
     for correlation_id, request in enumerate((ApiVersionsRequest(3), fetch)):
-        figures.sent((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))
+        figures.start_times((ClientRequest(1, correlation_id, "c", "PLAINTEXT", request),))
         now[0] += 0.25
-        figures.answered(1, (correlation_id,))
-        figures.answered(1, (correlation_id,))
-    figures.sent((ClientRequest(1, 9, "c", "PLAINTEXT", fetch),))
-    figures.closed(1)
-    figures.answered(1, (9,))
+        figures.count_answers(1, (correlation_id,))
+        figures.count_answers(1, (correlation_id,))
+    figures.start_times((ClientRequest(1, 9, "c", "PLAINTEXT", fetch),))
+    figures.drop_requests(1)
+    figures.count_answers(1, (9,))
     found = scraped(gateway)
     assert {name: value for name, value in found.items() if "requests_total" in name} == {
         'kafka_network_requestmetrics_requests_total{request="ApiVersions",version="3"}': 1,

@@ -147,11 +147,11 @@ def delivery(event_id: int, message: object, seconds: float) -> Delivery:
 def test_the_time_of_a_request_is_that_of_all_deliveries_that_it_causes() -> None:
     times = RequestTimes()
     first, second, third = (ClientRequest(1, id, "c", "L", ProduceRequest(8, None, 1, 1, ())) for id in range(3))
-    times.delivered(delivery(5, first, 0.1))
-    times.delivered(delivery(6, ClientRequests((second, third)), 0.2))
+    times.count_delivery(delivery(5, first, 0.1))
+    times.count_delivery(delivery(6, ClientRequests((second, third)), 0.2))
     for event_id, seconds in ((5, 0.3), (6, 0.4), (7, 9.0)):
-        times.delivered(delivery(event_id, None, seconds))
+        times.count_delivery(delivery(event_id, None, seconds))
     assert [times.take(1, id) for id in range(3)] == pytest.approx([0.4, 0.3, 0.3])
-    times.delivered(delivery(8, first, 0.1))
-    times.closed(1)
+    times.count_delivery(delivery(8, first, 0.1))
+    times.forget_connection(1)
     assert not times._events and not times._spent

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorAddress
 
-from actors.core.security.scram import credential_of, format_credential, salted
+from actors.core.security.scram import credential_of, format_credential, salt_password
 from actors.gateway.store import StoreGateway
 from actors.gateway.vault import Vault
 from messages.apis.alter_configs import AlterConfigsRequest, ChangedResource, ConfigChange
@@ -18,7 +18,7 @@ from messages.security import Secret
 from messages.store import NO_NODE, SET, StoreRead, StoreReply, StoreWrite, WriteOp, Znode
 
 MECHANISM = "SCRAM-SHA-256"
-CREDENTIAL = credential_of(MECHANISM, salted(MECHANISM, Secret(b"pw"), b"salt", 4096), b"salt", 4096)
+CREDENTIAL = credential_of(MECHANISM, salt_password(MECHANISM, Secret(b"pw"), b"salt", 4096), b"salt", 4096)
 TEXT = format_credential(CREDENTIAL)
 OTHER = TEXT.replace("4096", "8192")
 
@@ -129,7 +129,7 @@ def test_a_password_is_sealed_in_the_request_encrypted_in_zookeeper_and_sealed_w
     border = Border(Vault(encoder=Reversed()))
     request = changes(kind, **{PASSWORD_CONFIG: "sword"}, ssl__key__password=None, retention__ms="5")
     assert request.resources[0].configs[0].value == "sword"
-    sealed, none, plain = border.vault.concealed(request, "User:a").resources[0].configs
+    sealed, none, plain = border.vault.conceal(request, "User:a").resources[0].configs
     assert sealed.value.startswith("sealed=") and (none.value, plain.value) == (None, "5")
     data = json.dumps({"version": 1, "config": {PASSWORD_CONFIG: sealed.value, "retention.ms": "5"}}).encode()
     path = "/config/brokers/0"
@@ -146,7 +146,7 @@ def test_what_the_old_secret_encrypts_is_written_with_the_new_one() -> None:
     vault, path = Vault(encoder=Reversed()), "/config/brokers/0"
     for kind in ("old", "encoded"):
         stored = json.dumps({"config": {PASSWORD_CONFIG: f"{kind}:drows"}}).encode()
-        written = vault.opened(path, vault.sealed(path, stored))
+        written = vault.unseal_znode(path, vault.seal_znode(path, stored))
         assert written is not None
         assert json.loads(written) == {"config": {PASSWORD_CONFIG: "encoded:drows"}}
 
@@ -154,6 +154,6 @@ def test_what_the_old_secret_encrypts_is_written_with_the_new_one() -> None:
 def test_a_password_that_cannot_be_decrypted_is_kept_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     border, path = Border(Vault(encoder=Reversed())), "/config/brokers/0"
     torn = json.dumps({"version": 1, "config": {PASSWORD_CONFIG: "swordfish"}}, separators=(",", ":")).encode()
-    seen = border.vault.sealed(path, torn)
+    seen = border.vault.seal_znode(path, torn)
     assert seen is not None and b"swordfish" not in seen and "swordfish" not in caplog.text
-    assert border.vault.opened(path, seen) == torn
+    assert border.vault.unseal_znode(path, seen) == torn

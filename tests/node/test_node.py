@@ -82,7 +82,7 @@ class Node:
         if isinstance(message, Gauges):
             self.states += [gauge.value for gauge in message.values if gauge.name == BROKER_STATE]
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         """Record a handler that failed. The base calls this method after each delivery."""
         if delivery.error not in (None, "dead letter"):
             self.errors.append(f"{delivery.receiver}: {type(delivery.message).__name__}: {delivery.error}")

@@ -36,7 +36,7 @@ def signed(key: Any = KEY, id: str = "one", **claims: Any) -> str:
 def test_only_a_token_of_a_known_key_with_the_right_claims_counts(tmp_path: Path) -> None:
     write_keys(file := tmp_path / "keys", one=KEY)
     tokens = SignedTokens(file, ["kafka", "x"], "us", 30.0, "sub")
-    found = tokens.validated(signed(), 2**40 - 60)
+    found = tokens.validate_token(signed(), 2**40 - 60)
     assert (found.user, found.lifetime_ms) == ("oscar", 60_000)
     unsigned = base64.urlsafe_b64encode(b'{"alg":"none","kid":"one"}').decode().rstrip("=")
     for token in (
@@ -46,9 +46,9 @@ def test_only_a_token_of_a_known_key_with_the_right_claims_counts(tmp_path: Path
         jwt.encode(CLAIMS, file.read_text() * 2, "HS256", {"kid": "one"}),
     ):
         with pytest.raises(Unacceptable):
-            tokens.validated(token, 0.0)
+            tokens.validate_token(token, 0.0)
     write_keys(file, two=OTHER)
-    assert tokens.validated(signed(OTHER, "two"), 0.0).user == "oscar"
+    assert tokens.validate_token(signed(OTHER, "two"), 0.0).user == "oscar"
 
 
 def test_a_listener_takes_signed_tokens_and_no_unsecured_ones(tmp_path: Path) -> None:

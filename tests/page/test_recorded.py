@@ -84,8 +84,10 @@ def test_deliveries_before_and_after_any_position_are_those_of_the_whole_trace(r
     whole = in_order(recorded)
     for place in range(0, len(whole), 97):
         position = recorded.position(whole[place])
-        assert [key(each) for each in recorded.after(position)] == [key(each) for each in whole[place + 1 :]]
-        assert [key(each) for each in recorded.before(position)] == [key(each) for each in whole[:place][::-1]]
+        assert [key(each) for each in recorded.deliveries_after(position)] == [key(each) for each in whole[place + 1 :]]
+        assert [key(each) for each in recorded.deliveries_before(position)] == [
+            key(each) for each in whole[:place][::-1]
+        ]
         assert recorded.delivery(*key(whole[place])).record == whole[place].record
         at = whole[place].at
         assert recorded.count(recorded.begin, at) == sum(each.at < at for each in whole)
@@ -113,7 +115,7 @@ def test_the_skew_between_clocks_is_estimated_and_subtracted(folder: Path, recor
     shifts = {run.run.node: shifted.shifts[run.run.name] for run in shifted.runs}
     assert shifts[0] == shifts[2] == 0 and abs(shifts[1] - 5.0) < 0.1
     read = next(each for each in gather([run.run.run for run in shifted.runs]).select(NodeRun, node=1))
-    assert abs(read.place.at - shifts[1] - shifted.corrected(read).place.at) < 1e-6
+    assert abs(read.place.at - shifts[1] - shifted.correct_time(read).place.at) < 1e-6
     assert abs(shifted.begin - recorded.begin) < 0.1 and abs(shifted.end - recorded.end) < 0.1
 
 
@@ -170,11 +172,11 @@ def test_frames_that_are_passed_over_have_nothing_of_the_interest(page: Recorded
         "actor:GroupActor",
     ):
         interest = interest_of(about, recorded, survey)
-        searched = list(recorded.after((recorded.begin - 1, -1, 0), interest))
+        searched = list(recorded.deliveries_after((recorded.begin - 1, -1, 0), interest))
         assert interest.texts and len(searched) > 10
-        assert searched == list(recorded.after((recorded.begin - 1, -1, 0), interest._replace(texts=())))
+        assert searched == list(recorded.deliveries_after((recorded.begin - 1, -1, 0), interest._replace(texts=())))
     nothing = interest_of("group:no such group", recorded, survey).texts
-    assert not list(recorded.after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
+    assert not list(recorded.deliveries_after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
 
 
 def late_at(page: RecordedPage) -> float:
@@ -342,7 +344,7 @@ def test_a_torn_a_damaged_and_an_older_trace_open_as_far_as_they_are_whole(folde
     damaged = runs[second.header.run]
     assert damaged.problem and any(damaged.run.name in each and "up to delivery" in each for each in recorded.problems)
     assert any(f"schema version {SCHEMA_VERSION - 1}" in each for each in recorded.problems) and len(runs) == 2
-    assert len(list(recorded.after((recorded.begin - 1, -1, 0)))) > 0
+    assert len(list(recorded.deliveries_after((recorded.begin - 1, -1, 0)))) > 0
 
 
 def test_a_trace_that_is_being_written_opens_as_far_as_it_was_written(tmp_path: Path) -> None:

@@ -211,20 +211,20 @@ def test_no_line_ends_the_process(tmp_path: Path) -> None:
     async def scenario() -> None:
         fixture = FixtureCluster()
         start = {"do": "start", "with": {"directory": str(tmp_path / "c"), "brokers": 1}}
-        assert "done" in await fixture.answered(json.dumps(start).encode())
+        assert "done" in await fixture.answer(json.dumps(start).encode())
         loop = asyncio.get_running_loop()
         answers: list[dict[str, object]] = []
 
         @settings(max_examples=50, deadline=None)
         @given(line=LINES | st.binary(max_size=30) | st.just(b"[" * 100_000))
         def answer(line: bytes) -> None:
-            answers.append(asyncio.run_coroutine_threadsafe(fixture.answered(line), loop).result(60))
+            answers.append(asyncio.run_coroutine_threadsafe(fixture.answer(line), loop).result(60))
             assert answers[-1].keys() <= {"done", "failed", "kind"}
             assert json.dumps(answers[-1])
 
         try:
             await asyncio.to_thread(answer)
-            assert "done" in await fixture.answered(b'{"do": "sight"}')
+            assert "done" in await fixture.answer(b'{"do": "sight"}')
         finally:
             await fixture.stop()
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from actors.cli.app import run
-from actors.core.security.scram import ScramClient, salted
+from actors.core.security.scram import ScramClient, salt_password
 from actors.node.properties import write_properties
 from actors.public.kafka_cluster import ClusterError, KafkaCluster
 from messages.apis import delegation_tokens as tokens
@@ -78,7 +78,7 @@ def test_a_user_logs_in_once_created_and_no_more_once_deleted(cluster: KafkaClus
     password = cluster.client_config("broker")["sasl.password"]
     number, salt = 1, Secret(b"salt")
     new = users.ScramCredentialUpsertion(
-        "d v", number, 4096, salt, salted(MECHANISM, Secret(b"dave-pw"), salt.value, 4096)
+        "d v", number, 4096, salt, salt_password(MECHANISM, Secret(b"dave-pw"), salt.value, 4096)
     )
     with connection(cluster, "broker", password) as admin, connection(cluster, "alice") as alice:
 

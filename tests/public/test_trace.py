@@ -9,7 +9,7 @@ import pytest
 
 from actors.public import trace
 from actors.runtime.trace.replayer import Replay
-from actors.runtime.trace.state import shown, state_of
+from actors.runtime.trace.state import displayed_state, state_of
 from actors.trace.moment import ACTORS
 from messages.trace.files.runs import RunRecords, find_runs
 from messages.trace.schema import DELIVERIES
@@ -67,7 +67,7 @@ def test_a_state_is_that_of_a_replay(folder: Path, seq: int) -> None:
     assert moment.actors == tuple(str(ref) for ref in replay.base.living())
     for address in moment.actors:
         actor = replay.base.instance_of(replay.base.address_of(address))
-        assert moment.state(address) == shown(state_of(actor))
+        assert moment.state(address) == displayed_state(state_of(actor))
     assert moment.state("NodeActor") == moment.state("NodeActor.1")
     hosted = [name for name in moment.actors if name.startswith("PartitionActor.")]
     for name in hosted:

@@ -16,7 +16,7 @@ class Journal:
     def __init__(self) -> None:
         self.deliveries: list[Delivery] = []
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         self.deliveries.append(delivery)
 
     def messages(self, kind: str | None = None) -> list[Any]:

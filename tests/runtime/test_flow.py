@@ -88,7 +88,7 @@ class Clerk(FlowActor):
     def preempts(self, message: Any) -> bool:
         return isinstance(message, Expired)
 
-    def preempted(self, dropped: list[tuple[Any, ActorAddress]]) -> None:
+    def handle_dropped(self, dropped: list[tuple[Any, ActorAddress]]) -> None:
         self.dropped = dropped
 
     def event_failed(self, event: Any, error: Exception) -> Any:

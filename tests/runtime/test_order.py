@@ -106,7 +106,7 @@ def test_a_delivery_has_its_number_cause_kind_and_time() -> None:
 
 def test_an_observer_that_raises_is_dismissed_and_the_actors_go_on(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
-        def delivered(self, delivery: object) -> None:
+        def observe_delivery(self, delivery: object) -> None:
             raise OSError("disk full")
 
     base = LocalBase(observer=Broken())
@@ -123,10 +123,10 @@ def test_an_observer_can_be_notified_of_top_level_actors() -> None:
     heard = []
 
     class Curious:
-        def created(self, address: object, actor_class: type, n: int) -> None:
+        def record_creation(self, address: object, actor_class: type, n: int) -> None:
             heard.append((str(address), actor_class, n))
 
-        def delivered(self, delivery: object) -> None: ...
+        def observe_delivery(self, delivery: object) -> None: ...
 
     local_system(LocalBase(observer=Curious())).createActor(Scripted)
     assert heard == [("Scripted.1", Scripted, 0)]

@@ -55,7 +55,7 @@ class _Noting(Journal):
         super().__init__()
         self.history, self.base = history, base
 
-    def delivered(self, delivery: Any) -> None:
+    def observe_delivery(self, delivery: Any) -> None:
         payload = getattr(delivery.message, "payload", delivery.message)
         self.history.append((self.base, delivery.n, delivery.kind, delivery.cause, payload, delivery.taken_at))
 

@@ -131,7 +131,7 @@ def test_timers_ring_as_a_sorted_list_would(story: list[Step]) -> None:
             rung = []
             for timer in timers.ring(now):
                 rung.append((timer.due, timer.message[0], timer.name))
-                timers.delivered(timer.message)
+                timers.note_delivery(timer.message)
             assert rung == due
             for *_, key in due:
                 del model[key]

@@ -81,7 +81,7 @@ class KnownBug:
 
 def _unseen(patch: pytest.MonkeyPatch) -> None:
     """A changed broker epoch is ignored: a re-registered broker counts as the same one."""
-    right = broker_changes.changed
+    right = broker_changes.handle_broker_change
 
     def changed(context: ControllerContext, event: Any) -> Flow[None]:
         flow = right(context, event)
@@ -144,19 +144,19 @@ def _halted_by_a_broker(patch: pytest.MonkeyPatch) -> None:
 
 def _deadlocked(patch: pytest.MonkeyPatch) -> None:
     """An event waits for a new session, and the session expiry waits behind the event."""
-    right = ControllerActor._answered
+    right = ControllerActor._handle_answer
 
-    def answered(self: ControllerActor, question: int, result: Any) -> None:
+    def handle_answer(self: ControllerActor, question: int, result: Any) -> None:
         if not (isinstance(result, Failure) and result.name == SessionLost.__name__):
             right(self, question, result)
 
-    patch.setattr(ControllerActor, "_answered", answered)
+    patch.setattr(ControllerActor, "_handle_answer", handle_answer)
     patch.setattr(ControllerActor, "preempts", lambda self, message: False)
 
 
 def _growing(patch: pytest.MonkeyPatch) -> None:
     """Partitions that are added to a topic during its deletion get a leader."""
-    right = topic_changes.modified
+    right = topic_changes.handle_partition_modifications
 
     def modified(context: ControllerContext, event: Any) -> Flow[None]:
         queued, context.queued = context.queued, frozenset()
@@ -228,7 +228,7 @@ def _unchecked_owner(patch: pytest.MonkeyPatch) -> None:
             yield from ask(ResignController())
 
     patch.setitem(CONVERSATIONS, ResignController, resign_controller)
-    for name in ("trigger_controller_move", "deposed"):
+    for name in ("trigger_controller_move", "resign_after_refusal"):
         patch.setattr(failover, name, give_up)
 
 

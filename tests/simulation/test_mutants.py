@@ -71,7 +71,7 @@ def test_two_changes_of_one_function_are_an_error(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_importer_of_the_function_runs_the_changed_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported = elections.preferred
+    imported = elections.elect_preferred
     none_alive = Candidates((1, 2), (1, 2), (), ())
     assert imported(none_alive) is None
     BY_NAME["preferred leader is chosen from dead replicas"].apply(monkeypatch)

@@ -89,7 +89,7 @@ def test_the_reports_name_a_violation_and_the_run_without_it(
         "--html",
         str(html),
     ]
-    with canary.patched():
+    with canary.patch_bug():
         assert cli(line) == 1
     [group] = json.loads(report.read_text(encoding="utf-8"))["groups"]
     assert group["status"] == "new" and group["shape"] == "create, ask-reassign"

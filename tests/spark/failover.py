@@ -76,7 +76,7 @@ class Node:
         actor = "" if text.startswith("outside:") else text.rpartition(".")[0]
         effects = (AdapterCall("time", "wall_ms", (), 5, ""),) if actor else ()
         times = (self.seconds - 0.5, self.seconds, self.seconds + 0.25)
-        self.recorder.delivered(
+        self.recorder.observe_delivery(
             Delivery(self.n, "sent", self.n - 1, self.event, sender, receiver, actor, message, *times, effects, error)
         )
         if isinstance(message, Samples):

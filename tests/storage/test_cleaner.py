@@ -330,8 +330,8 @@ def test_the_offset_map_holds_the_last_offsets_until_it_is_full(slots: int) -> N
     assert keys.size == len(stored) == (2940 if slots == 5000 else max(1, min(int(slots * 0.9), slots - 1)))
     for key, last in stored.items():
         for offset in (last - 1, last):
-            assert bool(keys.kept(record(0, key, b""), 0, 1, offset, 10**6, False)[0].number) == (offset == last)
-    assert keys.kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0].number
+            assert bool(keys.find_kept(record(0, key, b""), 0, 1, offset, 10**6, False)[0].number) == (offset == last)
+    assert keys.find_kept(record(0, b"none", b""), 0, 1, 0, 10**6, False)[0].number
 
 
 def test_both_loops_find_the_keys_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,7 +341,7 @@ def test_both_loops_find_the_keys_of_the_other(monkeypatch: pytest.MonkeyPatch) 
     assert offsets.put(data, 0, 200, 1000, 0)[0] == 200
     for name in [name for name in vars(offset_map) if name.startswith("compiled_")]:
         monkeypatch.setattr(offset_map, name, None)
-    assert not offsets.kept(data, 0, 200, 999, 2000, False)[0].number
+    assert not offsets.find_kept(data, 0, 200, 999, 2000, False)[0].number
 
 
 @pytest.mark.usefixtures("walk")
@@ -358,7 +358,7 @@ def test_the_last_record_of_each_key_stays() -> None:
         (1002, False, ((1, 6),)),
         (1002, True, ((1, 6),)),
     ):
-        kept, position = keys.kept(data, 0, 6, 1000, limit, is_due)
+        kept, position = keys.find_kept(data, 0, 6, 1000, limit, is_due)
         assert (kept.places, position) == ([(ends[first], ends[end]) for first, end in runs], ends[6])
         assert kept.number == sum(end - first for first, end in runs)
         assert (kept.newest, kept.has_tombstone) == (1, limit == 1002 or not is_due)
@@ -368,7 +368,7 @@ def test_the_last_record_of_each_key_stays() -> None:
 def test_damaged_records_are_an_error() -> None:
     data = record(0, b"a", b"1") + record(1, b"b", b"1")
     for change in (data[:-2], data[:4] + b"\x7e" + data[5:], data[:9]):
-        for operation in (OffsetMap.put, OffsetMap.kept):
+        for operation in (OffsetMap.put, OffsetMap.find_kept):
             arguments = (change, 0, 2, 0, 0) if operation is OffsetMap.put else (change, 0, 2, 0, 9, False)
             with pytest.raises(InvalidRecords):
                 operation(OffsetMap(10, 0.9), *arguments)

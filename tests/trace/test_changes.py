@@ -13,7 +13,7 @@ import pytest
 from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.replayer import NotReplayable, Replay
 from actors.runtime.trace.snapshots import system_lines
-from actors.runtime.trace.state import shown, state_of
+from actors.runtime.trace.state import displayed_state, state_of
 from actors.trace.changes import ABSENT, compare, differences, last_change
 from actors.trace.debugger import Debugger
 from actors.trace.moment import ACTORS, base_after
@@ -51,12 +51,12 @@ class EveryState:
     def holds(self, base: LocalBase) -> None:
         pass
 
-    def lived(self, record: TraceRecord) -> None:
+    def take_record(self, record: TraceRecord) -> None:
         if record.kind not in (*DELIVERIES, CREATED):
             return
         here = {str(ref): ref for ref in self.base.living()}
         for address in {record.receiver, *(here.keys() ^ self.texts.keys())}:  # a handler changes only its own actor
-            now = dict(leaves(f"{address}:", shown(state_of(here[address].actor)))) if address in here else {}
+            now = dict(leaves(f"{address}:", displayed_state(state_of(here[address].actor)))) if address in here else {}
             before = self.texts.get(address, {})
             for path in {*now, *before}:
                 if now.get(path) != before.get(path):
@@ -126,7 +126,7 @@ def consistent(run: TraceRun, every: EveryState, path: str) -> bool:
 def test_paths_name_attributes_keys_and_indexes(every: EveryState) -> None:
     base = every.base
     controller = next(path.partition(":")[0] for path in every.states if path.startswith("ControllerActor."))
-    whole = shown(state_of(base.instance_of(base.address_of(controller))))
+    whole = displayed_state(state_of(base.instance_of(base.address_of(controller))))
     assert StatePartReader(parse_path("ControllerActor:_asked")).value(base) == whole["_asked"]
     key, channel = next(iter(whole["_channels"].items()))
     assert StatePartReader(parse_path(f"{controller}:_channels[{key}]")).value(base) == channel
@@ -231,7 +231,7 @@ def test_changes_are_found_from_kept_snapshots(run: TraceRun, debugger: Debugger
     path = parse_path("ControllerActor:_asked")
     for n in (debugger.n, 900, 150):
         debugger.go(n)
-        assert debugger.changed(path) == last_change(run.run, path, n)
+        assert debugger.find_change(path) == last_change(run.run, path, n)
 
 
 def test_records_begin_after_any_delivery(run: TraceRun) -> None:

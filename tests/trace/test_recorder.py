@@ -69,7 +69,7 @@ def test_a_record_has_the_whole_delivery(recorder: Recorder, tmp_path: Path, tim
         AdapterCall("disk", "remove", ("/d/t-1",), None, "2 No such file"),
     )
     message = Failure("AskFailed", "because")
-    recorder.delivered(delivery(1, message, at=100.0, effects=effects, error="ValueError: no"))
+    recorder.observe_delivery(delivery(1, message, at=100.0, effects=effects, error="ValueError: no"))
     time.seconds += 1
     recorder.close()
     record, _ = read(tmp_path)
@@ -97,7 +97,7 @@ def test_the_header_describes_the_node(tmp_path: Path, time: Time) -> None:
 
 
 def test_a_clean_end_is_recorded_and_a_kill_is_not(recorder: Recorder, tmp_path: Path, time: Time) -> None:
-    recorder.delivered(delivery(1, None))
+    recorder.observe_delivery(delivery(1, None))
     recorder.flush()
     assert [record.kind for record in read(tmp_path)] == ["sent"]
     assert run_in(tmp_path).ended is None
@@ -111,20 +111,20 @@ def test_a_clean_end_is_recorded_and_a_kill_is_not(recorder: Recorder, tmp_path:
 
 
 def test_it_writes_by_time_and_by_number(recorder: Recorder, tmp_path: Path, time: Time) -> None:
-    recorder.delivered(delivery(1, None, at=100.0))
+    recorder.observe_delivery(delivery(1, None, at=100.0))
     assert read(tmp_path) == []
     time.seconds = 101.0
-    recorder.delivered(delivery(2, None, at=101.0))
+    recorder.observe_delivery(delivery(2, None, at=101.0))
     assert len(read(tmp_path)) == 2
     for n in range(3, 3 + recorder_module.FLUSH_DELIVERIES):
-        recorder.delivered(delivery(n, None, at=101.0 + n / 8))
+        recorder.observe_delivery(delivery(n, None, at=101.0 + n / 8))
     assert len(read(tmp_path)) == 2 + recorder_module.FLUSH_DELIVERIES
 
 
 def test_an_idle_loop_writes_what_waits(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     async def idle() -> None:
         recorder.attach(asyncio.get_running_loop())
-        recorder.delivered(delivery(1, None))
+        recorder.observe_delivery(delivery(1, None))
         time.seconds += 1
         while not read(tmp_path):
             await asyncio.sleep(0.01)
@@ -139,7 +139,7 @@ BIG = tuple(UpdateMetadataPartitionState(TopicPartition("t", i), 1, 1, 0, (1,), 
 def test_a_big_batch_is_cut_into_frames(recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "FRAME_BYTES", 1 << 20)
     for n in range(1, 6):
-        recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, BIG, ())))
+        recorder.observe_delivery(delivery(n, UpdateMetadataRequest(6, 1, 1, n, BIG, ())))
     recorder.flush()
     records = read(tmp_path)
     assert [record.n for record in records] == [1, 2, 3, 4, 5]
@@ -174,7 +174,7 @@ def test_waiting_messages_are_handled_between_slices(tmp_path: Path, monkeypatch
         await asyncio.sleep(0)
         loop.call_later(0, base.inject, taker, "mail")  # like mail from a socket; it is due before the slice
         for n in range(1, recorder_module.SLICE_DELIVERIES + 1):
-            recorder.delivered(delivery(n, "hello"))
+            recorder.observe_delivery(delivery(n, "hello"))
         while "slice" not in order:
             await asyncio.sleep(0)
 
@@ -207,7 +207,7 @@ def test_a_loop_is_held_up_by_slices_only(tmp_path: Path, time: Time, monkeypatc
         recorder.attach(asyncio.get_running_loop())
         for n in range(1, 21):
             states = tuple(attrs.evolve(state) for state in BIG)
-            recorder.delivered(delivery(n, UpdateMetadataRequest(6, 1, 1, n, states, ())))
+            recorder.observe_delivery(delivery(n, UpdateMetadataRequest(6, 1, 1, n, states, ())))
         while recorder.recorded < 20:
             time.seconds += 0.0001  # a frame that is not full is written after FLUSH_SECONDS
             await asyncio.sleep(0)
@@ -243,7 +243,7 @@ def test_the_number_of_waiting_deliveries_is_bounded(
         recorder.attach(asyncio.get_running_loop())
         for n in range(1, 20_001):
             before = time.seconds
-            recorder.delivered(delivery(n, None))
+            recorder.observe_delivery(delivery(n, None))
             longest = max(longest, time.seconds - before)
             most_waiting = max(most_waiting, len(recorder._kept))
 
@@ -261,7 +261,7 @@ class Stranger:
 
 def test_a_message_without_form_is_recorded_as_such(recorder: Recorder, tmp_path: Path, time: Time) -> None:
     for n, message in enumerate((Failure("a", "b"), Stranger(), Failure("\ud800", "c"), Failure("d", "e")), 1):
-        recorder.delivered(delivery(n, message))
+        recorder.observe_delivery(delivery(n, message))
     time.seconds = 105.0
     recorder.close()
     records = read(tmp_path)
@@ -289,7 +289,7 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
     reason: str,
     todo: str,
 ) -> None:
-    recorder.delivered(delivery(1, None, at=99.0))
+    recorder.observe_delivery(delivery(1, None, at=99.0))
     recorder.flush()
 
     def refuse(*_: Any) -> None:
@@ -298,7 +298,7 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
     monkeypatch.setattr(RunWriter, "write", refuse)
     with caplog.at_level(logging.DEBUG):
         for n in range(2, 5000):
-            recorder.delivered(delivery(n, None))
+            recorder.observe_delivery(delivery(n, None))
         recorder.close()
     assert recorder.failed and recorder.recorded == 1
     [reported] = caplog.records
@@ -313,14 +313,14 @@ def test_the_end_of_a_recording_is_logged_once_and_traced(
 def test_where_not_even_that_can_be_written_the_run_just_breaks_off(
     recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder.delivered(delivery(1, None))
+    recorder.observe_delivery(delivery(1, None))
     recorder.flush()
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("messages.trace.files.segments.write_all", full)
-    recorder.delivered(delivery(2, None))
+    recorder.observe_delivery(delivery(2, None))
     recorder.close()
     assert recorder.failed
     assert [record.n for record in read(tmp_path)] == [1]
@@ -334,13 +334,13 @@ def test_a_folder_that_cannot_be_made_leaves_the_node_unrecorded(
     recorder = Recorder(tmp_path / "file" / "trace", node=0)
     assert recorder.failed and "in the way" not in caplog.text
     assert "set trace.dir" in recorder.reason and recorder.reason[1:] in caplog.text
-    recorder.delivered(delivery(1, None))
+    recorder.observe_delivery(delivery(1, None))
     recorder.close()
 
 
 def test_a_full_disk_ends_the_recording(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, node=0, free_bytes=1 << 62)
-    recorder.delivered(delivery(1, None))
+    recorder.observe_delivery(delivery(1, None))
     recorder.close()
     assert recorder.failed and "must stay free" in recorder.reason
     assert survey(run_in(tmp_path)) == (DISK_FULL, ())

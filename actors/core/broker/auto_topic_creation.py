@@ -71,7 +71,7 @@ def specification(settings: NodeSettings, topic: str) -> Specification:
     return Specification(settings.num_partitions, settings.default_replication_factor)
 
 
-def planned(
+def plan_topic(
     settings: NodeSettings, topic: str, existing: Collection[str], brokers: Sequence[int]
 ) -> tuple[tuple[Replicas, ...], tuple[ConfigEntry, ...]]:
     """Return the replicas of each partition of a new topic, and its overrides.

@@ -232,7 +232,7 @@ class Fetcher:
         """Return whether the network may repeat this request until the leader returns data (rule 6)."""
         return is_idle_poll(request) and not self._delayed
 
-    def polled(self, times: int) -> None:
+    def advance_epoch(self, times: int) -> None:
         """Advance the session's epoch by the number of times that the network repeated the request in flight."""
         for _ in range(times):
             self._epoch = next_epoch(self._epoch)
@@ -282,7 +282,7 @@ class Fetcher:
 
     # ---------------------------------------------------------------------------------------------- responses
 
-    def unanswered(self, now: float) -> None:
+    def handle_failure(self, now: float) -> None:
         """Back off after a failed request.
 
         If the request was a fetch, the next fetch ends the session, because the leader may have processed the failed
@@ -295,7 +295,7 @@ class Fetcher:
         for partition in asked:
             self._delay(partition, now)
 
-    def fetched(self, response: FetchResponse, now: float) -> list[PartitionCommand]:
+    def handle_response(self, response: FetchResponse, now: float) -> list[PartitionCommand]:
         """Process a fetch response; return the messages to partitions."""
         if response.error_code != errors.NONE:
             if response.error_code == errors.FETCH_SESSION_ID_NOT_FOUND:
@@ -328,7 +328,7 @@ class Fetcher:
             elif result.error_code == errors.OFFSET_OUT_OF_RANGE:
                 self._enter(partition, Phase.LATEST)
             else:
-                self._refused(partition, result.error_code, now)
+                self._handle_error(partition, result.error_code, now)
         return orders
 
     def epochs_ended(self, results: Iterable[EpochEnd], now: float) -> list[PartitionCommand]:
@@ -343,7 +343,7 @@ class Fetcher:
                 message = self._truncate(followed, ended.leader_epoch, ended.end_offset)
                 orders.append(self._order(partition, message))
             else:
-                self._refused(partition, error_code, now)
+                self._handle_error(partition, error_code, now)
         self._asked = {}
         return orders
 
@@ -356,7 +356,7 @@ class Fetcher:
             if followed is None:
                 continue
             if error_code != errors.NONE:
-                self._refused(partition, error_code, now)
+                self._handle_error(partition, error_code, now)
             elif followed.phase is Phase.LATEST and offset < followed.log_end_offset:
                 message = self._truncate(followed, UNKNOWN_EPOCH, offset)
                 orders.append(self._order(partition, evolve(message, otherwise=offset)))
@@ -375,7 +375,7 @@ class Fetcher:
         self._behind = {tp: lag for tp, lag in self._behind.items() if tp in self.partitions}
         return max(self._behind.values(), default=0)
 
-    def replicated(self, done: Replicated, now: float) -> None:
+    def handle_replicated(self, done: Replicated, now: float) -> None:
         """Continue to fetch a partition that has processed the last message sent to it."""
         followed = self.partitions.get(done.partition)
         if followed is None or followed.leader_epoch != done.leader_epoch:
@@ -411,7 +411,7 @@ class Fetcher:
         at = followed.ask_epoch if followed.phase is Phase.TRUNCATING else followed.log_end_offset
         return followed if asked == (followed.leader_epoch, at) else None
 
-    def _refused(self, partition: TopicPartition, error_code: int, now: float) -> None:
+    def _handle_error(self, partition: TopicPartition, error_code: int, now: float) -> None:
         if error_code == errors.FENCED_LEADER_EPOCH:
             self._fail(partition, error_code)
         else:

@@ -250,14 +250,14 @@ class Fetches:
                 session.unread[partition] = None
         self._read_next(session, fetch, now)
 
-    def moved(self, partition: TopicPartition, state: LogState, now: float) -> None:
+    def store_state(self, partition: TopicPartition, state: LogState, now: float) -> None:
         """Store a log's new state from a notification, and let its readers read again if necessary."""
         known = self._logs.get(partition)
         if known is not None:
             self._logs[partition] = known[0], state
             self._spread(partition, known[1], state, now)
 
-    def lost(self, partition: TopicPartition, now: float) -> None:
+    def discard_state(self, partition: TopicPartition, now: float) -> None:
         """Discard the stored state of an added, removed or failed partition, and repeat its pending reads."""
         self._logs.pop(partition, None)
         readers = self._readers.get(partition)
@@ -282,7 +282,7 @@ class Fetches:
                 place = session.partitions[partition]
                 place.idle_until = min(place.idle_until, used_at)
 
-    def throttled(self, session_id: int, is_full: bool, partitions: Iterable[TopicPartition], now: float) -> None:
+    def undo_response(self, session_id: int, is_full: bool, partitions: Iterable[TopicPartition], now: float) -> None:
         """Undo a response that was replaced by an empty one, because of a client quota.
 
         Args:

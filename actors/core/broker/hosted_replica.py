@@ -97,7 +97,9 @@ def deletion_verdict(request: TrimLog, deadline: float, log_start: int, low: int
     return errors.REQUEST_TIMED_OUT if deadline <= now else None
 
 
-def deleted(partition: TopicPartition, sender: Address, request: TrimLog, error_code: int, low: int = -1) -> Send:
+def delete_response(
+    partition: TopicPartition, sender: Address, request: TrimLog, error_code: int, low: int = -1
+) -> Send:
     """Return the response to a DeleteRecords request."""
     return Send(sender, LogTrimmed(request.request, request.index, DeletedRecords(partition, error_code, low)))
 
@@ -189,7 +191,7 @@ class HostedReplica:
         self, leader: Leader, to_do: tuple[ToDo, ...], now: float, reminds: bool
     ) -> partition_effects.Effects[None]:
         yield from self.log.note_high_watermark()
-        yield from _released(step for step in to_do if isinstance(step, CompleteProduce))
+        yield from _complete_produces(step for step in to_do if isinstance(step, CompleteProduce))
         for step in to_do:
             if isinstance(step, WriteIsr):
                 yield from self._write_isr(leader, step, now)
@@ -279,7 +281,7 @@ class HostedReplica:
             error_code = deletion_verdict(request, deadline, self.log.start, low, now)
             if error_code is not None:
                 reached = low if error_code == errors.NONE else -1
-                effects.append(deleted(self.role.partition, sender, request, error_code, reached))
+                effects.append(delete_response(self.role.partition, sender, request, error_code, reached))
             else:
                 self.delayed_deletes += (delayed,)
                 effects += self.wake(deadline)
@@ -303,7 +305,7 @@ class HostedReplica:
         return errors.KAFKA_STORAGE_ERROR
 
 
-def _released(released: Iterable[CompleteProduce]) -> Iterable[partition_effects.Send]:
+def _complete_produces(released: Iterable[CompleteProduce]) -> Iterable[partition_effects.Send]:
     """Respond to delayed produces."""
     for sender, of_sender in groupby(released, lambda release: release.token[0]):
         done = []
@@ -465,7 +467,7 @@ def read(
         try:
             result = None
             if message.part.last_fetched_epoch != NO_EPOCH:
-                result = yield from _compared(partition, message)
+                result = yield from _compare_epochs(partition, message)
             if result is None:
                 result = without_records(message, role, leader, log, limit)
             if result is None:
@@ -480,14 +482,16 @@ def read(
     in_sync, adding = True, False
     if leader is not None and replica_id != fetch.CONSUMER:
         if result.error_code == errors.NONE and result.diverging_epoch is None:
-            yield from _fetched(partition, message, leader, now)
+            yield from _update_follower(partition, message, leader, now)
         in_sync, adding = leader.is_settled(replica_id), replica_id in role.adding_replicas
     state = partition.log_state()
     partition.reader = sender, state, state
     yield partition_effects.send((sender, log_read(message.request, result, state, in_sync, adding)))
 
 
-def _compared(partition: HostedReplica, message: ReadLog) -> partition_effects.Effects[fetch.FetchedPartition | None]:
+def _compare_epochs(
+    partition: HostedReplica, message: ReadLog
+) -> partition_effects.Effects[fetch.FetchedPartition | None]:
     """Compare the reader's last epoch with this log; return None if the reader has the records of this log (KIP-595).
 
     Kafka: `Partition.readRecords`.
@@ -508,13 +512,15 @@ def _compared(partition: HostedReplica, message: ReadLog) -> partition_effects.E
     return fetch.FetchedPartition(part.partition, errors.NONE, *offsets, aborted, diverging_epoch=diverging)
 
 
-def _fetched(partition: HostedReplica, message: ReadLog, leader: Leader, now: float) -> partition_effects.Effects[None]:
+def _update_follower(
+    partition: HostedReplica, message: ReadLog, leader: Leader, now: float
+) -> partition_effects.Effects[None]:
     """Update what the leader stores about a follower, from the values of the follower's fetch."""
     part, replica_id = message.part, message.replica_id
     if message.idle_until >= 0:
         leader.caught_up(replica_id, message.idle_until)
     start, end = part.log_start_offset, partition.log.end
-    leader.fetched(replica_id, part.fetch_offset, start, end, now, alive=message.alive)
+    leader.handle_fetch(replica_id, part.fetch_offset, start, end, now, alive=message.alive)
     yield from partition.carry_out(leader, now)
     yield from partition.complete_deletes(leader, now)
 

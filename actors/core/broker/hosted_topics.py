@@ -80,7 +80,7 @@ class HostedTopics:
             )
         yield from for_each(new.items(), self._add, TOPICS_AT_ONCE)
 
-    def configured(self, topics: Sequence[TopicConfig]) -> Flow[None]:
+    def apply_overrides(self, topics: Sequence[TopicConfig]) -> Flow[None]:
         """Apply changed overrides of topics."""
         hosted = [topic for topic in topics if topic.topic in self._hosts]
         yield from self._store([(topic, overrides) for topic, overrides, _ in hosted])

@@ -40,10 +40,17 @@ import attrs
 from actors.core.broker.hosted_topics import HostedTopics
 from actors.core.broker.log_dirs import describe, directory_of
 from actors.core.broker.partition_effects import Address, CallAdapter, RenameDeletedLog, Send
-from actors.core.broker.replica_manager import Epochs, PartitionCounts, PartitionsByRole, answer, name_verdict, refused
-from actors.core.broker.state_changes import Origin, ignored, stopped_fetchers
-from actors.core.broker.state_changes import refused as refused_whole
-from actors.core.broker.topic_stats import outdated
+from actors.core.broker.replica_manager import (
+    Epochs,
+    PartitionCounts,
+    PartitionsByRole,
+    answer,
+    errors_for,
+    name_verdict,
+)
+from actors.core.broker.state_changes import Origin, ignored_line, stopped_fetchers
+from actors.core.broker.state_changes import refused_line as refused_whole
+from actors.core.broker.topic_stats import metrics_to_drop
 from actors.core.broker.validation import check, log_disagreements, replica_disagreements
 from actors.core.topic.topic_name import INTERNAL_TOPICS
 from actors.storage.log_directories import LogDirectories
@@ -164,7 +171,7 @@ class ReplicaManager:
                     return self._alter_log_dirs(event, request.request)
                 return self._serve(event)
             case broker.TopicsConfigured(topics):
-                return self.topics.configured(topics)
+                return self.topics.apply_overrides(topics)
             case broker.BrokerConfigured(settings):
                 return self._broker_configured(settings)
             case broker.PartitionHealth(tp, health_flags):
@@ -177,7 +184,7 @@ class ReplicaManager:
                 return self._log_failed(directory_of(path), storage_error)
         return None
 
-    def failed(self, forwarded: Forwarded) -> Flow[None]:
+    def refuse_failed(self, forwarded: Forwarded) -> Flow[None]:
         """Respond with an error to a request whose flow failed: without a response the controller retries for ever."""
         request = forwarded.request.request
         if isinstance(request, DescribeLogDirsRequest):
@@ -196,7 +203,7 @@ class ReplicaManager:
     def _serve(self, forwarded: Forwarded) -> Flow[None]:
         request = forwarded.request.request
         self._parts, self._errors = self._ahead.pop(forwarded.request.connection, []), []
-        self._origin = Origin.of(request, forwarded.request.correlation_id)
+        self._origin = Origin.of_request(request, forwarded.request.correlation_id)
         error_code = self.epochs.verdict(request)
         if error_code == errors.STALE_CONTROLLER_EPOCH:
             yield from self._look_up_controller_epoch()
@@ -239,7 +246,7 @@ class ReplicaManager:
                 "[Broker id=%d] Ignoring controller epoch %d, because /controller_epoch in ZooKeeper is %d",
                 *(self.broker_id, self.epochs.controller, there.epoch),
             )
-        self.epochs = self.epochs.corrected(there.epoch)
+        self.epochs = self.epochs.limit_controller_epoch(there.epoch)
 
     def _refuse(self, forwarded: Forwarded, error_code: int) -> Flow[None]:
         """Respond with one error code to a whole request."""
@@ -247,7 +254,7 @@ class ReplicaManager:
         self._errors = []
         if isinstance(request, LeaderAndIsrRequest):
             entries = all_entries(self._parts, request)
-            yield from for_each(entries, lambda orders: self._errors.extend(refused(orders, error_code)))
+            yield from for_each(entries, lambda orders: self._errors.extend(errors_for(orders, error_code)))
         yield from self._answer(forwarded, error_code)
         yield from free_parts(self._parts)
 
@@ -394,7 +401,7 @@ class ReplicaManager:
                 placed.append((actor, order, self._place(tp, order.is_new), host))
             else:
                 self._errors.append(PartitionError(tp, error_code))
-                self._ignored(order, error_code)
+                self._log_ignored(order, error_code)
         yield from self.notify()
         if not placed:
             yield conversation.Pause()
@@ -437,7 +444,7 @@ class ReplicaManager:
         tp = order.partition
         self._errors.append(PartitionError(tp, result.error_code))
         if result.error_code != errors.NONE:
-            self._ignored(order, result.error_code, result.leader_epoch)
+            self._log_ignored(order, result.error_code, result.leader_epoch)
         if result.error_code != errors.KAFKA_STORAGE_ERROR:
             if result.error_code == errors.NONE and tp in self._unled:
                 del self._unled[tp]
@@ -454,10 +461,10 @@ class ReplicaManager:
             if not result.storage_error:  # the log directory stays online, but has no log of this partition
                 self.directories.forget(tp)
 
-    def _ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
+    def _log_ignored(self, order: LeaderAndIsrPartitionState, code: int, known: int = NO_EPOCH) -> None:
         """Log why a partition's new state is ignored; at level INFO if the same state arrived before."""
         level = logging.INFO if order.leader_epoch == known else logging.WARNING
-        text = ignored(self._origin, order.partition, code, order.leader_epoch, known, order.replicas)
+        text = ignored_line(self._origin, order.partition, code, order.leader_epoch, known, order.replicas)
         self._log_change(level, text)
 
     # ------------------------------------------------------------------------------------------------ StopReplica
@@ -539,7 +546,7 @@ class ReplicaManager:
                 stopped.append(tp)
             if error_code == errors.FENCED_LEADER_EPOCH:
                 how = f"(delete={str(order.delete_partition).lower()}) "
-                text = ignored(self._origin, tp, error_code, order.leader_epoch, result.leader_epoch, how=how)
+                text = ignored_line(self._origin, tp, error_code, order.leader_epoch, result.leader_epoch, how=how)
                 self._log_change(logging.WARNING, text)
             if error_code == errors.NONE and order.delete_partition:
                 yield from self._dismiss(tp, gone=True)
@@ -656,7 +663,7 @@ class ReplicaManager:
 
     def _drop_producer_counts(self, followed: Sequence[TopicPartition]) -> Flow[None]:
         """Drop the producer counts of topics without a local leader."""
-        dropped = outdated((tp.topic for tp in followed), self._counts.led)
+        dropped = metrics_to_drop((tp.topic for tp in followed), self._counts.led)
         if dropped is not None:
             yield Send(self._start.metrics, dropped)
 
@@ -757,7 +764,7 @@ class ReplicaManager:
             yield from self._begin_move(tp, directory_of(future))
 
     def _replica_moved(self, tp: TopicPartition, path: str, deleted: str) -> Flow[None]:
-        self.directories.moved(tp, directory_of(path))
+        self.directories.register_move(tp, directory_of(path))
         _log.info("[Broker id=%d] Partition %s is moved to %s", self.broker_id, tp, directory_of(path))
         yield RemoveLater(deleted)
 

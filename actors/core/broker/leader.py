@@ -318,7 +318,7 @@ class Leader:
     def followers(self) -> dict[int, Follower]:
         """The state of every follower, by broker id."""
         if self._followers is None:
-            self._followers = self._adopted({})
+            self._followers = self._initial_followers({})
         return self._followers
 
     @property
@@ -419,7 +419,7 @@ class Leader:
         self.replicas = tuple(replicas)
         self._since = now
         if self._followers is not None:
-            self._followers = self._adopted({} if has_missed_an_epoch else self._followers)
+            self._followers = self._initial_followers({} if has_missed_an_epoch else self._followers)
         self._advance(now)
 
     def end(self, error_code: int = errors.NOT_LEADER_OR_FOLLOWER) -> None:
@@ -428,7 +428,7 @@ class Leader:
         self._release(waiting or (), error_code)
         self._writing = None
 
-    def _adopted(self, known: dict[int, Follower]) -> dict[int, Follower]:
+    def _initial_followers(self, known: dict[int, Follower]) -> dict[int, Follower]:
         """Return the followers' state at the start of the leadership; replicas in `known` keep their log end offset."""
         followers: dict[int, Follower] = {}
         for replica in self.replicas:
@@ -445,7 +445,7 @@ class Leader:
         """Return NONE, or the error code that refuses a produce before anything is appended."""
         return errors.NOT_ENOUGH_REPLICAS if acks == ACKS_ALL and len(self.isr) < self.required_isr else errors.NONE
 
-    def appended(self, log_end_offset: int, now: float) -> None:
+    def handle_append(self, log_end_offset: int, now: float) -> None:
         """Set the log end offset after an append."""
         self.log.end = log_end_offset
         self._advance(now)
@@ -472,7 +472,9 @@ class Leader:
         if follower is not None:
             follower.caught_up_at = max(follower.caught_up_at, at)
 
-    def fetched(self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True) -> None:
+    def handle_fetch(
+        self, replica: int, offset: int, start: int, leader_end: int, now: float, alive: bool = True
+    ) -> None:
         """Process a fetch by a follower.
 
         Args:
@@ -529,7 +531,7 @@ class Leader:
             self.isr, self.zk_version = writing.isr, zk_version
         self._advance(now)
 
-    def configured(self, lag: float, min_isr: int, now: float) -> None:
+    def apply_config(self, lag: float, min_isr: int, now: float) -> None:
         """Apply the topic's changed configuration."""
         self.lag, self.min_isr = lag, min_isr
         self._advance(now)

@@ -161,7 +161,7 @@ class LogCleaner:
             for path in chosen
         ]
 
-    def ended(self, cleaned: LogCleaned) -> None:
+    def note_end(self, cleaned: LogCleaned) -> None:
         """Note the end of a cleaning."""
         self.in_progress.pop(cleaned.path, None)
         if cleaned.figures:

@@ -68,10 +68,10 @@ def describe(
     volumes: Sequence[tuple[int, int]] = ()
     if request.version >= describe_log_dirs.VOLUMES_SINCE:
         volumes = cast("Sequence[tuple[int, int]]", (yield CallAdapter("logs", "volumes", (tuple(log_dirs),))))
-    return described(log_dirs, directories.offline, found, dict(zip(log_dirs, volumes, strict=False)))
+    return describe_directories(log_dirs, directories.offline, found, dict(zip(log_dirs, volumes, strict=False)))
 
 
-def described(
+def describe_directories(
     directories: Sequence[str],
     offline: Collection[str],
     logs: Iterable[FoundLog],

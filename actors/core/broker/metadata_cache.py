@@ -86,7 +86,7 @@ class ClusterView:
             return dict.fromkeys([name for name in by_id.values() if name is not None])
         return dict.fromkeys((*(request.topics or ()), *(each.name for each in request.named_or_ids if each.name)))
 
-    def unresolved(self, request: MetadataRequest) -> tuple[MetadataTopic, ...]:
+    def unresolved_topics(self, request: MetadataRequest) -> tuple[MetadataTopic, ...]:
         """Return the results of requested topics without a name: those with an unknown id, or with neither."""
         by_id = self._requested_ids(request)
         if by_id:

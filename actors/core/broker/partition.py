@@ -32,8 +32,8 @@ from actors.core.broker.hosted_replica import (
     WALL_MS,
     DelayedDeleteRecords,
     HostedReplica,
+    delete_response,
     delete_verdict,
-    deleted,
     find_epoch_end,
     find_offset,
     find_producers,
@@ -103,7 +103,7 @@ class Partition(HostedReplica):
         if upgrades and self.leader is not None and self.log.end:
             yield self.log.call("begin_epoch", self.role.leader_epoch)  # a log of format 0 or 1 has no epochs
         if self.leader is not None:
-            self.leader.configured(self.settings.lag, self.settings.min_insync_replicas, now)
+            self.leader.apply_config(self.settings.lag, self.settings.min_insync_replicas, now)
             yield from self.carry_out(self.leader, now)
             yield from self.changed_health()
 
@@ -223,15 +223,15 @@ class Partition(HostedReplica):
         yield from self._forget_transactions()
         waiting, self.delayed_deletes = self.delayed_deletes, ()
         for sender, request, _ in waiting:
-            yield deleted(self.role.partition, sender, request, errors.NOT_LEADER_OR_FOLLOWER)
+            yield delete_response(self.role.partition, sender, request, errors.NOT_LEADER_OR_FOLLOWER)
         yield from self.log_moved()
 
     def _stop(
         self, order: StopPartition, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
-        yield (yield from self._stopped(order, now))
+        yield (yield from self._report_stop(order, now))
 
-    def _stopped(self, order: StopPartition, now: float) -> partition_effects.Effects[PartitionStopped]:
+    def _report_stop(self, order: StopPartition, now: float) -> partition_effects.Effects[PartitionStopped]:
         error_code = replica_role.stop_verdict(self.role, order.leader_epoch)
         if error_code != errors.NONE:
             return PartitionStopped(error_code, leader_epoch=self.role.leader_epoch)
@@ -314,7 +314,7 @@ class Partition(HostedReplica):
             except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
         if error_code != errors.NONE or leader is None:
-            yield deleted(self.role.partition, sender, message, error_code)
+            yield delete_response(self.role.partition, sender, message, error_code)
             return
         yield from self.log_moved()
         self.delayed_deletes += (DelayedDeleteRecords(sender, message, now + message.timeout),)
@@ -335,7 +335,7 @@ class Partition(HostedReplica):
         self, message: partition.Replicate, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
         """Append the leader's records, and adopt the leader's high watermark (broker.md 4.5)."""
-        log, error_code = self.log, self._fenced(message.leader_epoch)
+        log, error_code = self.log, self._epoch_error(message.leader_epoch)
         if error_code == errors.NONE and message.body.size and message.fetch_offset != log.end:
             error_code = errors.CORRUPT_MESSAGE
         if error_code == errors.NONE:
@@ -345,34 +345,34 @@ class Partition(HostedReplica):
                 error_code = yield from self.log_failed(error)
             log.move_high_watermark(min(max(message.high_watermark, log.start), log.end))
             yield from log.note_high_watermark()
-        yield from self._replicated(sender, message, error_code)
+        yield from self._answer_fetcher(sender, message, error_code)
 
     def _reconcile(
         self, message: partition.TruncateToEpochEnd, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
         """Truncate the log to the offset at which it and the leader's log diverge (broker.md 4.4)."""
-        error_code, ask = self._fenced(message.leader_epoch), -1
+        error_code, ask = self._epoch_error(message.leader_epoch), -1
         if error_code == errors.NONE:
             try:
                 ask = yield from self.log.truncate(message)
             except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
-        yield from self._replicated(sender, message, error_code, ask)
+        yield from self._answer_fetcher(sender, message, error_code, ask)
 
     def _restart(
         self, message: partition.TruncateFullyAndStartAt, sender: partition_effects.Address, now: float
     ) -> partition_effects.Effects[None]:
         """Delete the log's records, none of which are in the leader's log any more, and start at the given offset."""
-        error_code = self._fenced(message.leader_epoch)
+        error_code = self._epoch_error(message.leader_epoch)
         if error_code == errors.NONE:
             probe("a follower begins its log anew")
             try:
                 yield from self.log.restart(message.offset)
             except partition_effects.StorageError as error:
                 error_code = yield from self.log_failed(error)
-        yield from self._replicated(sender, message, error_code)
+        yield from self._answer_fetcher(sender, message, error_code)
 
-    def _fenced(self, leader_epoch: int) -> int:
+    def _epoch_error(self, leader_epoch: int) -> int:
         """Return NONE, or code 74 for data of a leader epoch that this replica does not follow.
 
         When the partition changes its role or is stopped, its fetcher is stopped only later. So messages of the fetcher
@@ -383,7 +383,7 @@ class Partition(HostedReplica):
             return errors.FENCED_LEADER_EPOCH
         return errors.NONE
 
-    def _replicated(
+    def _answer_fetcher(
         self,
         sender: partition_effects.Address,
         message: partition.Replicate | partition.TruncateToEpochEnd | partition.TruncateFullyAndStartAt,
@@ -479,7 +479,7 @@ class Partition(HostedReplica):
                 end = self.log.end
                 done += yield from self._append((marker,), leader, sender, now)
                 if self.verification is not None and self.log.end > end:
-                    yield from _refused(self.verification.ended(marker.producer_id))
+                    yield from _refuse_batches(self.verification.note_end(marker.producer_id))
         if leader is not None:
             yield from self.carry_out(leader, now)
         if done:
@@ -492,19 +492,19 @@ class Partition(HostedReplica):
         verification, leader = self.verification, self.leader
         if verification is None or leader is None:
             return
-        waited, refused = verification.answered(message.number, message.producer_id, message.error_code)
-        yield from _refused(refused)
+        waited, refused = verification.handle_reply(message.number, message.producer_id, message.error_code)
+        yield from _refuse_batches(refused)
         for waiting, batch in waited:
             [header] = batch.part.records.batches
             code = verification.append_verdict(header.producer_id, header.producer_epoch, header.base_sequence)
             code = code or self._acks_refused(batch.acks)
             if code != errors.NONE:
-                yield from _refused(RefusedBatches(((waiting, batch),), code))
+                yield from _refuse_batches(RefusedBatches(((waiting, batch),), code))
                 continue
             end = self.log.end
             done = yield from self._append((batch,), leader, waiting, now)
             if self.log.end > end:
-                verification.opened(header.producer_id, header.producer_epoch)
+                verification.note_open(header.producer_id, header.producer_epoch)
             if done:
                 yield partition_effects.Send(waiting, partition.BatchesAppended(tuple(done)))
         yield from self.carry_out(leader, now)
@@ -526,7 +526,7 @@ class Partition(HostedReplica):
             probe("a transaction is verified")
             asked = VerificationRequest(number, cast("str", batch.transactional_id), *producer, self.role.partition)
             yield partition_effects.Send(self.verifier, Verify((asked,)))
-        yield from _refused(refused)
+        yield from _refuse_batches(refused)
         return False
 
     def _forget_transactions(self) -> Iterable[partition_effects.Send]:
@@ -536,7 +536,7 @@ class Partition(HostedReplica):
         """
         if self.verification is None:
             return NOTHING
-        return _refused(RefusedBatches(self.verification.leadership_ended(), errors.NOT_LEADER_OR_FOLLOWER))
+        return _refuse_batches(RefusedBatches(self.verification.leadership_ended(), errors.NOT_LEADER_OR_FOLLOWER))
 
     def _append(
         self,
@@ -563,7 +563,7 @@ class Partition(HostedReplica):
             failed = ProducedPartition(name, (yield from self.log_failed(error)))
             return [partition.BatchAppended(batch.request, batch.place, failed) for batch in batches]
         if end != log.end:
-            leader.appended(end, now)
+            leader.handle_append(end, now)
             if alone:
                 log.moved = False  # the append has also stored the new high watermark
         done = []
@@ -594,7 +594,7 @@ class Partition(HostedReplica):
             yield from self.carry_out(leader, now)
 
 
-def _refused(refused: Refused | None) -> Iterable[partition_effects.Send]:
+def _refuse_batches(refused: Refused | None) -> Iterable[partition_effects.Send]:
     """Respond to refused batches that waited for a verification."""
     if refused is not None:
         for sender, batch in refused.batches:

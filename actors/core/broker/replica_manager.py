@@ -51,11 +51,11 @@ class Epochs:
             return STALE_CONTROLLER_EPOCH
         return NONE
 
-    def corrected(self, controller_epoch: int) -> Epochs:
+    def limit_controller_epoch(self, controller_epoch: int) -> Epochs:
         """Return the epochs, with the stored controller epoch limited to at most `controller_epoch` (rule 2)."""
         return attrs.evolve(self, controller=min(self.controller, controller_epoch))
 
-    def registered(self, broker_epoch: int) -> Epochs:
+    def with_broker_epoch(self, broker_epoch: int) -> Epochs:
         """Return the epochs after a new registration."""
         return attrs.evolve(self, broker=broker_epoch)
 
@@ -84,7 +84,7 @@ def answer(request: ControllerRequest, error_code: int, errors: Iterable[Partiti
     return UpdateMetadataResponse(error_code)
 
 
-def refused(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
+def errors_for(orders: Iterable[LeaderAndIsrPartitionState], error_code: int) -> list[PartitionError]:
     """Return an error for each of these partitions of a refused LeaderAndIsr (rule 4)."""
     return [PartitionError(order.partition, error_code) for order in orders]
 

@@ -112,7 +112,7 @@ def make_leader(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[
     if is_superseded(known, order):
         probe("a broker ignores the order to lead on an older state")
         return known, False
-    return _updated(known, order, LEADER, order.isr), known.name != LEADER
+    return _update_role(known, order, LEADER, order.isr), known.name != LEADER
 
 
 def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tuple[ReplicaRole, bool]:
@@ -121,10 +121,10 @@ def make_follower(known: ReplicaRole, order: LeaderAndIsrPartitionState) -> tupl
         probe("a broker ignores the order to follow on an older state")
         return known, False
     changed = (order.leader, order.leader_epoch) != (known.leader, known.leader_epoch)
-    return _updated(known, order, FOLLOWER, ()), changed
+    return _update_role(known, order, FOLLOWER, ()), changed
 
 
-def _updated(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str, isr: tuple[int, ...]) -> ReplicaRole:
+def _update_role(known: ReplicaRole, order: LeaderAndIsrPartitionState, name: str, isr: tuple[int, ...]) -> ReplicaRole:
     leadership = name, order.leader, order.leader_epoch, order.controller_epoch, order.zk_version, isr
     replicas = order.replicas, order.adding_replicas, order.removing_replicas
     return tuple.__new__(ReplicaRole, (known.partition, known.broker_id, *leadership, *replicas))

@@ -121,7 +121,7 @@ class ReplicationQuota:
             samples.append((now, size))
             del samples[: -self.samples]
 
-    def moved(self, now: float) -> float:
+    def measured_rate(self, now: float) -> float:
         """Return the measured rate in bytes per second (rule 2). Nothing changes, so any thread may call this."""
         return self._rate(self._valid(now), now)
 
@@ -130,7 +130,7 @@ class ReplicationQuota:
 
     def is_exceeded(self, now: float) -> bool:
         """Return whether the current rate exceeds the quota."""
-        return self.rate is not None and bool(self._kept) and self.moved(now) > self.rate
+        return self.rate is not None and bool(self._kept) and self.measured_rate(now) > self.rate
 
     def free_at(self, now: float) -> float:
         """Return the time at which the quota is no longer exceeded, if no bytes are counted until then."""

@@ -30,7 +30,7 @@ class Origin(NamedTuple):
     correlation_id: int
 
     @classmethod
-    def of(cls, request: ControllerRequest, correlation_id: int) -> Origin:
+    def of_request(cls, request: ControllerRequest, correlation_id: int) -> Origin:
         """Return the origin of a request."""
         name = type(request).__name__.removesuffix("Request")
         return cls(name, request.controller_id, request.controller_epoch, correlation_id)
@@ -45,7 +45,7 @@ IGNORED: dict[int, str] = {
 """The reason for ignoring an order for one partition, by error code."""
 
 
-def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, broker_epoch: int) -> str:
+def refused_line(origin: Origin, code: int, request: ControllerRequest, newest: int, broker_epoch: int) -> str:
     """Return the log line for a request that is refused as a whole.
 
     Args:
@@ -67,7 +67,7 @@ def refused(origin: Origin, code: int, request: ControllerRequest, newest: int, 
     )
 
 
-def ignored(
+def ignored_line(
     origin: Origin,
     partition: TopicPartition,
     code: int,
@@ -89,7 +89,7 @@ def ignored(
     """
     than = "matches" if asked == known else "is smaller than"
     reason = IGNORED.get(code, f"with error {code}").format(
-        asked=asked, than=than, known="" if asked == known else f" {known}", replicas=_listed(replicas)
+        asked=asked, than=than, known="" if asked == known else f" {known}", replicas=_join_ids(replicas)
     )
     return (
         f"Ignoring {origin.name} request {how}from controller {origin.controller_id} with correlation id"
@@ -124,7 +124,7 @@ def changing_isr(leader: Leader, isr: Collection[int], now: float, now_ms: int) 
         now_ms: The wall clock in milliseconds.
     """
     out = [replica for replica in leader.isr if replica not in isr]
-    change = f"from {_listed(leader.isr)} to {_listed(isr)}"
+    change = f"from {_join_ids(leader.isr)} to {_join_ids(isr)}"
     if not out:
         return f"Expanding ISR {change}"
     behind = []
@@ -146,8 +146,8 @@ def changed_isr(leader: Leader, written: bool) -> str:
     if not written:
         return f"Cached zkVersion {leader.zk_version} not equal to that in zookeeper, skip updating ISR"
     below = " (under-min-isr)" if len(leader.isr) < leader.required_isr else ""
-    return f"ISR updated to {_listed(leader.isr)}{below} and version updated to {leader.zk_version}"
+    return f"ISR updated to {_join_ids(leader.isr)}{below} and version updated to {leader.zk_version}"
 
 
-def _listed(ids: Iterable[int]) -> str:
+def _join_ids(ids: Iterable[int]) -> str:
     return ",".join(map(str, ids))

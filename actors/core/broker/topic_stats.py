@@ -75,7 +75,7 @@ class TopicStats:
         counts, place = self._counts, (figure, topic)
         counts[place] = counts.get(place, 0) + by
 
-    def produced(self, answered: Iterable[tuple[ProducePartition, ProducedPartition]]) -> None:
+    def count_produce(self, answered: Iterable[tuple[ProducePartition, ProducedPartition]]) -> None:
         """Count each partition of some Produce requests by the partition's result (rules 2 and 4)."""
         taken: dict[str, list[int]] = {}
         for part, result in answered:
@@ -99,7 +99,7 @@ class TopicStats:
             self.count(BYTES_IN, topic, size)
             self.count(MESSAGES_IN, topic, records)
 
-    def fetched(self, request: FetchRequest, results: Iterable[FetchedPartition]) -> None:
+    def count_fetch(self, request: FetchRequest, results: Iterable[FetchedPartition]) -> None:
         """Count a fetch with its response."""
         for result in results:
             topic, size = result.partition.topic, result.body.size
@@ -109,7 +109,7 @@ class TopicStats:
             if size:
                 self.count(BYTES_OUT if request.replica_id == CONSUMER else REPLICATION_OUT, topic, size)
 
-    def followed(self, topic: str, size: int, adding: bool) -> None:
+    def count_followed(self, topic: str, size: int, adding: bool) -> None:
         """Count bytes fetched from a leader. `adding` is whether a reassignment adds this replica."""
         self.count(REPLICATION_IN, topic, size)
         if adding:
@@ -127,7 +127,7 @@ class TopicStats:
         return (*(Count(metric(figure), by) for figure, by in totals.items()), *per_topic)
 
 
-def outdated(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:
+def metrics_to_drop(followed: Iterable[str], led: Collection[str]) -> DropMetrics | None:
     """Return the metrics to drop: those of followed topics that are not in `led` (rule 3); None if there are none."""
     topics = tuple((("topic", topic),) for topic in dict.fromkeys(followed) if topic not in led)
     return DropMetrics(tuple(map(metric, OF_LEADERS)), topics) if topics else None

@@ -102,7 +102,7 @@ class TransactionVerification(Generic[_T]):
         guard.number = self._numbers
         return guard.number, refused
 
-    def answered(
+    def handle_reply(
         self, number: int, producer_id: int, error_code: int
     ) -> tuple[Sequence[_T], RefusedBatches[_T] | None]:
         """Process the coordinator's reply.
@@ -136,12 +136,12 @@ class TransactionVerification(Generic[_T]):
             return errors.INVALID_TXN_STATE
         return errors.OUT_OF_ORDER_SEQUENCE if sequence > guard.lowest_sequence else errors.NONE
 
-    def opened(self, producer_id: int, epoch: int) -> None:
+    def note_open(self, producer_id: int, epoch: int) -> None:
         """Record that a verified batch was appended, so the transaction is open (rule 1)."""
         self._open[producer_id] = epoch
         self._guards.pop(producer_id, None)
 
-    def ended(self, producer_id: int) -> RefusedBatches[_T] | None:
+    def note_end(self, producer_id: int) -> RefusedBatches[_T] | None:
         """Record that a marker was appended (rule 3); return the batches to refuse."""
         self._open.pop(producer_id, None)
         guard = self._guards.pop(producer_id, None)

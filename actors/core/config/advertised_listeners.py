@@ -28,19 +28,19 @@ def advertised_listeners(node: NodeSettings, text: str) -> tuple[Endpoint, ...]:
     Raises:
         Refused: The value is invalid for this node.
     """
-    named = _parsed(node, text)
+    named = _parse_endpoints(node, text)
     names, bound = list(named), {endpoint.listener: endpoint for endpoint in node.listeners}
     if not names:
-        raise _required("There must be at least one broker advertised listener.")
+        raise _requirement_failed("There must be at least one broker advertised listener.")
     _check_named("inter.broker.listener.name", node.inter_broker_listener_name, names)
     if not named.keys() <= bound.keys():
-        raise _required(
+        raise _requirement_failed(
             f"{ADVERTISED_LISTENERS} listener names must be equal to or a subset of the ones defined in listeners."
             f" Found {','.join(names)}. The valid options based on the current configuration are {','.join(bound)}"
         )
     if any(endpoint.host == "0.0.0.0" for endpoint in named.values()):
         nowhere = "cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
-        raise _required(f"{ADVERTISED_LISTENERS} {nowhere}")
+        raise _requirement_failed(f"{ADVERTISED_LISTENERS} {nowhere}")
     if node.control_plane_listener_name is not None:
         _check_named("control.plane.listener.name", node.control_plane_listener_name, names)
     return tuple(
@@ -49,7 +49,7 @@ def advertised_listeners(node: NodeSettings, text: str) -> tuple[Endpoint, ...]:
     )
 
 
-def _parsed(node: NodeSettings, text: str) -> dict[str, Endpoint]:
+def _parse_endpoints(node: NodeSettings, text: str) -> dict[str, Endpoint]:
     """Return the endpoints by listener name."""
     protocols = security_protocols(node.listener_security_protocol_map)
     endpoints = []
@@ -63,19 +63,19 @@ def _parsed(node: NodeSettings, text: str) -> dict[str, Endpoint]:
         endpoints.append(Endpoint(listener, match["host"], int(match["port"]), protocols[listener]))
     named = {endpoint.listener: endpoint for endpoint in endpoints}
     if len(named) < len(endpoints):
-        raise _required(f"Each listener must have a different name, listeners: {text.strip()}")
+        raise _requirement_failed(f"Each listener must have a different name, listeners: {text.strip()}")
     return named
 
 
 def _check_named(setting: str, listener: str, names: list[str]) -> None:
     if listener not in names:
-        raise _required(
+        raise _requirement_failed(
             f"{setting} must be a listener name defined in {ADVERTISED_LISTENERS}."
             f" The valid options based on currently configured listeners are {','.join(names)}"
         )
 
 
-def _required(what: str) -> Refused:
+def _requirement_failed(what: str) -> Refused:
     return Refused(f"requirement failed: {what}")
 
 

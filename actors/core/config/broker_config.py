@@ -76,7 +76,7 @@ def type_of(name: str) -> SettingType | None:
     return TEXT if is_of_store(name) else DYNAMIC.get(name)
 
 
-def configured(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
+def apply_overrides(node: NodeSettings, own: Mapping[str, str], of_all: Mapping[str, str]) -> NodeSettings:
     """Return the settings of a broker with the overrides applied (rule 1). Invalid overrides are ignored.
 
     Args:
@@ -135,7 +135,7 @@ def check_broker_config(entry: ConfigEntry, of_all: bool, node: NodeSettings) ->
     if problem is not None:
         raise Refused(f"Invalid value {value} for configuration {name}: {problem}")
     if name in (CLEANERS, DEDUPE_BUFFER):
-        check_cleaners(configured(node, {name: value}, {}), node.log_cleaner_threads)
+        check_cleaners(apply_overrides(node, {name: value}, {}), node.log_cleaner_threads)
 
 
 def listeners_with_tls(node: NodeSettings) -> list[str]:

@@ -119,7 +119,7 @@ def describe_broker(
             known[_dynamic_part(known) :] = configured + known[_dynamic_part(known) :]
     for name in SECRETS:
         places.setdefault(name, [describe_configs.ConfigSynonym(name, None, describe_configs.DEFAULT_CONFIG)])
-    return _described(places, synonyms)
+    return _describe_settings(places, synonyms)
 
 
 def _of_broker(
@@ -162,14 +162,14 @@ def describe_all_brokers(
     entries: Iterable[ConfigEntry], synonyms: bool = False
 ) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return the dynamic settings that apply to all brokers (Kafka's cluster-wide defaults)."""
-    return _described(_dynamic(entries, describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
+    return _describe_settings(_dynamic(entries, describe_configs.DYNAMIC_DEFAULT_BROKER_CONFIG), synonyms)
 
 
 def _dynamic(entries: Iterable[ConfigEntry], source: int) -> dict[str, list[describe_configs.ConfigSynonym]]:
     return {name: [describe_configs.ConfigSynonym(name, value, source)] for name, value in entries if type_of(name)}
 
 
-def _described(
+def _describe_settings(
     places: Mapping[str, list[describe_configs.ConfigSynonym]], synonyms: bool
 ) -> tuple[describe_configs.DescribedConfig, ...]:
     """Return the settings sorted by name, each with the value of its first source.
@@ -199,13 +199,15 @@ def _described_one(
 # -------------------------------------------------------------------------------------------------------- changes
 
 
-def replaced(changes: Sequence[alter_configs.ConfigChange]) -> tuple[ConfigEntry, ...]:
+def replace_overrides(changes: Sequence[alter_configs.ConfigChange]) -> tuple[ConfigEntry, ...]:
     """Return the overrides after AlterConfigs, which replaces all of them."""
     _check_changes(changes)
-    return _sorted({change.name: change.value or "" for change in changes})
+    return _sort_entries({change.name: change.value or "" for change in changes})
 
 
-def altered(overrides: Iterable[ConfigEntry], changes: Sequence[alter_configs.ConfigChange]) -> tuple[ConfigEntry, ...]:
+def alter_overrides(
+    overrides: Iterable[ConfigEntry], changes: Sequence[alter_configs.ConfigChange]
+) -> tuple[ConfigEntry, ...]:
     """Return the overrides after IncrementalAlterConfigs."""
     _check_changes(changes)
     entries = {entry.name: entry.value for entry in overrides}
@@ -220,7 +222,7 @@ def altered(overrides: Iterable[ConfigEntry], changes: Sequence[alter_configs.Co
                 entries[name] = _as_list(entries, name, value, operation)
             case unknown:
                 raise Refused(f"Unknown config operation type {unknown}")
-    return _sorted(entries)
+    return _sort_entries(entries)
 
 
 def _as_list(entries: Mapping[str, str], name: str, value: str, operation: int) -> str:
@@ -245,7 +247,7 @@ def _check_changes(changes: Sequence[alter_configs.ConfigChange]) -> None:
         raise Refused(f"Null value not supported for : {','.join(without)}")
 
 
-def _sorted(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
+def _sort_entries(entries: Mapping[str, str]) -> tuple[ConfigEntry, ...]:
     return tuple(ConfigEntry(name, entries[name]) for name in sorted(entries))
 
 

@@ -24,7 +24,7 @@ def _gzip_level(text: str) -> int:
     return level
 
 
-def _throttled(name: str) -> SettingType:
+def _throttled_replicas(name: str) -> SettingType:
     def parse(text: str) -> str:
         if text and text != "*" and not re.fullmatch(r"[0-9]+:[0-9]+(,\s*[0-9]+:[0-9]+)*", text):
             raise ValueError(
@@ -57,7 +57,7 @@ _OTHERS = (
         for name in ("remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable")
     ),
     *(
-        Setting("", _throttled(name), "", topic=name)
+        Setting("", _throttled_replicas(name), "", topic=name)
         for name in ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas")
     ),
 )

@@ -88,7 +88,7 @@ class _LeaderAndIsrPart(NamedTuple):
     leaders: Counter[int]
 
     @classmethod
-    def of(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _LeaderAndIsrPart:
+    def of_entries(cls, entries: tuple[LeaderAndIsrPartitionState, ...]) -> _LeaderAndIsrPart:
         return cls(LeaderAndIsrPart(entries), Counter(map(_LED_BY, entries)))
 
     @classmethod
@@ -101,7 +101,7 @@ class _LeaderAndIsrPart(NamedTuple):
             before: The parts of the request to the previous broker.
         """
         shared = next(before, None)
-        return shared if shared is not None and shared.part.entries == entries else cls.of(entries)
+        return shared if shared is not None and shared.part.entries == entries else cls.of_entries(entries)
 
 
 class RequestBatch:
@@ -316,7 +316,7 @@ class RequestBatch:
         log.info(
             "%s Sending UpdateMetadata request to brokers %s for %d partitions",
             context.tag,
-            log_text.listed([broker.id for broker in receivers]),
+            log_text.scala_collection([broker.id for broker in receivers]),
             sum(map(len, states)),
         )
         for broker in receivers:

@@ -35,7 +35,7 @@ from messages.zookeeper import GetBroker, GetBrokers, StopWatching, WatchBrokers
 log = logging.getLogger("kafka.controller")
 
 
-def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
+def handle_broker_change(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     """Read /brokers/ids after a change of its children; handle new, bounced and dead brokers."""
     answer = yield from ask(GetBrokers())
     current = {broker.id: broker for broker in sorted(answer.brokers, key=lambda broker: broker.id)}
@@ -50,10 +50,10 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
     log.info(
         "%s Newly added brokers: %s, deleted brokers: %s, bounced brokers: %s, all live brokers: %s",
         context.tag,
-        log_text.joined(broker.id for broker in joined),
-        log_text.joined(dead),
-        log_text.joined(broker.id for broker in bounced),
-        log_text.joined(current),
+        log_text.join_values(broker.id for broker in joined),
+        log_text.join_values(dead),
+        log_text.join_values(broker.id for broker in bounced),
+        log_text.join_values(current),
     )
     opened = [OpenChannel(broker.id, context.endpoint(broker)) for broker in (*joined, *bounced)]
     for broker_id in (*(broker.id for broker in bounced), *dead):
@@ -69,7 +69,7 @@ def changed(context: ControllerContext, event: BrokerChange) -> Flow[None]:
         yield from on_broker_failure(context, dead)
 
 
-def modified(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
+def handle_broker_modifications(context: ControllerContext, event: BrokerModifications) -> Flow[None]:
     """Read /brokers/ids/N after a change of its data, and send changed endpoints to all brokers.
 
     A changed rack alone is not sent. If the registration was unreadable before, or has a newer epoch, the event is
@@ -79,7 +79,7 @@ def modified(context: ControllerContext, event: BrokerModifications) -> Flow[Non
     old = context.brokers.get(event.broker_id)
     for new in answer.brokers:
         if old is None or new.epoch > old.epoch:
-            yield from changed(context, BrokerChange())
+            yield from handle_broker_change(context, BrokerChange())
         elif new.endpoints != old.endpoints:
             log.info("%s Updated broker metadata: %s -> %s", context.tag, old, new)
             with contextlib.suppress(BrokerEndpointNotAvailable):  # the old endpoint stays if there is no new one
@@ -101,13 +101,13 @@ def on_replicas_become_offline(context: ControllerContext, lost: ReplicasByBroke
     def has_offline_leader(tp: TopicPartition) -> bool:
         return not context.is_online(leadership[tp].leader, tp) and is_not_deleted(tp)
 
-    def elected(tp: TopicPartition) -> bool:
+    def has_new_leader(tp: TopicPartition) -> bool:
         return tp in waiting and tp not in context.leaderless
 
     yield from move_partitions(context, leadership, PartitionState.OFFLINE, where=has_offline_leader)
     waiting = dict(context.leaderless)
     yield from trigger_online(context)
-    moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=elected, where=is_not_deleted)
+    moved = yield from move_replicas(context, lost, ReplicaState.OFFLINE, settled=has_new_leader, where=is_not_deleted)
     if context.queued:
         yield from deletion_steps.fail(context, lost)
     if not moved and len(context.leaderless) == len(waiting):  # no UpdateMetadata has announced the live brokers
@@ -158,4 +158,4 @@ def _topics(hosted: ReplicasByBroker) -> dict[str, None]:
     return dict.fromkeys(tp.topic for partitions in hosted.values() for tp in partitions)
 
 
-EVENTS: dict[type, Handler] = {BrokerChange: changed, BrokerModifications: modified}
+EVENTS: dict[type, Handler] = {BrokerChange: handle_broker_change, BrokerModifications: handle_broker_modifications}

@@ -78,7 +78,7 @@ def target_replicas(assignment: cluster.ReplicaAssignment) -> tuple[int, ...]:
     return tuple(r for r in assignment.replicas if r not in assignment.removing)
 
 
-def without(assignment: cluster.ReplicaAssignment, broker_id: int) -> cluster.ReplicaAssignment:
+def without_broker(assignment: cluster.ReplicaAssignment, broker_id: int) -> cluster.ReplicaAssignment:
     """Return the assignment without this broker in `replicas`, `adding` and `removing`."""
     parts = (assignment.replicas, assignment.adding, assignment.removing)
     return cluster.ReplicaAssignment(*[tuple([r for r in part if r != broker_id]) for part in parts])
@@ -89,7 +89,7 @@ def origin_replicas(assignment: cluster.ReplicaAssignment) -> tuple[int, ...]:
     return tuple(r for r in assignment.replicas if r not in assignment.adding)
 
 
-def reassigned(assignment: cluster.ReplicaAssignment, target: tuple[int, ...]) -> cluster.ReplicaAssignment:
+def assignment_during(assignment: cluster.ReplicaAssignment, target: tuple[int, ...]) -> cluster.ReplicaAssignment:
     """Return the assignment during a reassignment to `target` (controller.md 7.7).
 
     If another reassignment is ongoing, the result is computed from the replicas before that reassignment.
@@ -542,7 +542,7 @@ class ControllerContext:
             key = old.replicas, old.adding, old.removing
             rest = known.get(key)
             if rest is None:
-                rest = known[key] = without(old, broker_id)
+                rest = known[key] = without_broker(old, broker_id)
             if old.adding or old.removing or not old.replicas:
                 self.set_assignment(partition, rest)
                 continue

@@ -16,7 +16,7 @@ from actors.core.controller.batch import announce
 from actors.core.controller.context import ControllerContext, ReplicasByBroker
 from actors.core.controller.failures import passing
 from actors.core.controller.partition_state_machine import move_partitions
-from actors.core.controller.replica_state_machine import flat, grouped, move_replicas, replicas_of
+from actors.core.controller.replica_state_machine import flat, group_by_broker, move_replicas, replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
 from messages import topic_deletion
 from messages.ask import AskFailed, Question
@@ -160,7 +160,7 @@ def _move_replicas(
     target = ReplicaState(step.state)
     if target is ReplicaState.DELETION_INELIGIBLE:
         yield from _take_new_offline(context, step.replicas)
-    moving = yield from grouped(step.replicas)
+    moving = yield from group_by_broker(step.replicas)
     if (yield from move_replicas(context, moving, target)) < len(step.replicas):
         imbalanced.update((r.partition.topic, None) for r in step.replicas if _state(context, r) is not target)
 
@@ -171,7 +171,7 @@ def _take_new_offline(context: ControllerContext, replicas: Sequence[PartitionRe
     A reassignment added these replicas to a broker that is not alive. Kafka 3.9.1 moves them from NewReplica to
     ReplicaDeletionIneligible, a transition that its own state machine refuses.
     """
-    new = yield from grouped(replicas, lambda r: _state(context, r) is ReplicaState.NEW)
+    new = yield from group_by_broker(replicas, lambda r: _state(context, r) is ReplicaState.NEW)
     yield from move_replicas(context, new, ReplicaState.OFFLINE)
 
 

@@ -67,7 +67,7 @@ def reassign(c: Candidates) -> Choice | None:
     return None
 
 
-def preferred(c: Candidates) -> Choice | None:
+def elect_preferred(c: Candidates) -> Choice | None:
     """Elect the preferred replica, if it is online and in the ISR."""
     head = c.replicas[0] if c.replicas else None
     if head is not None and head in c.online and head in c.isr:
@@ -90,7 +90,7 @@ def controlled_shutdown(c: Candidates) -> Choice | None:
 NAMES: dict[Strategy, str] = {
     offline: "OfflinePartitionLeaderElectionStrategy",
     reassign: "ReassignPartitionLeaderElectionStrategy",
-    preferred: "PreferredReplicaPartitionLeaderElectionStrategy",
+    elect_preferred: "PreferredReplicaPartitionLeaderElectionStrategy",
     controlled_shutdown: "ControlledShutdownPartitionLeaderElectionStrategy",
 }
 """Strategy -> its name in log lines."""

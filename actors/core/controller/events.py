@@ -77,7 +77,7 @@ REQUESTS: dict[type, ClientRequestHandler] = {
         ControllerState.ALTER_PARTITION_REASSIGNMENT, reassignment.alter
     ),
     list_partition_reassignments.ListPartitionReassignmentsRequest: ClientRequestHandler(
-        ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.listed
+        ControllerState.LIST_PARTITION_REASSIGNMENT, reassignment.list_reassignments
     ),
     elect_leaders.ElectLeadersRequest: ClientRequestHandler(
         ControllerState.MANUAL_LEADER_BALANCE, leader_balance.elect_leaders

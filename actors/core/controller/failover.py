@@ -75,7 +75,7 @@ def elect(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
         yield from _join_election(context, timestamp_ms)
 
 
-def deposed(context: ControllerContext) -> Flow[None]:
+def resign_after_refusal(context: ControllerContext) -> Flow[None]:
     """Resign after a write was refused because /controller_epoch had changed.
 
     Another controller was elected, or another client raised the epoch.
@@ -88,7 +88,7 @@ def deposed(context: ControllerContext) -> Flow[None]:
     yield from _clear(context, (yield from ask(zookeeper.GetController())))
 
 
-def expired(context: ControllerContext) -> Flow[None]:
+def resign_after_expiry(context: ControllerContext) -> Flow[None]:
     """Resign after the session expired, which deleted /controller."""
     yield from resign(context)
 
@@ -236,8 +236,12 @@ def _load(context: ControllerContext) -> Flow[None]:
         yield from notifications.refresh(context, context.assignments)
     for broker in context.brokers.values():
         yield OpenChannel(broker.id, context.endpoint(broker))
-    log.info("%s Currently active brokers in the cluster: %s", context.tag, log_text.listed(tuple(context.brokers)))
-    log.info("%s Current list of topics in the cluster: %s", context.tag, log_text.listed(tuple(context.topics)))
+    log.info(
+        "%s Currently active brokers in the cluster: %s", context.tag, log_text.scala_collection(tuple(context.brokers))
+    )
+    log.info(
+        "%s Current list of topics in the cluster: %s", context.tag, log_text.scala_collection(tuple(context.topics))
+    )
 
 
 def _begin_deletions(context: ControllerContext, requested: tuple[str, ...]) -> Flow[None]:

@@ -38,7 +38,7 @@ def alter_partitions(context: ControllerContext, request: AlterPartitionRequest)
         if code is None and set(wanted.isr) - context.online_brokers:
             code = errors.OPERATION_NOT_ATTEMPTED
         if code == errors.NONE and known is not None:
-            results[partition] = _altered(partition, known)
+            results[partition] = _altered_partition(partition, known)
         elif code is not None:
             results[partition] = AlteredPartition(partition, code)
         else:
@@ -49,7 +49,7 @@ def alter_partitions(context: ControllerContext, request: AlterPartitionRequest)
     failures: Failures = {}
     written, again = yield from write_states(context, updates, failures)
     yield from refuse(context, "change the ISR", failures)
-    results.update((tp, _altered(tp, state)) for tp, state in written)
+    results.update((tp, _altered_partition(tp, state)) for tp, state in written)
     results.update((tp, AlteredPartition(tp, errors.INVALID_UPDATE_VERSION)) for tp in again)
     results.update((tp, AlteredPartition(tp, errors.UNKNOWN_SERVER_ERROR)) for tp in failures)
     if written:
@@ -72,5 +72,5 @@ def verdict(wanted: IsrOfPartition, broker_id: int, known: LeaderIsrAndControlle
     return None if wanted.partition_epoch == known.zk_version else errors.INVALID_UPDATE_VERSION
 
 
-def _altered(partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> AlteredPartition:
+def _altered_partition(partition: TopicPartition, state: LeaderIsrAndControllerEpoch) -> AlteredPartition:
     return AlteredPartition(*(partition, errors.NONE, state.leader, state.leader_epoch, state.isr, state.zk_version))

@@ -63,19 +63,19 @@ class ElectionType(NamedTuple):
 
 
 ELECTION_TYPES = {
-    PREFERRED: ElectionType(elections.preferred, False, errors.PREFERRED_LEADER_NOT_AVAILABLE),
+    PREFERRED: ElectionType(elections.elect_preferred, False, errors.PREFERRED_LEADER_NOT_AVAILABLE),
     UNCLEAN: ElectionType(elections.offline, True, errors.ELIGIBLE_LEADERS_NOT_AVAILABLE),
 }
 
 
 def begin(context: ControllerContext) -> Flow[None]:
     """Begin this node's term as controller: handle a request that is already in ZooKeeper; schedule the first check."""
-    yield from requested(context, PreferredReplicaLeaderElection())
+    yield from elect_requested(context, PreferredReplicaLeaderElection())
     if context.settings.auto_leader_rebalance_enable:
         yield Enqueue(AutoPreferredReplicaLeaderElection(), FIRST_CHECK_SECONDS)
 
 
-def requested(context: ControllerContext, event: PreferredReplicaLeaderElection) -> Flow[None]:
+def elect_requested(context: ControllerContext, event: PreferredReplicaLeaderElection) -> Flow[None]:
     """Elect the preferred leaders of the partitions in /admin/preferred_replica_election."""
     wanted = yield from ask(GetPreferredElections())
     if not wanted.requested:
@@ -95,7 +95,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
         return API_BY_REQUEST[type(request)].refusal(request, errors.UNKNOWN_SERVER_ERROR)
     asked = [TopicPartition(topic.name, number) for topic in request.topics or () for number in topic.partitions]
     everything = request.topics is None
-    electable, refusals = yield from _checked(
+    electable, refusals = yield from _check_partitions(
         context, context.leadership if everything else dict.fromkeys(asked), wanted
     )
     results = refusals
@@ -130,7 +130,7 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> F
     return DelayedResponse(response, leaders, request.timeout_ms)
 
 
-def _checked(
+def _check_partitions(
     context: ControllerContext, partitions: Iterable[TopicPartition], wanted: ElectionType
 ) -> Flow[tuple[list[TopicPartition], dict[TopicPartition, ElectedPartition]]]:
     """Return the partitions that need an election, and the results of the others."""
@@ -201,9 +201,9 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
     if partitions:
         log.info(
             "%s Starting replica leader election (PREFERRED) for partitions %s triggered by %s",
-            *(context.tag, log_text.joined(partitions[: log_text.MOST]), trigger),
+            *(context.tag, log_text.join_values(partitions[: log_text.MOST]), trigger),
         )
-    imbalanced, refusals = yield from _checked(context, partitions, ELECTION_TYPES[PREFERRED])
+    imbalanced, refusals = yield from _check_partitions(context, partitions, ELECTION_TYPES[PREFERRED])
     unfit = [tp for tp, refused in refusals.items() if refused.error_code != errors.ELECTION_NOT_NEEDED]
     if unfit:
         log.error(
@@ -215,7 +215,7 @@ def _elect(context: ControllerContext, partitions: Sequence[TopicPartition], tri
         yield from record_refusals("elect the preferred leader", reasons)
     if len(unfit) < len(refusals):
         probe("T11 a preferred leader is not elected again")
-    yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.preferred)
+    yield from move_partitions(context, imbalanced, PartitionState.ONLINE, elections.elect_preferred)
 
 
 def _led_by_preferred(context: ControllerContext, partition: TopicPartition) -> bool:
@@ -232,10 +232,10 @@ def _can_lead(context: ControllerContext, partition: TopicPartition) -> bool:
         context.online_for(partition),
         context.reachable_for(partition),
     )
-    return elections.preferred(candidates) is not None
+    return elections.elect_preferred(candidates) is not None
 
 
 EVENTS: dict[type, Handler] = {
-    PreferredReplicaLeaderElection: requested,
+    PreferredReplicaLeaderElection: elect_requested,
     AutoPreferredReplicaLeaderElection: check,
 }

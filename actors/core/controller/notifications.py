@@ -70,7 +70,7 @@ def log_dirs_failed(context: ControllerContext, event: LogDirEventNotification) 
     The responses report which replicas are offline.
     """
     events = yield from ask(GetLogDirEvents())
-    log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.joined(events.broker_ids))
+    log.info("%s Handling log directory failure for brokers %s", context.tag, log_text.join_values(events.broker_ids))
     try:
         yield from broker_changes.replicas_came_online(context, events.broker_ids)
     except AskFailed as error:

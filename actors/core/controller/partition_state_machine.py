@@ -93,7 +93,7 @@ def move_partitions(
 
     yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE)
-    context.history.moved(target, moving, failures, illegal)
+    context.history.record_move(target, moving, failures, illegal)
     yield from refuse(context, f"move to {target.value}", failures)
     yield from record_refusals(f"move to {target.value}", illegal_reasons(illegal))
     yield from batch.send()
@@ -225,7 +225,7 @@ def _enter(step: PartitionStep, partition: TopicPartition) -> None:
         else:
             log.debug(
                 "%s Changed partition %s state from %s to %s with assigned replicas %s",
-                *(context.tag, partition, before, after, log_text.joined(context.assignment(partition).replicas)),
+                *(context.tag, partition, before, after, log_text.join_values(context.assignment(partition).replicas)),
             )
     context.set_partition_state(partition, step.target)
 

@@ -34,8 +34,8 @@ from actors.core.controller.context import (
     ControllerContext,
     Handler,
     ReplicasByBroker,
+    assignment_during,
     origin_replicas,
-    reassigned,
     target_replicas,
 )
 from actors.core.controller.failures import passing
@@ -79,7 +79,7 @@ def begin(context: ControllerContext) -> Flow[None]:
     """Begin a term: handle the requests in /admin/reassign_partitions, then resume other partitions' reassignments."""
     yield from _finish_interrupted(context)
     on_their_way = dict.fromkeys(context.reassigning)
-    asked_for = yield from _requested(context)
+    asked_for = yield from _start_requested(context)
     yield from _reassign(context, {tp: context.assignments[tp] for tp in on_their_way if tp not in asked_for})
 
 
@@ -109,9 +109,9 @@ def _finish_interrupted(context: ControllerContext) -> Flow[None]:
     yield from _remove_replicas(context, left_over)
 
 
-def requested(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
+def handle_zk_reassignment(context: ControllerContext, event: ZkPartitionReassignment) -> Flow[None]:
     """Handle a change of /admin/reassign_partitions."""
-    yield from _requested(context)
+    yield from _start_requested(context)
 
 
 def resume(context: ControllerContext, broker_ids: Sequence[int]) -> Flow[None]:
@@ -183,7 +183,7 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
         for number, target in ((each.partition_index, each.replicas) for each in topic.partitions):
             partition = TopicPartition(topic.name, number)
             try:
-                wanted[partition] = _planned(context, partition, target, alive=True)
+                wanted[partition] = _plan_assignment(context, partition, target, alive=True)
             except Refused as refused:
                 refusals[partition] = refused
     answer = yield from ask(zookeeper.GetReassignments())
@@ -212,7 +212,7 @@ def alter(context: ControllerContext, request: AlterPartitionReassignmentsReques
     )
 
 
-def listed(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
+def list_reassignments(context: ControllerContext, request: ListPartitionReassignmentsRequest) -> Flow[Message]:
     """Handle ListPartitionReassignments."""
     partitions: Iterable[TopicPartition] = context.reassigning
     if request.topics is not None:
@@ -231,7 +231,7 @@ def listed(context: ControllerContext, request: ListPartitionReassignmentsReques
     )
 
 
-def _requested(context: ControllerContext) -> Flow[Assignments]:
+def _start_requested(context: ControllerContext) -> Flow[Assignments]:
     """Start or continue the reassignments requested in /admin/reassign_partitions; return the valid ones.
 
     Requests that are invalid or fail are removed from the znode.
@@ -241,7 +241,7 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
     hopeless: list[zookeeper.RequestedReassignment] = []
     for each in answer.requested:
         try:
-            wanted[each.partition] = _planned(context, *each, alive=False)
+            wanted[each.partition] = _plan_assignment(context, *each, alive=False)
         except Refused as refused:
             log.error("%s Rejecting the reassignment of partition %s to replicas %s: %s", context.tag, *each, refused)
             hopeless.append(each)
@@ -253,7 +253,7 @@ def _requested(context: ControllerContext) -> Flow[Assignments]:
     return wanted
 
 
-def _planned(
+def _plan_assignment(
     context: ControllerContext, partition: TopicPartition, target: tuple[int, ...] | None, alive: bool
 ) -> ReplicaAssignment:
     """Return the assignment during a reassignment to `target`, with Kafka's checks in Kafka's order.
@@ -268,7 +268,7 @@ def _planned(
     current = context.assignment(partition)
     if target is not None:
         _check_replicas(target)
-        missing = [r for r in reassigned(current, target).adding if r not in context.online_brokers]
+        missing = [r for r in assignment_during(current, target).adding if r not in context.online_brokers]
         if alive and missing:
             raise Refused(
                 f"Replica assignment has brokers that are not alive. Replica list: {missing}, live broker list:"
@@ -281,7 +281,7 @@ def _planned(
         raise Refused("The topic is being deleted.", errors.UNKNOWN_TOPIC_OR_PARTITION)
     if not current.replicas:
         raise Refused("The partition does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
-    return reassigned(current, origin_replicas(current) if target is None else target)
+    return assignment_during(current, origin_replicas(current) if target is None else target)
 
 
 def _check_replicas(replicas: tuple[int, ...]) -> None:
@@ -382,7 +382,7 @@ def _finish(context: ControllerContext, partitions: Sequence[TopicPartition]) ->
     )
     log.info(
         "%s Removing partitions %s from the list of reassigned partitions in zookeeper",
-        *(context.tag, log_text.listed(partitions)),
+        *(context.tag, log_text.scala_collection(partitions)),
     )
     yield from announce(context, partitions=partitions)
 
@@ -412,7 +412,7 @@ def _raise_epochs(
     """
     batch, failures = RequestBatch(context), leadership.Failures()
 
-    def hosted(partition: TopicPartition, isr: tuple[int, ...]) -> tuple[int, ...]:
+    def hosted_isr(partition: TopicPartition, isr: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(replica for replica in isr if replica in hosting[partition]) or isr
 
     def rise(part: Sequence[TopicPartition]) -> Flow[None]:
@@ -423,7 +423,7 @@ def _raise_epochs(
                 Leadership(
                     tp,
                     LeaderIsrAndControllerEpoch(
-                        state.leader, state.leader_epoch + 1, hosted(tp, state.isr), context.epoch, state.zk_version
+                        state.leader, state.leader_epoch + 1, hosted_isr(tp, state.isr), context.epoch, state.zk_version
                     ),
                 )
                 for tp, state in states.items()
@@ -509,6 +509,6 @@ def _forget(context: ControllerContext, requests: Sequence[zookeeper.RequestedRe
 
 
 EVENTS: dict[type, Handler] = {
-    ZkPartitionReassignment: requested,
+    ZkPartitionReassignment: handle_zk_reassignment,
     PartitionReassignmentIsrChange: isr_changed,
 }

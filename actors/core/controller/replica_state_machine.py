@@ -42,7 +42,7 @@ log = logging.getLogger("state.change.logger")
 Test = Callable[[cluster.TopicPartition], bool]
 
 
-def grouped(
+def group_by_broker(
     replicas: Iterable[cluster.PartitionReplica], where: Callable[[cluster.PartitionReplica], bool] | None = None
 ) -> Flow[ReplicasByBroker]:
     """Return the replicas that pass the test `where`, grouped by broker: broker id -> partitions."""
@@ -59,7 +59,7 @@ def grouped(
 def replicas_of(context: ControllerContext, partitions: Iterable[cluster.TopicPartition]) -> Flow[ReplicasByBroker]:
     """Return the replicas of these partitions by broker; a broker that an assignment names twice is included once."""
     assignments = context.assignments
-    return grouped(
+    return group_by_broker(
         cluster.PartitionReplica(tp, b) for tp in partitions for b in dict.fromkeys(assignments[tp].replicas)
     )
 
@@ -140,7 +140,7 @@ def _move(
 
     yield from for_each(partitions, move, MOVES, where)
     context.history.refuse(context.tag, target, illegal, TABLE, broker_id)
-    context.history.moved(target, moving, failures, illegal, skipped, broker_id=broker_id)
+    context.history.record_move(target, moving, failures, illegal, skipped, broker_id=broker_id)
     what = f"move the replica on broker {broker_id} to {target.value}"
     yield from refuse(context, what, failures)
     yield from record_refusals(what, illegal_reasons(illegal))
@@ -275,7 +275,7 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[cluster.TopicPartit
     """
     context, broker_id = step.context, step.broker_id
     known = known_states(context, partitions).items()
-    updates = [_without(step, tp, state) for tp, state in known if broker_id in state.isr]
+    updates = [_leadership_without(step, tp, state) for tp, state in known if broker_id in state.isr]
     as_is = [cluster.Leadership(tp, state) for tp, state in known if broker_id not in state.isr and step.settled(tp)]
     done, again = yield from write_states(context, updates, step.failures, as_known=True)
     done += as_is
@@ -294,7 +294,7 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[cluster.TopicPartit
         updates = []
         for partition, state in states.items():
             if broker_id in state.isr:
-                updates.append(_without(step, partition, state))
+                updates.append(_leadership_without(step, partition, state))
             else:
                 kept = cluster.leader_isr_and_epoch(
                     state.leader, state.leader_epoch, state.isr, context.epoch, state.zk_version
@@ -306,7 +306,7 @@ def _remove_from_isr(step: ReplicaStep, partitions: Sequence[cluster.TopicPartit
     return done
 
 
-def _without(
+def _leadership_without(
     step: ReplicaStep, partition: cluster.TopicPartition, state: cluster.LeaderIsrAndControllerEpoch
 ) -> cluster.Leadership:
     """Return the leadership of a partition after the replica left the ISR."""

@@ -43,7 +43,9 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
     if not before and all(error.error_code != errors.KAFKA_STORAGE_ERROR for error in response.partition_errors):
         return
     offline = dict(before)
-    for partition, code in ((_named(context, each.partition), each.error_code) for each in response.partition_errors):
+    for partition, code in (
+        (_with_name(context, each.partition), each.error_code) for each in response.partition_errors
+    ):
         if code == errors.KAFKA_STORAGE_ERROR and partition in context.assignments:
             offline[partition] = None
         elif code == errors.NONE:
@@ -54,7 +56,7 @@ def leader_and_isr_answered(context: ControllerContext, event: LeaderAndIsrRespo
         yield from broker_changes.on_replicas_become_offline(context, {broker_id: lost})
 
 
-def _named(context: ControllerContext, partition: TopicPartition) -> TopicPartition:
+def _with_name(context: ControllerContext, partition: TopicPartition) -> TopicPartition:
     """Return the partition of a response, which may have the topic's id in place of its name."""
     topics = context.topics_by_id.get(partition.topic, ())
     return partition if partition.topic in context.topics or len(topics) != 1 else partition._replace(topic=topics[0])

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import attrs
 
-from actors.core.illegal_transition import IllegalTransition, expected
+from actors.core.illegal_transition import IllegalTransition, expected_states_text
 from messages.cluster import TopicPartition
 from messages.flow.conversation import Flow
 from messages.vocabulary import AnyMessage
@@ -124,7 +124,7 @@ class StateChangeRequest(NamedTuple):
     partitions: Sequence[TopicPartition]
     unmoved: tuple[Collection[TopicPartition], ...]
 
-    def moved(self) -> Iterator[TopicPartition]:
+    def moved_partitions(self) -> Iterator[TopicPartition]:
         """Return the partitions whose state changed."""
         return (each for each in self.partitions if not any(each in unmoved for unmoved in self.unmoved))
 
@@ -145,7 +145,7 @@ class History:
         """Number of calls so far."""
         self._calls: deque[StateChangeRequest] = deque(maxlen=self.CALLS)
 
-    def moved(
+    def record_move(
         self,
         target: State,
         partitions: Sequence[TopicPartition],
@@ -157,11 +157,11 @@ class History:
             self.last += 1
             self._calls.append(StateChangeRequest(self.last, target, broker_id, partitions, unmoved))
 
-    def since(self, n: int) -> Iterator[StateChangeRequest]:
+    def requests_after(self, n: int) -> Iterator[StateChangeRequest]:
         """Return the recorded calls after the n-th."""
         return (call for call in self._calls if call.n > n)
 
-    def of(self, partition: TopicPartition, broker_id: int | None = None) -> str:
+    def describe(self, partition: TopicPartition, broker_id: int | None = None) -> str:
         """Describe the last state changes of a partition, or of its replica on a broker, oldest first."""
         states = [
             call.target.value
@@ -187,9 +187,9 @@ class History:
             illegal: The partitions whose state was not changed, with their current states.
         """
         replica = "" if broker_id is None else f"replica {broker_id} of "
-        legal = expected(table.previous(target))
+        legal = expected_states_text(table.previous(target))
         for partition, current in islice(illegal.items(), self.STORIES):
-            details = f"{legal}; its last state changes: {self.of(partition, broker_id)}"
+            details = f"{legal}; its last state changes: {self.describe(partition, broker_id)}"
             error = IllegalTransition(f"{replica}partition {partition}", current, target, details)
             log.error("%s Invalid state change: %s", who, error)
         if len(illegal) > self.STORIES:

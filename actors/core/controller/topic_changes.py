@@ -30,7 +30,7 @@ PARTITIONS_READ = 5 * SLICE
 """Number of partitions whose assignments are read at once; they are stored in slices."""
 
 
-def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
+def handle_topic_change(context: ControllerContext, event: TopicChange) -> Flow[None]:
     """Read /brokers/topics after a change of its children: create partitions of new topics, remove deleted topics."""
     names = yield from ask(zookeeper.GetTopics())
     existing = frozenset(names.topics)
@@ -47,7 +47,12 @@ def changed(context: ControllerContext, event: TopicChange) -> Flow[None]:
     if new or removed:
         log.info(
             "%s New topics: [%s], deleted topics: [%s], new partition replica assignment [%s]",
-            *(context.tag, log_text.listed(new), log_text.listed(removed), _assignments(context, added)),
+            *(
+                context.tag,
+                log_text.scala_collection(new),
+                log_text.scala_collection(removed),
+                _assignments(context, added),
+            ),
         )
     yield from on_new_partition_creation(context, added)
     if any(topic in context.queued for topic in removed):
@@ -95,7 +100,7 @@ def _give_ids(
     return tuple([by_name.get(each.topic, each) for each in topics])
 
 
-def modified(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
+def handle_partition_modifications(context: ControllerContext, event: PartitionModifications) -> Flow[None]:
     """Read /brokers/topics/T after a change of its data and create the new partitions.
 
     If the topic is queued for deletion, the new partitions are removed from the znode instead.
@@ -129,7 +134,7 @@ def modified(context: ControllerContext, event: PartitionModifications) -> Flow[
 def _assignments(context: ControllerContext, partitions: Sequence[TopicPartition]) -> str:
     """Return the assignments of these partitions as text for a log line."""
     shown = [f"{tp} -> {log_text.assignment(context.assignments[tp])}" for tp in partitions[: log_text.MOST]]
-    return log_text.listed([*shown, *partitions[log_text.MOST :]], "Map")
+    return log_text.scala_collection([*shown, *partitions[log_text.MOST :]], "Map")
 
 
 def learn(context: ControllerContext, topics: Iterable[zookeeper.TopicAssignment]) -> Flow[list[TopicPartition]]:
@@ -177,7 +182,9 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
     names = yield from ask(zookeeper.GetTopicDeletions())
     unknown = [topic for topic in names.topics if topic not in context.topics]
     known = [topic for topic in names.topics if topic in context.topics]
-    log.debug("%s Delete topics listener fired for topics %s to be deleted", context.tag, log_text.joined(names.topics))
+    log.debug(
+        "%s Delete topics listener fired for topics %s to be deleted", context.tag, log_text.join_values(names.topics)
+    )
     if unknown:
         log.warning("%s Ignoring request to delete non-existing topics %s", context.tag, ",".join(unknown))
         yield from deletion_steps.forget_requests(context, unknown)
@@ -195,7 +202,7 @@ def deletion_requested(context: ControllerContext, event: TopicDeletion) -> Flow
 
 
 EVENTS: dict[type, Handler] = {
-    TopicChange: changed,
-    PartitionModifications: modified,
+    TopicChange: handle_topic_change,
+    PartitionModifications: handle_partition_modifications,
     TopicDeletion: deletion_requested,
 }

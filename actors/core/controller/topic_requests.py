@@ -61,10 +61,10 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
 
     def create(topic: CreatableTopic) -> Flow[CreatedTopic]:
         topic_id = None
-        replicas, configs = yield from _planned(context, topic, made)
+        replicas, configs = yield from _plan_topic(context, topic, made)
         if not request.validate_only:
             topic_id = context.new_topic_id(topic.name)
-            assignment = zookeeper.TopicAssignment(topic.name, topic_admin.numbered(replicas), topic_id)
+            assignment = zookeeper.TopicAssignment(topic.name, topic_admin.number_partitions(replicas), topic_id)
             answer = yield from ask(zookeeper.CreateTopic(assignment, configs, context.epoch_zk_version))
             if isinstance(answer, zookeeper.TopicExists):
                 raise _exists(topic.name)
@@ -82,10 +82,10 @@ def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> F
         else:
             results.append((yield from _result(context, CreatedTopic, topic.name, create(topic))))
     expected = tuple(ExpectedTopicState(name, tuple(range(count))) for name, count in made.items())
-    return _awaited(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
+    return _await_topics(CreateTopicsResponse(tuple(results)), expected, request.timeout_ms)
 
 
-def _planned(
+def _plan_topic(
     context: ControllerContext, topic: CreatableTopic, made: dict[str, int]
 ) -> Flow[tuple[tuple[topic_admin.Replicas, ...], tuple[ConfigEntry, ...]]]:
     """Return the replicas of each partition of a new topic, and the topic's config overrides.
@@ -147,10 +147,10 @@ def _spread(context: ControllerContext, topic: CreatableTopic, made: int) -> Flo
     def more(first: int, count: int) -> Sequence[topic_admin.Replicas]:
         return assign(racks, count, factor, start, start + (first - 1) // len(racks), first)
 
-    return (yield from _extended(planned, partitions, more))
+    return (yield from _extend_plan(planned, partitions, more))
 
 
-def _extended(
+def _extend_plan(
     planned: Sequence[topic_admin.Replicas], partitions: int, more: Callable[[int, int], Sequence[topic_admin.Replicas]]
 ) -> Flow[tuple[topic_admin.Replicas, ...]]:
     """Return the replicas of `partitions` partitions: use `planned` for the first ones and plan the rest in slices.
@@ -198,7 +198,9 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> F
         results[topic] = yield from _result(context, DeletedTopic, topic.name or "", delete(topic))
     deleted = dict.fromkeys([each.name for each in results.values() if each.error_code == errors.NONE])
     expected = tuple([ExpectedTopicState(name) for name in deleted])
-    return _awaited(DeleteTopicsResponse(tuple([results[topic] for topic in topics])), expected, request.timeout_ms)
+    return _await_topics(
+        DeleteTopicsResponse(tuple([results[topic] for topic in topics])), expected, request.timeout_ms
+    )
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Flow[Message | DelayedResponse]:
@@ -212,7 +214,9 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
         if not found.topics:
             raise Refused(f"The topic '{topic.name}' does not exist.", errors.UNKNOWN_TOPIC_OR_PARTITION)
         (described,) = found.topics
-        added = topic_admin.numbered((yield from _growth(context, described, topic)), first=len(described.partitions))
+        added = topic_admin.number_partitions(
+            (yield from _growth(context, described, topic)), first=len(described.partitions)
+        )
         if not request.validate_only:
             known = context.topic_ids.get(topic.name)
             whole = zookeeper.TopicAssignment(topic.name, described.partitions + added, described.topic_id or known)
@@ -225,7 +229,7 @@ def create_partitions(context: ControllerContext, request: CreatePartitionsReque
     for topic in request.topics:
         if topic.name not in twice:
             results.append((yield from _result(context, GrownTopic, topic.name, grow(topic))))
-    return _awaited(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
+    return _await_topics(CreatePartitionsResponse(tuple(results)), tuple(expected), request.timeout_ms)
 
 
 def _growth(
@@ -241,7 +245,7 @@ def _growth(
     planned = topic_admin.further_replicas(described, min(topic.count, existing + SLICE), racks, None)
     partition_0 = described.partitions[0].assignment.replicas
     return (
-        yield from _extended(
+        yield from _extend_plan(
             planned, topic.count - existing, lambda first, count: extend(racks, partition_0, existing, count, first)
         )
     )
@@ -263,7 +267,9 @@ def _result(context: ControllerContext, kind: AnyMessage, name: str, work: Flow[
         return kind(name, errors.UNKNOWN_SERVER_ERROR)
 
 
-def _awaited(response: Message, expected: tuple[ExpectedTopicState, ...], timeout_ms: int) -> Message | DelayedResponse:
+def _await_topics(
+    response: Message, expected: tuple[ExpectedTopicState, ...], timeout_ms: int
+) -> Message | DelayedResponse:
     return DelayedResponse(response, expected, timeout_ms) if expected else response
 
 

@@ -22,7 +22,7 @@ from messages.zookeeper import (
 )
 
 
-def changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
+def handle_config_change(context: ControllerContext, event: ConfigChangeNotification) -> Flow[None]:
     """Handle a config change: elect leaders for leaderless topics that allow unclean elections."""
     yield from ask(StartWatching((ConfigChangeNotification.__name__,)))
     before = context.unclean_by_default
@@ -37,7 +37,7 @@ def changed(context: ControllerContext, event: ConfigChangeNotification) -> Flow
                 yield from trigger_online(context, topic)
 
 
-def enabled(context: ControllerContext, event: UncleanLeaderElectionEnable) -> Flow[None]:
+def elect_all_leaderless(context: ControllerContext, event: UncleanLeaderElectionEnable) -> Flow[None]:
     """Elect leaders for all leaderless partitions: unclean elections are now the default."""
     yield from trigger_online(context)
 
@@ -54,6 +54,6 @@ def learn_default(context: ControllerContext) -> Flow[None]:
 
 
 EVENTS: dict[type, Handler] = {
-    ConfigChangeNotification: changed,
-    UncleanLeaderElectionEnable: enabled,
+    ConfigChangeNotification: handle_config_change,
+    UncleanLeaderElectionEnable: elect_all_leaderless,
 }

@@ -18,7 +18,7 @@ from actors.core.coordinator import group_states
 from actors.core.coordinator.group_metadata_records import Record
 from actors.core.coordinator.log_codes import COMMON_CODES
 from actors.core.coordinator.membership import AppendTombstones, Member, Membership, Producer
-from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetched, to_commit
+from actors.core.coordinator.offsets import CONSUMERS, NO_TRANSACTION, Offsets, fetch_offsets, to_commit
 from messages import errors, groups
 from messages.apis import API_BY_REQUEST
 from messages.apis.declaration import PartitionError
@@ -60,10 +60,10 @@ class Group(Membership):
         self.offsets = Offsets()
 
     @classmethod
-    def loaded(cls, loaded: groups.LoadedGroup, settings: groups.GroupSettings) -> Group:
+    def from_log(cls, loaded: groups.LoadedGroup, settings: groups.GroupSettings) -> Group:
         """Return a group with the state that was loaded from the log."""
         group, record = cls(loaded.group, settings), loaded.record
-        group.offsets = Offsets.loaded(loaded.offsets, loaded.pending)
+        group.offsets = Offsets.from_log(loaded.offsets, loaded.pending)
         if record is None:
             return group
         group.state = group_states.STABLE if record.members else group_states.EMPTY
@@ -138,7 +138,7 @@ class Group(Membership):
         cell = (group_states.COMMIT_IN_TRANSACTION if in_transaction else group_states.COMMIT)[self.state]
         return cell if isinstance(cell, int) else errors.NONE
 
-    def _committed(self, number: int, error_code: int, log_offset: int = NO_OFFSET) -> None:
+    def _end_commit(self, number: int, error_code: int, log_offset: int = NO_OFFSET) -> None:
         done: Committing = self._under_way.pop(number)
         self.offsets.end(number, error_code, log_offset)
         code = COMMIT_CODES.get(error_code, error_code)
@@ -153,11 +153,11 @@ class Group(Membership):
 
     def fetch(self, forwarded: Forwarded) -> None:
         """Handle an OffsetFetch."""
-        self._reply(forwarded, self.fetched(forwarded.request.request))
+        self._reply(forwarded, self.fetch_offsets(forwarded.request.request))
 
-    def fetched(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
+    def fetch_offsets(self, request: OffsetFetchRequest) -> OffsetFetchResponse:
         """Return the response to an OffsetFetch of this group."""
-        return fetched(request, Offsets() if self.state is group_states.DEAD else self.offsets)
+        return fetch_offsets(request, Offsets() if self.state is group_states.DEAD else self.offsets)
 
     def delete_offsets(self, forwarded: Forwarded, unknown: Sequence[TopicPartition], wall_ms: int) -> None:
         """Handle an OffsetDelete; the `unknown` partitions do not exist."""
@@ -230,7 +230,7 @@ class Group(Membership):
 
     # ------------------------------------------------------------------------------------------------ the log
 
-    def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int = NO_OFFSET) -> None:
+    def handle_append(self, number: int, error_code: int, wall_ms: int, log_offset: int = NO_OFFSET) -> None:
         """Handle the result of the append with this number.
 
         Args:
@@ -238,9 +238,9 @@ class Group(Membership):
             log_offset: Base offset of the batch.
         """
         if isinstance(self._under_way.get(number), Committing):
-            self._committed(number, error_code, log_offset)
+            self._end_commit(number, error_code, log_offset)
         else:
-            super().stored(number, error_code, wall_ms, log_offset)
+            super().handle_append(number, error_code, wall_ms, log_offset)
 
     def unload(self) -> None:
         """Fail all waiting requests, because another broker is now the group's coordinator."""
@@ -249,7 +249,7 @@ class Group(Membership):
             self._answer_sync(member, errors.NOT_COORDINATOR)
         for number in [number for number, done in self._under_way.items() if isinstance(done, Committing)]:
             probe("a group is unloaded while a commit is under way")
-            self._committed(number, errors.NOT_COORDINATOR)
+            self._end_commit(number, errors.NOT_COORDINATOR)
         self._under_way.clear()
         probe(f"group {self.state.value} to {group_states.DEAD.value}")
         self.state = group_states.DEAD

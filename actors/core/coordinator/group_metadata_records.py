@@ -87,7 +87,7 @@ def _offset_value(value: groups.CommittedOffset, version: int) -> bytes:
 
 
 def _read_offset(reader: ValueReader) -> groups.CommittedOffset:
-    version = reader.known(3, "an offset")
+    version = reader.read_version(3, "an offset")
     offset = reader.number("q")
     epoch = reader.number("i") if version >= 3 else NO_EPOCH
     metadata, committed = reader.text(), reader.number("q")
@@ -114,7 +114,7 @@ def _group_value(value: groups.RecordedGroup, version: int) -> bytes:
 
 
 def _read_group(reader: ValueReader) -> groups.RecordedGroup:
-    version = reader.known(3, "a group")
+    version = reader.read_version(3, "a group")
     protocol_type, generation = reader.text(), reader.number("i")
     protocol, leader = reader.nullable(), reader.nullable()
     since = reader.number("q") if version >= 2 else groups.NO_TIME
@@ -170,7 +170,7 @@ class ValueReader:
         self._at = 0
         self.version = self.number("h")
 
-    def known(self, newest: int, what: str) -> int:
+    def read_version(self, newest: int, what: str) -> int:
         """Return the version of the value, if it is supported; `what` names the kind of value in the error text.
 
         Raises:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Sequence
 
 from actors.core.coordinator.group_metadata_records import DamagedRecord, read_record
-from actors.core.coordinator.offsets import NO_TRANSACTION, Offsets, placed
+from actors.core.coordinator.offsets import NO_TRANSACTION, Offsets, with_log_offset
 from messages.groups import (
     CommittedOffset,
     GroupRecord,
@@ -71,7 +71,9 @@ class Loading:
                 case OffsetRecord(group, partition, None):
                     self._offsets.setdefault(group, Offsets()).forget([partition])
                 case OffsetRecord(group, partition, CommittedOffset() as offset):
-                    self._offsets.setdefault(group, Offsets()).write(producer, partition, placed(offset, log_offset))
+                    self._offsets.setdefault(group, Offsets()).write(
+                        producer, partition, with_log_offset(offset, log_offset)
+                    )
                     if producer != NO_TRANSACTION:
                         self._open.setdefault(producer, {})[group] = None
 
@@ -87,8 +89,8 @@ class Loading:
     def groups(self) -> list[LoadedGroup]:
         """Return the loaded groups (rule 3)."""
         names = dict.fromkeys([*self._groups, *(name for name, known in self._offsets.items() if known)])
-        return [self._loaded(name, self._offsets.get(name, Offsets())) for name in names]
+        return [self._loaded_group(name, self._offsets.get(name, Offsets())) for name in names]
 
-    def _loaded(self, name: str, offsets: Offsets) -> LoadedGroup:
+    def _loaded_group(self, name: str, offsets: Offsets) -> LoadedGroup:
         committed = tuple([OffsetEntry(*entry) for entry in offsets.committed.items()])
         return LoadedGroup(name, self._groups.get(name), committed, offsets.open_entries())

@@ -390,7 +390,7 @@ class Membership:
         self.static[member.instance_id] = member.id
         self._to_do.append(Disarm(_session(member_id)))
 
-    def _replaced(self, done: Replacing, error_code: int) -> None:
+    def _end_replacement(self, done: Replacing, error_code: int) -> None:
         """Handle the result of the append that replaces a static member; on an error, restore the former member."""
         member = self.members.get(done.member_id)
         if member is None or member.joining is None or self.state is not group_states.STABLE:
@@ -551,7 +551,7 @@ class Membership:
         code = self._member_verdict(member_id, instance_id)
         return errors.ILLEGAL_GENERATION if code == errors.NONE and generation != self.generation else code
 
-    def _assigned(self, done: Assigning, error_code: int, wall_ms: int) -> None:
+    def _end_assignment(self, done: Assigning, error_code: int, wall_ms: int) -> None:
         if self.state is not group_states.COMPLETING or done.generation != self.generation:
             return
         if error_code == errors.NONE:
@@ -657,14 +657,14 @@ class Membership:
 
     # ------------------------------------------------------------------------------------------------ the log
 
-    def stored(self, number: int, error_code: int, wall_ms: int, log_offset: int) -> None:
+    def handle_append(self, number: int, error_code: int, wall_ms: int, log_offset: int) -> None:
         """Handle the result of the append with this number (rule 8)."""
         code = GROUP_CODES.get(error_code, error_code)
         match self._under_way.pop(number, None):
             case Assigning() as done:
-                self._assigned(done, code, wall_ms)
+                self._end_assignment(done, code, wall_ms)
             case Replacing() as done:
-                self._replaced(done, code)
+                self._end_replacement(done, code)
 
     def _store(self, wanted: AnyMessage, *records: Record, producer: Producer | None = None) -> int:
         """Append records; return the number of the append.

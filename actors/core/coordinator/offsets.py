@@ -67,7 +67,7 @@ class Offsets:
     """Number of an append -> its values."""
 
     @classmethod
-    def loaded(cls, committed: Iterable[OffsetEntry], pending: Iterable[PendingOffset]) -> Offsets:
+    def from_log(cls, committed: Iterable[OffsetEntry], pending: Iterable[PendingOffset]) -> Offsets:
         """Return offsets with the values loaded from the log."""
         offsets = cls(dict(committed))
         for producer_id, partition, value in pending:
@@ -115,7 +115,7 @@ class Offsets:
                 return
             producer_id = NO_TRANSACTION
         for partition, value in done.values.items():
-            self.write(producer_id, partition, placed(value, log_offset))
+            self.write(producer_id, partition, with_log_offset(value, log_offset))
 
     def write(self, producer_id: int, partition: TopicPartition, value: CommittedOffset) -> None:
         """Store an offset whose record is in the log."""
@@ -207,7 +207,7 @@ def _store_if_later(
         values[partition] = value
 
 
-def placed(value: CommittedOffset, log_offset: int) -> CommittedOffset:
+def with_log_offset(value: CommittedOffset, log_offset: int) -> CommittedOffset:
     """Return the value with the base offset of its batch in the log."""
     return CommittedOffset(
         value.offset, value.leader_epoch, value.metadata, value.committed_at_ms, value.expires_at_ms, log_offset
@@ -255,7 +255,7 @@ def _verdict(each: CommittedPartition, nowhere: frozenset[TopicPartition], metad
     return errors.OFFSET_METADATA_TOO_LARGE if too_large else errors.NONE
 
 
-def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
+def fetch_offsets(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchResponse:
     """Return the response to OffsetFetch (rule 6) for the requested partitions, or for all partitions."""
     wanted = (
         list(offsets.committed)
@@ -264,11 +264,11 @@ def fetched(request: OffsetFetchRequest, offsets: Offsets) -> OffsetFetchRespons
     )
     unstable = offsets.unstable() if request.require_stable else {}
     return OffsetFetchResponse(
-        errors.NONE, tuple([_fetched(each, offsets.committed.get(each), each in unstable) for each in wanted])
+        errors.NONE, tuple([_fetched_offset(each, offsets.committed.get(each), each in unstable) for each in wanted])
     )
 
 
-def _fetched(partition: TopicPartition, value: CommittedOffset | None, is_unstable: bool) -> FetchedOffset:
+def _fetched_offset(partition: TopicPartition, value: CommittedOffset | None, is_unstable: bool) -> FetchedOffset:
     if is_unstable:
         return FetchedOffset(partition, NO_OFFSET, error_code=errors.UNSTABLE_OFFSET_COMMIT)
     if value is None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from actors.core.coordinator.membership import leave_response
-from actors.core.coordinator.offsets import Offsets, fetched
+from actors.core.coordinator.offsets import Offsets, fetch_offsets
 from messages import errors
 from messages.apis import (
     API_BY_REQUEST,
@@ -130,18 +130,18 @@ def _leave_not_possible(request: leave_group.LeaveGroupRequest) -> leave_group.L
     return leave_response(request, members)
 
 
-def _refused(code: int) -> Callable[[AnyMessage], AnyMessage]:
+def _refusal_with(code: int) -> Callable[[AnyMessage], AnyMessage]:
     return lambda request: API_BY_REQUEST[type(request)].refusal(request, code)
 
 
 NOBODYS: Mapping[type, Callable[[AnyMessage], AnyMessage]] = {
-    join_group.JoinGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
-    sync_group.SyncGroupRequest: _refused(errors.UNKNOWN_MEMBER_ID),
-    heartbeat.HeartbeatRequest: _refused(errors.UNKNOWN_MEMBER_ID),
+    join_group.JoinGroupRequest: _refusal_with(errors.UNKNOWN_MEMBER_ID),
+    sync_group.SyncGroupRequest: _refusal_with(errors.UNKNOWN_MEMBER_ID),
+    heartbeat.HeartbeatRequest: _refusal_with(errors.UNKNOWN_MEMBER_ID),
     leave_group.LeaveGroupRequest: _leave_not_possible,
-    offset_commit.OffsetCommitRequest: _refused(errors.ILLEGAL_GENERATION),
-    offset_fetch.OffsetFetchRequest: lambda request: fetched(request, Offsets()),
-    offset_delete.OffsetDeleteRequest: _refused(errors.GROUP_ID_NOT_FOUND),
+    offset_commit.OffsetCommitRequest: _refusal_with(errors.ILLEGAL_GENERATION),
+    offset_fetch.OffsetFetchRequest: lambda request: fetch_offsets(request, Offsets()),
+    offset_delete.OffsetDeleteRequest: _refusal_with(errors.GROUP_ID_NOT_FOUND),
 }
 """Request class -> response if the group does not exist."""
 

@@ -156,7 +156,7 @@ class Authorizer:
                 left = []
             request = evolve(request, **{access.entries: tuple(left)})
             if not (access.keeps or _has_entries(api, request)):
-                return Judged(None, _merged(None, refusals), None, first)
+                return Judged(None, _merge_refusals(None, refusals), None, first)
         if api.narrow is not None:
             request = api.narrow(request, allows)
         return Judged(request, None, _edit(api, request, refusals, allows, principal), first)
@@ -187,7 +187,7 @@ def _only(api: Api, request: Message, access: Access, entries: Iterable[AnyMessa
     return evolve(request, **{**dict.fromkeys(_entry_fields(api), ()), access.entries: tuple(entries)})
 
 
-def _merged(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) -> AnyMessage:
+def _merge_refusals(response: AnyMessage, refusals: Sequence[tuple[str, AnyMessage]]) -> AnyMessage:
     """Return the response with the entries of the refusals."""
     for field, refusal in refusals:
         if response is None:
@@ -212,13 +212,13 @@ def _edit(
 
     def edit(response: Message, parts: Sequence[Part]) -> tuple[AnyMessage, Sequence[Part]]:
         for each in shown:
-            response = _seen(response, each.entries, each, request, allows, principal)
-            parts = [_seen(part, "entries", each, request, allows, principal) for part in parts]
+            response = _visible_part(response, each.entries, each, request, allows, principal)
+            parts = [_visible_part(part, "entries", each, request, allows, principal) for part in parts]
         for what in permitted:
             response = _with_operations(response, what.entries, what, allows)
             if what.entries:
                 parts = [_with_operations(part, "entries", what, allows) for part in parts]
-        return _merged(response, refusals), parts
+        return _merge_refusals(response, refusals), parts
 
     return edit
 
@@ -239,13 +239,13 @@ def _with_operations(  # type: ignore[explicit-any]  # the functions of `permitt
     return evolve(holder, **{permitted.field: may})
 
 
-def _seen(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
+def _visible_part(  # type: ignore[explicit-any]  # the functions of `shown` take entries of any class
     holder: M, path: str, shown: Shown, request: Message, allows: Allows, principal: str
 ) -> M:
     """Return a response, or a part of it, with what the client may see of its entries."""
     field, _, inner = path.partition(".")
     if inner:
-        nested = [_seen(each, inner, shown, request, allows, principal) for each in getattr(holder, field)]
+        nested = [_visible_part(each, inner, shown, request, allows, principal) for each in getattr(holder, field)]
         return evolve(holder, **{field: tuple(nested)})
     entries = []
     for entry in getattr(holder, field):

@@ -108,7 +108,7 @@ def matching(filter: Filter, resources: Iterable[ResourceAcls]) -> Iterator[tupl
                     yield resource, acl
 
 
-def described(found: Iterable[tuple[AclResource, Acl]]) -> tuple[DescribedResourceAcls, ...]:
+def group_by_resource(found: Iterable[tuple[AclResource, Acl]]) -> tuple[DescribedResourceAcls, ...]:
     """Return ACLs by resource, as a response contains them."""
     return tuple(
         DescribedResourceAcls(
@@ -121,7 +121,7 @@ def described(found: Iterable[tuple[AclResource, Acl]]) -> tuple[DescribedResour
     )
 
 
-def deleted(resource: AclResource, acl: Acl, code: int = errors.NONE) -> DeletedAcl:
+def deletion_result(resource: AclResource, acl: Acl, code: int = errors.NONE) -> DeletedAcl:
     """Return the result of the deletion of an ACL."""
     who = acl.principal, acl.host, acl.operation, acl.permission
     return DeletedAcl(code, None, resource.type, resource.name, *who, resource.pattern)

@@ -8,7 +8,7 @@ from messages.delegation_tokens import DelegationToken
 from messages.node_settings import NodeSettings
 
 
-def created(
+def create_token(
     id: str,
     owner: str,
     requester: str,
@@ -30,7 +30,7 @@ def created(
     return DelegationToken(id, owner, requester, renewers, now_ms, expires_ms, max_ms)
 
 
-def prolonged(
+def prolong(
     token: DelegationToken | None, principal: str, period_ms: int, now_ms: int, default_ms: int
 ) -> DelegationToken:
     """Return a token that expires after this time, but not after its longest life.

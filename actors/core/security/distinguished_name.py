@@ -72,7 +72,7 @@ def alternative_names_of(certificate: bytes) -> frozenset[bytes]:
         extensions = [
             _parts(each) for field in _fields(certificate) if field.tag == 0xA3 for each in _parts(_parts(field)[0])
         ]
-        values = [each[-1] for each in extensions if _dotted(each[0].content) == "2.5.29.17"]
+        values = [each[-1] for each in extensions if _dotted_identifier(each[0].content) == "2.5.29.17"]
         return frozenset(name.whole for value in values for name in _parts(_parts(value)[0]))
     except LookupError:
         raise ValueError("the certificate cannot be read") from None
@@ -95,7 +95,7 @@ def java_name(content: bytes) -> str:
         attributes = []
         for attribute in der_values(part.content):
             type, value = der_values(attribute.content)
-            attributes.append(_attribute(_dotted(type.content), value))
+            attributes.append(_attribute(_dotted_identifier(type.content), value))
         parts.append("+".join(attributes))
     return ",".join(reversed(parts))
 
@@ -113,7 +113,7 @@ def _attribute(type: str, value: _Der) -> str:
     return f"{name}={escaped}"
 
 
-def _dotted(content: bytes) -> str:
+def _dotted_identifier(content: bytes) -> str:
     """Return an object identifier as text."""
     numbers, number = [], 0
     for byte in content:
@@ -138,11 +138,11 @@ class MappingRule(NamedTuple):
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        short = self.pattern.sub(lambda match: _replaced(match, self.replacement), name)
+        short = self.pattern.sub(lambda match: _expand_groups(match, self.replacement), name)
         return short.lower() if self.case == "L" else short.upper() if self.case == "U" else short
 
 
-def _replaced(match: re.Match[str], replacement: str) -> str:
+def _expand_groups(match: re.Match[str], replacement: str) -> str:
     """Return the replacement with $1 and so on; a group that does not exist stays as it is written."""
 
     def group(found: re.Match[str]) -> str:

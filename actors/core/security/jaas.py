@@ -81,12 +81,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield the kind and text of each token, and then the end."""
     for match in _TOKEN.finditer(text):
         if match["quote"]:
-            yield "quoted", _ESCAPE.sub(_unescaped, match["quoted"])
+            yield "quoted", _ESCAPE.sub(_unescape, match["quoted"])
         elif match.lastgroup in ("word", "other"):
             yield match.lastgroup, match[match.lastgroup]
     yield _END, ""
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     what = match[1]
     return chr(int(what, 8)) if what[0] in "01234567" else _CONTROL.get(what, what)

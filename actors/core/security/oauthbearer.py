@@ -24,7 +24,7 @@ from actors.core.security.sasl_exchange import (
     AuthenticationFailed,
     Exchange,
     SaslIdentity,
-    unescaped,
+    unescape,
 )
 
 OAUTHBEARER = "OAUTHBEARER"
@@ -74,11 +74,11 @@ class Unacceptable(Exception):
     """The token is not acceptable; the arguments are the status and, if they are missing, the scopes."""
 
 
-def validated(token: str, now: float, rules: TokenRules = TokenRules()) -> SaslIdentity:
+def validate_token(token: str, now: float, rules: TokenRules = TokenRules()) -> SaslIdentity:
     """Return whom an unsecured token names; `now` is in seconds since 1970. Raises Unacceptable."""
     parts = token.split(".")
     try:
-        header, claims = (json.loads(_decoded(part), parse_constant=_refuse_constant) for part in parts[:2])
+        header, claims = (json.loads(_decode_part(part), parse_constant=_refuse_constant) for part in parts[:2])
         if not isinstance(header, dict) or "alg" not in header:
             raise AuthenticationFailed  # Kafka's validator fails, and closes the connection
         if len(parts) != 3 or parts[2] or header["alg"] != "none":
@@ -104,7 +104,7 @@ def identity_of(claims: Mapping[str, object], principal: str, now: float) -> Sas
     return SaslIdentity(user, max(1, int(min(_number(claims["exp"]) - now, MOST_SECONDS) * 1000)))
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     return base64.b64decode(part.translate(_URL_SAFE).rstrip("=") + "=" * (-len(part.rstrip("=")) % 4), validate=True)
 
 
@@ -142,7 +142,7 @@ def oauthbearer(validate: Callable[[str, float], SaslIdentity], now: Callable[[]
             status, scopes = reason.args
             failure = json.dumps({"status": status} | ({"scope": scopes} if scopes else {}), separators=(",", ":"))
             return failure.encode(), None
-        if first["authzid"] is not None and unescaped(first["authzid"]) != identity.user:
+        if first["authzid"] is not None and unescape(first["authzid"]) != identity.user:
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
         return b"", identity
 
@@ -166,7 +166,7 @@ def login(entry: JaasEntry, now: Callable[[], float]) -> Callable[[], Generator[
 
     def messages() -> Generator[bytes, bytes, None]:
         issued = now()
-        token = ".".join(map(_encoded, ({"alg": "none"}, {"iat": issued, "exp": issued + seconds} | claims)))
+        token = ".".join(map(_encode_part, ({"alg": "none"}, {"iat": issued, "exp": issued + seconds} | claims)))
         response = yield f"n,,\x01auth=Bearer {token}.\x01{extensions}\x01".encode()
         if response:
             yield b"\x01"  # the server answers with the failure
@@ -178,5 +178,5 @@ def _with_prefix(options: Mapping[str, str], prefix: str) -> dict[str, str]:
     return {name.removeprefix(prefix): text for name, text in options.items() if name.startswith(prefix)}
 
 
-def _encoded(value: object) -> str:
+def _encode_part(value: object) -> str:
     return base64.b64encode(json.dumps(value, separators=(",", ":")).encode()).decode().rstrip("=")

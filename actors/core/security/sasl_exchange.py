@@ -36,12 +36,12 @@ SASL_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 """Pattern of a name in a message: a comma and an equals sign are escaped (RFC 5801)."""
 
 
-def escaped(name: str) -> str:
+def escape(name: str) -> str:
     """Return a name as a message contains it."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
-def unescaped(name: str) -> str:
+def unescape(name: str) -> str:
     """Return the name that a message contains."""
     return name.replace("=2C", ",").replace("=3D", "=")
 

@@ -23,8 +23,8 @@ from actors.core.security.sasl_exchange import (
     SASL_NAME,
     AuthenticationFailed,
     SaslIdentity,
-    escaped,
-    unescaped,
+    escape,
+    unescape,
 )
 from messages.security import Secret
 
@@ -87,7 +87,7 @@ def credential_of(mechanism: str, salted_password: Secret, salt: bytes, iteratio
     return ScramCredential(salt, stored_key, _mac(hash, key, b"Server Key"), iterations)
 
 
-def salted(mechanism: str, password: Secret, salt: bytes, iterations: int) -> Secret:
+def salt_password(mechanism: str, password: Secret, salt: bytes, iterations: int) -> Secret:
     """Return the salted password."""
     return Secret(hashlib.pbkdf2_hmac(HASHES[mechanism], password.value, salt, iterations))
 
@@ -134,12 +134,12 @@ class ScramServer:
         Raises:
             AuthenticationFailed: The exchange failed.
         """
-        return self._challenge(data) if self._first is None else self._verified(data, self._first)
+        return self._challenge(data) if self._first is None else self._verify(data, self._first)
 
     def _challenge(self, data: bytes) -> tuple[bytes, SaslIdentity | None]:
         self._first = first = _match(_CLIENT_FIRST, data)
-        name = unescaped(first["name"])
-        if first["authzid"] is not None and unescaped(first["authzid"]) != name:
+        name = unescape(first["name"])
+        if first["authzid"] is not None and unescape(first["authzid"]) != name:
             raise AuthenticationFailed(OTHER_AUTHORIZATION_ID)
         extensions = dict(each.split("=", 1) for each in first["extensions"].split(",")[1:])
         known = self._credentials(name, extensions.get(BY_TOKEN, "").lower() == "true")
@@ -153,7 +153,7 @@ class ScramServer:
         self._server_first = f"r={self._nonce},s={base64.b64encode(salt).decode()},i={iterations}"
         return self._server_first.encode(), None
 
-    def _verified(self, data: bytes, first: re.Match[str]) -> tuple[bytes, SaslIdentity | None]:
+    def _verify(self, data: bytes, first: re.Match[str]) -> tuple[bytes, SaslIdentity | None]:
         hash, final, credential = HASHES[self._mechanism], _match(_CLIENT_FINAL, data), self._credential
         bound = base64.b64encode(first["binding"].encode()).decode()
         if credential is None or final["nonce"] != self._nonce or final["binding"] != bound:
@@ -174,7 +174,7 @@ class ScramClient:
 
     def __init__(self, mechanism: str, user: str, password: Secret, nonce: str) -> None:
         self._mechanism, self._password, self._nonce = mechanism, password, nonce
-        self._bare = f"n={escaped(user)},r={nonce}"
+        self._bare = f"n={escape(user)},r={nonce}"
         self._server_signature = b""
 
     def messages(self) -> Generator[bytes, bytes, None]:
@@ -192,7 +192,7 @@ class ScramClient:
         iterations = int(server["iterations"])
         if not server["nonce"].startswith(self._nonce) or not MIN_ITERATIONS <= iterations <= MOST_ITERATIONS:
             raise AuthenticationFailed("the server's SCRAM challenge is not acceptable")
-        key = salted(self._mechanism, self._password, base64.b64decode(server["salt"]), iterations).value
+        key = salt_password(self._mechanism, self._password, base64.b64decode(server["salt"]), iterations).value
         unproven = f"c={base64.b64encode(b'n,,').decode()},r={server['nonce']}"
         exchanged = f"{self._bare},{challenge.decode()},{unproven}".encode()
         client_key = _mac(hash, key, b"Client Key")

@@ -32,7 +32,7 @@ Known = Mapping[str, Mapping[str, str]]
 NO_NAME = "Username must not be empty"
 
 
-def described(users: list[str] | None, known: Known) -> Iterator[DescribedScramUser]:
+def describe_users(users: list[str] | None, known: Known) -> Iterator[DescribedScramUser]:
     """Yield the credentials of these users, or of all users that have any."""
     times = Counter(users)
     for user in times if users else sorted(known):

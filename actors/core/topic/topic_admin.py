@@ -146,6 +146,6 @@ def further_replicas(
     return added
 
 
-def numbered(replicas: Sequence[Replicas], first: int = 0) -> tuple[PartitionAssignment, ...]:
+def number_partitions(replicas: Sequence[Replicas], first: int = 0) -> tuple[PartitionAssignment, ...]:
     """Return the assignments of partitions numbered from `first`."""
     return tuple(PartitionAssignment(number, ReplicaAssignment(each)) for number, each in enumerate(replicas, first))

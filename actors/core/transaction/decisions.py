@@ -103,8 +103,8 @@ def initialize(txn: transaction.Transaction, request: InitProducerIdRequest, fre
         if has_pair and request.producer_epoch < txn.producer_epoch and not _is_repeated(txn, request):
             probe("a stale producer's InitProducerId in an open transaction")
             return epoch_error(request)
-        return transaction.fenced(txn, now)
-    return _initialized(txn, request, fresh, now)
+        return transaction.fence(txn, now)
+    return _decide_init(txn, request, fresh, now)
 
 
 def _is_known_producer(txn: transaction.Transaction, request: InitProducerIdRequest) -> bool:
@@ -119,19 +119,19 @@ def _is_repeated(txn: transaction.Transaction, request: InitProducerIdRequest) -
     )
 
 
-def _initialized(txn: transaction.Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
+def _decide_init(txn: transaction.Transaction, request: InitProducerIdRequest, fresh: int, now: int) -> Verdict:
     has_pair, timeout = request.producer_id != NO_PAIR, request.transaction_timeout_ms
     is_present = not has_pair or request.producer_epoch == txn.producer_epoch
     if txn.is_exhausted and is_present:
-        return transaction.rotated(
+        return transaction.rotate_producer_id(
             txn, fresh, txn.producer_epoch if has_pair else transaction.NO_PRODUCER_EPOCH, timeout, now
         )
     if not has_pair:
-        return transaction.initialized(txn, txn.producer_epoch + 1, transaction.NO_PRODUCER_EPOCH, timeout, now)
+        return transaction.initialize(txn, txn.producer_epoch + 1, transaction.NO_PRODUCER_EPOCH, timeout, now)
     if is_present or txn.producer_epoch == transaction.NO_PRODUCER_EPOCH:
-        return transaction.initialized(txn, txn.producer_epoch + 1, txn.producer_epoch, timeout, now)
+        return transaction.initialize(txn, txn.producer_epoch + 1, txn.producer_epoch, timeout, now)
     if _is_repeated(txn, request):
-        return transaction.initialized(txn, txn.producer_epoch, txn.last_producer_epoch, timeout, now)
+        return transaction.initialize(txn, txn.producer_epoch, txn.last_producer_epoch, timeout, now)
     return epoch_error(request)
 
 
@@ -164,7 +164,7 @@ def add_partitions(
         return cell
     if txn.state is transaction_states.ONGOING and set(partitions) <= set(txn.partitions):
         return errors.NONE
-    return transaction.extended(txn, partitions, now)
+    return transaction.add_partitions(txn, partitions, now)
 
 
 def end(txn: transaction.Transaction | None, request: EndTxnRequest, now: int) -> Verdict:
@@ -178,7 +178,7 @@ def end(txn: transaction.Transaction | None, request: EndTxnRequest, now: int) -
     if txn.pending is not None:
         return errors.CONCURRENT_TRANSACTIONS
     cell = (transaction_states.COMMIT if request.committed else transaction_states.ABORT)[txn.state]
-    return cell if isinstance(cell, int) else transaction.decided(txn, request.committed, now)
+    return cell if isinstance(cell, int) else transaction.decide(txn, request.committed, now)
 
 
 def verify(

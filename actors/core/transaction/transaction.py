@@ -2,7 +2,7 @@
 
 Rule 1: A move (a change of state) is prepared (`pending` is the new state), appended to the log, and completed when the
         append succeeds. An id has at most one pending move. The move's target is the complete new metadata.
-Rule 2: `completed` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
+Rule 2: `complete` checks that the target is a valid successor of the current metadata; otherwise nothing changes.
 Rule 3: InitProducerId for a known transactional id raises the producer epoch by one. If a client repeats its last
         request with the same producer id and epoch, the epoch does not rise again. A fence or a timeout also raises the
         epoch by one. From epoch MAX_EPOCH - 1 on, InitProducerId assigns another producer id; a fence may use
@@ -73,12 +73,12 @@ def is_exhausted(epoch: int) -> bool:
 # ---------------------------------------------------------------------------------------------------- targets
 
 
-def initialized(txn: Transaction, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
+def initialize(txn: Transaction, epoch: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
     """Return the metadata after an InitProducerId that keeps the producer id."""
     return attrs.evolve(_empty(txn, timeout_ms, now), producer_epoch=epoch, last_producer_epoch=last_epoch)
 
 
-def rotated(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
+def rotate_producer_id(txn: Transaction, producer_id: int, last_epoch: int, timeout_ms: int, now: int) -> Transaction:
     """Return the metadata after an InitProducerId that assigns another producer id."""
     return attrs.evolve(
         _empty(txn, timeout_ms, now),
@@ -101,7 +101,7 @@ def _empty(txn: Transaction, timeout_ms: int, now: int) -> Transaction:
     )
 
 
-def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
+def add_partitions(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int) -> Transaction:
     """Return the transaction with these partitions added. A transaction that has not started yet starts at `now`."""
     start = txn.start_ms if txn.state is transaction_states.ONGOING else now
     union = tuple(sorted({*txn.partitions, *partitions}))
@@ -110,7 +110,7 @@ def extended(txn: Transaction, partitions: tuple[TopicPartition, ...], now: int)
     )
 
 
-def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
+def decide(txn: Transaction, commit: bool, now: int) -> Transaction:
     """Return the metadata after an EndTxn."""
     return attrs.evolve(
         txn,
@@ -120,14 +120,14 @@ def decided(txn: Transaction, commit: bool, now: int) -> Transaction:
     )
 
 
-def fenced(txn: Transaction, now: int) -> Transaction:
+def fence(txn: Transaction, now: int) -> Transaction:
     """Return the metadata after an abort by the coordinator; the raised producer epoch fences the producer."""
     epoch = txn.producer_epoch if txn.failed_fence else txn.producer_epoch + 1
     raised = attrs.evolve(txn, producer_epoch=epoch, last_producer_epoch=NO_PRODUCER_EPOCH)
-    return decided(raised, False, now)
+    return decide(raised, False, now)
 
 
-def finished(txn: Transaction, now: int) -> Transaction:
+def finish(txn: Transaction, now: int) -> Transaction:
     """Return the metadata after the last marker was written."""
     state = transaction_states.COMPLETION[txn.state]
     return attrs.evolve(txn, state=state, partitions=(), updated_ms=now, pending=None, failed_fence=False)
@@ -136,7 +136,7 @@ def finished(txn: Transaction, now: int) -> Transaction:
 # ---------------------------------------------------------------------------------------------------- moves
 
 
-def prepared(txn: Transaction, target: transaction_states.TransactionState) -> Transaction:
+def prepare(txn: Transaction, target: transaction_states.TransactionState) -> Transaction:
     """Return the transaction with a pending move to `target` (rule 1).
 
     Raises:
@@ -148,7 +148,7 @@ def prepared(txn: Transaction, target: transaction_states.TransactionState) -> T
     return attrs.evolve(txn, pending=enter(subject, txn.state, target, transaction_states.PREVIOUS))
 
 
-def completed(txn: Transaction, target: Transaction) -> Transaction:
+def complete(txn: Transaction, target: Transaction) -> Transaction:
     """Return `target` as the new metadata (rule 2).
 
     Raises:

@@ -73,7 +73,7 @@ def read_value(transactional_id: str, value: bytes) -> Transaction:
     """
     try:
         reader = ValueReader(value)
-        version = reader.known(FLEXIBLE_VERSION, "a transaction")
+        version = reader.read_version(FLEXIBLE_VERSION, "a transaction")
         fields = _Fields(reader, flexible=version >= FLEXIBLE_VERSION)
         producer_id, epoch, timeout = reader.number("q"), reader.number("h"), reader.number("i")
         state = BY_BYTE[reader.number("b")]

@@ -40,10 +40,10 @@ from actors.core.transaction.transaction import (
     NO_PRODUCER,
     NO_PRODUCER_EPOCH,
     Transaction,
-    completed,
-    fenced,
-    finished,
-    prepared,
+    complete,
+    fence,
+    finish,
+    prepare,
 )
 from messages import errors
 from messages.apis import API_BY_REQUEST
@@ -221,22 +221,22 @@ class TransactionalIds:
     def _move(self, target: Transaction, forwarded: Forwarded | None = None, answer: Message | None = None) -> None:
         """Append the new metadata of a transactional id to the log (rule 1)."""
         name = target.transactional_id
-        self._ids[name] = prepared(self._ids[name], target.state)
+        self._ids[name] = prepare(self._ids[name], target.state)
         self._numbers += 1
         self._appending[self._numbers] = _Appending(target, forwarded, answer)
         self._steps.append(Append(self._numbers, ((name, target),), target.timeout_ms))
 
-    def stored(self, number: int, error_code: int, now: int) -> None:
+    def handle_append(self, number: int, error_code: int, now: int) -> None:
         """Handle the result of the Append with this number."""
         if number in self._expiring:
-            self._expired(self._expiring.pop(number), error_code)
+            self._end_expiration(self._expiring.pop(number), error_code)
             return
         appending = self._appending.pop(number, None)
         if appending is None:
             return
         code = error_code
         if error_code == errors.NONE:
-            code = self._completed(appending, now)
+            code = self._complete_change(appending, now)
         else:
             code = LOG_CODES.get(error_code, error_code)
             self._not_stored(appending.target, error_code)
@@ -246,11 +246,11 @@ class TransactionalIds:
         if code == errors.NONE and appending.target.state in transaction_states.COMPLETION:
             self._complete(self._ids[appending.target.transactional_id], now)
 
-    def _completed(self, appending: _Appending, now: int) -> int:
+    def _complete_change(self, appending: _Appending, now: int) -> int:
         """Apply a state change that was appended to the log; return the error code for the client."""
         name = appending.target.transactional_id
         try:
-            txn = self._ids[name] = completed(self._ids[name], appending.target)
+            txn = self._ids[name] = complete(self._ids[name], appending.target)
         except IllegalTransition as error:
             log.error("Failed to complete the state transition of transactional id %r: %s", name, error)
             self._ids[name] = attrs.evolve(self._ids[name], pending=None)
@@ -286,13 +286,13 @@ class TransactionalIds:
 
     def _complete(self, txn: Transaction, now: int) -> None:
         """Send the markers of a decision that is in the log (rules 2 and 4)."""
-        txn = self._ids[txn.transactional_id] = prepared(txn, transaction_states.COMPLETION[txn.state])
+        txn = self._ids[txn.transactional_id] = prepare(txn, transaction_states.COMPLETION[txn.state])
         if txn.partitions:
             self._steps.append(Mark(txn))
         else:
             self._finish(txn, now)
 
-    def marked(
+    def note_markers(
         self, transactional_id: str, producer: tuple[int, int], partitions: Iterable[TopicPartition], now: int
     ) -> None:
         """Record that these partitions have the marker, or need none.
@@ -313,7 +313,7 @@ class TransactionalIds:
             self._finish(txn, now)
 
     def _finish(self, txn: Transaction, now: int) -> None:
-        self._move(finished(txn, now))
+        self._move(finish(txn, now))
 
     def retry(self, now: int) -> None:
         """Repeat the failed appends of completions."""
@@ -333,7 +333,7 @@ class TransactionalIds:
                     " is %d ms",
                     *(name, txn.producer_id, txn.producer_epoch, now - txn.start_ms, txn.timeout_ms),
                 )
-                self._move(fenced(txn, now))
+                self._move(fence(txn, now))
 
     def expire(self, now: int, expiration_ms: int) -> None:
         """Append tombstones for ids that have no transaction and were not used for `expiration_ms`."""
@@ -345,7 +345,7 @@ class TransactionalIds:
                 and txn.state in transaction_states.AT_REST
                 and txn.updated_ms <= now - expiration_ms
             ):
-                self._ids[name] = prepared(txn, transaction_states.DEAD)
+                self._ids[name] = prepare(txn, transaction_states.DEAD)
                 if len(names) == TOMBSTONES_AT_ONCE or size > TOMBSTONE_BYTES:
                     self._bury(names)
                     names, size = [], 0
@@ -360,7 +360,7 @@ class TransactionalIds:
         tombstones = tuple([(name, None) for name in names])
         self._steps.append(Append(self._numbers, tombstones, self._request_timeout_ms))
 
-    def _expired(self, names: tuple[str, ...], error_code: int) -> None:
+    def _end_expiration(self, names: tuple[str, ...], error_code: int) -> None:
         for name in names:
             txn = self._ids[name]
             if error_code == errors.NONE:
@@ -388,7 +388,7 @@ class TransactionalIds:
             *(txn.producer_id, txn.producer_epoch, txn.partitions),
         )
 
-    def listed(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
+    def list_transactions(self, asked: ListPartitionTransactions, now: int) -> tuple[ListedTransaction, ...]:
         """Return the transactional ids that match the filters of ListTransactions, with producer id and state."""
         states = {transaction_states.BY_NAME[name] for name in asked.states if name in transaction_states.BY_NAME}
         return tuple(

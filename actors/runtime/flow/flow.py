@@ -26,7 +26,7 @@ Rule 3 (failure): if a flow raises, the error is logged and stored in the delive
         of the first attempt would be repeated. `event_failed` may return a flow, which runs before stashed events; if
         this flow raises too, the error is only logged.
 Rule 4 (preemption): a message for which `preempts` returns True is handled before all others: the suspended flow is
-        closed, the stash is cleared, `preempted` gets the dropped events, and then the message is handled.
+        closed, the stash is cleared, `handle_dropped` gets the dropped events, and then the message is handled.
 Rule 5 (answers): each question has an id that is unique in this actor. Answers to other ids are dropped. If a question
         has no answer after `answer_deadline` seconds, LostAnswer is thrown into the flow. For a question sent by Begin
         this time starts when the flow yields its Await.
@@ -195,7 +195,7 @@ class FlowActor(Dispatcher):
         """Return whether this event drops all earlier events: the event in progress and the stashed events (rule 4)."""
         return False
 
-    def preempted(self, dropped: list[Event]) -> None:
+    def handle_dropped(self, dropped: list[Event]) -> None:
         """Handle the loss of these (event, sender) pairs; the event whose flow was suspended is first."""
 
     def event_failed(self, event: Any, error: Exception) -> conversation.Flow[None] | None:
@@ -227,13 +227,13 @@ class FlowActor(Dispatcher):
         """Dispatch a message: an answer, a wake-up of a flow, a message with a handler, or an event."""
         if message.__class__ is ask.Answer:
             self.requests += message.requests
-            self._answered(message.id, message.result)
+            self._handle_answer(message.id, message.result)
         elif message.__class__ is ask.Continue:
             if message.id == self._pause:
                 self._pause = None
                 self._resume(None)
         elif isinstance(message, WakeupMessage) and isinstance(message.payload, ask.AnswerDeadline):
-            self._lost(message.payload.id)
+            self._throw_lost_answer(message.payload.id)
         elif self.handler_of(message.__class__) is not None:
             return super().receiveMessage(message, sender)
         else:
@@ -374,7 +374,7 @@ class FlowActor(Dispatcher):
                     type(error).__name__,
                     exc_info=error,
                 )
-        self.preempted(dropped)
+        self.handle_dropped(dropped)
 
     def _ask(self, pairs: tuple[tuple[ActorAddress, Any], ...], results: list[Any] | None) -> None:
         """Send the questions. `results` collects the answers of an AskAll."""
@@ -407,7 +407,7 @@ class FlowActor(Dispatcher):
         else:
             self._resume(value)
 
-    def _answered(self, question: int, result: object) -> None:
+    def _handle_answer(self, question: int, result: object) -> None:
         if question in self._begun:
             self._begun_answered(question, result)
             return
@@ -425,7 +425,7 @@ class FlowActor(Dispatcher):
         else:
             self._resume(result)
 
-    def _lost(self, first: int) -> None:
+    def _throw_lost_answer(self, first: int) -> None:
         """Throw LostAnswer into the flow if answers are missing at the deadline; `first` is the lowest question id.
 
         If all answers have arrived, nothing happens. On Thespian's bases the timer cannot be cancelled, so it can

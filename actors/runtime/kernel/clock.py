@@ -166,7 +166,7 @@ class Timers:
                 self._rung[id(timer.message)] = timer
             yield timer
 
-    def delivered(self, message: object) -> None:
+    def note_delivery(self, message: object) -> None:
         """Record that a timer's message was delivered, so that the timer can no longer be cancelled."""
         timer = self._rung.pop(id(message), None)
         if timer is not None:

@@ -60,7 +60,7 @@ class InlineDriver:
         """Whether another thread found the turn taken, and waits for a notification."""
         self._origin = shared or self
         self._origin._clones += 1
-        self.address = kernel.external_endpoint(f"requester.{self._origin._clones}", self._received)
+        self.address = kernel.external_endpoint(f"requester.{self._origin._clones}", self._receive)
 
     def clone(self) -> InlineDriver:
         """Return a driver of the same kernel with its own external endpoint, for Thespian's `ActorSystem.private()`."""
@@ -137,7 +137,7 @@ class InlineDriver:
         self._origin._rings += 1
         self._bell.notify_all()
 
-    def _received(self, message: object, sender: ActorAddress) -> None:
+    def _receive(self, message: object, sender: ActorAddress) -> None:
         if not isInternalActorSystemMessage(message):
             self._mail.append(message)
             self.ring()

@@ -74,7 +74,7 @@ class Observer(Protocol):
     raise; `write_if_due()` is called after every CHECK_EVERY deliveries, and before the driver returns.
     """
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         """Process a delivery. Must not raise: an observer that raises is removed."""
 
 
@@ -205,7 +205,7 @@ class Kernel(ABC):
         """Call an observer that takes a Delivery."""
         try:
             if self._observer is not None:
-                self._observer.delivered(tuple.__new__(Delivery, fields))
+                self._observer.observe_delivery(tuple.__new__(Delivery, fields))
         except Exception:
             log.exception("The trace recorder failed at message %d and is switched off", self.n)
             self.observer = None
@@ -473,7 +473,7 @@ class Kernel(ABC):
             if timer.receiver.actor is not None:
                 self.queue.append(_mail_of(timer))
             else:
-                self.timers.delivered(timer.message)
+                self.timers.note_delivery(timer.message)
 
     def _withdraw(self, message: object) -> None:
         """Remove a timer's message from the queue, if it is there."""
@@ -492,7 +492,7 @@ class Kernel(ABC):
         self.now = now
         self.event_id = event_id = event_id or n
         if kind is runtime.TIMER:
-            self.timers.delivered(message)
+            self.timers.note_delivery(message)
         if actor is None:
             self._error = DEAD_LETTER
             self.dead_letter(to, message, sender)

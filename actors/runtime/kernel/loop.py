@@ -104,11 +104,11 @@ class LoopDriver:
         self._requests += 1
         reply: asyncio.Future[Any] = loop.create_future()
 
-        def received(answer: object, sender: ActorAddress) -> None:
+        def receive_answer(answer: object, sender: ActorAddress) -> None:
             if not reply.done():
                 reply.set_result(answer)
 
-        sender = self._kernel.external_endpoint(f"request.{self._requests}", received)
+        sender = self._kernel.external_endpoint(f"request.{self._requests}", receive_answer)
         self._kernel.inject(to, message, sender)
         try:
             return await asyncio.wait_for(reply, timeout)

@@ -76,25 +76,25 @@ class Adapters(dict[str, Any]):
         """Make a call, or return its recorded result. Raises OSError, and EffectDiverged in a replay."""
         if self.recorded is not None:
             return self._answer(port, method, args, next(self.recorded, None))
-        noted = _noted(args)
+        noted = _recorded_form(args)
         try:
             result = getattr(self[port], method)(*args)
         except OSError as error:
             self.made.append(AdapterCall(port, method, noted, None, f"{error.errno or 0} {error.strerror or error}"))
             raise
         # Three times as fast as AdapterCall(...); this line runs at every call of an adapter.
-        self.made.append(tuple.__new__(AdapterCall, (port, method, noted, _noted(result), "")))
+        self.made.append(tuple.__new__(AdapterCall, (port, method, noted, _recorded_form(result), "")))
         return result
 
     def _answer(self, port: str, method: str, args: tuple[Any, ...], recorded: AdapterCall | None) -> Any:
-        args = _noted(args)
+        args = _recorded_form(args)
         if recorded is None or (recorded.port, recorded.method, recorded.args) != (port, method, args):
             raise EffectDiverged((port, method, args), recorded)
         self.made.append(recorded._replace(args=args))
         if recorded.error:
             number, _, text = recorded.error.partition(" ")
             raise OSError(int(number), text)
-        return _remembered(recorded.result)
+        return _replayed_form(recorded.result)
 
 
 class Adapter:
@@ -115,23 +115,23 @@ class Adapter:
         return call
 
 
-def _noted(value: object) -> Any:
+def _recorded_form(value: object) -> Any:
     """Return an argument or result as recorded: a body as (BODY, size, checksum), other values unchanged (rule 5)."""
     if value.__class__ is Body:
         return BODY, value.size, value.crc
     if isinstance(value, tuple):
         for entry in value:
             if entry.__class__ is Body:
-                return tuple([_noted(each) if isinstance(each, (Body, tuple)) else each for each in value])
+                return tuple([_recorded_form(each) if isinstance(each, (Body, tuple)) else each for each in value])
     return value
 
 
-def _remembered(value: object) -> Any:
+def _replayed_form(value: object) -> Any:
     """Return the recorded `value`, with each (BODY, size, checksum) replaced by a Body that has no `data`."""
     if isinstance(value, tuple):
         if len(value) == 3 and value[0] == BODY:
             return Body(value[1], value[2])
-        return tuple([_remembered(entry) for entry in value])
+        return tuple([_replayed_form(entry) for entry in value])
     return value
 
 

@@ -340,7 +340,7 @@ class LocalBase(Kernel):
         except BaseException:
             self._forget(ref)
             raise
-        created = getattr(self.observer, "created", None)
+        created = getattr(self.observer, "record_creation", None)
         if created is not None:
             created(ref, type(ref.actor), self.n)
         return ref

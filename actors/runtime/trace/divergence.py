@@ -9,7 +9,7 @@ from actors.runtime.kernel.delivery import AdapterCall, Envelope
 from actors.runtime.thespian.base import LocalBase
 from actors.runtime.trace.replay_report import Divergence
 from actors.runtime.trace.snapshots import system_lines
-from actors.runtime.trace.state import shown
+from actors.runtime.trace.state import displayed_state
 from messages.runtime import OUTSIDE, TIMER
 from messages.state import ActorState
 from messages.trace.codec import ENCODER, MessageDecoder, address_text, encode, unencodable
@@ -34,7 +34,9 @@ def compare_message(record: TraceRecord, envelope: Envelope, content: bool) -> N
 
     `content` is True if the record has a payload. A record without a payload has the message's class name as its type.
     """
-    type_, payload = encoded(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
+    type_, payload = (
+        encode_message(envelope.message) if content else (type(envelope.message).__name__, bytes(NO_PAYLOAD))
+    )
     way = (record.kind, record.cause, record.sender, record.receiver, record.queued_at, record.type)
     sender, receiver = address_text(envelope.sender), address_text(envelope.receiver)
     if way != (envelope.kind, envelope.cause, sender, receiver, envelope.queued_at, type_):
@@ -107,7 +109,7 @@ def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
     names = ["the system", *(str(ref) for ref in base.living())]
     for name, recorded, replayed in zip(names, snapshot.lines(), system_lines(base), strict=False):
         if recorded != replayed:
-            was, became = (_shown(message_of(line, codec)) for line in (recorded, replayed))
+            was, became = (_display(message_of(line, codec)) for line in (recorded, replayed))
             place, one, other = first_difference(was, became) or ("", was, became)
             what = f"{name} holds something else after delivery {n}"
             return Diverged(n, what, f"{name}{place} = {_short(_json(one))}", f"{name}{place} = {_short(_json(other))}")
@@ -115,11 +117,11 @@ def state_difference(base: LocalBase, snapshot: Snapshot) -> Diverged:
     return Diverged(n, f"another state after delivery {n}", f"{snapshot.end}", f"not at {resting}")
 
 
-def _shown(state: object) -> object:
-    return shown(state) if isinstance(state, ActorState) else json.loads(encode(state)[1])
+def _display(state: object) -> object:
+    return displayed_state(state) if isinstance(state, ActorState) else json.loads(encode(state)[1])
 
 
-def encoded(message: object) -> tuple[str, bytes]:
+def encode_message(message: object) -> tuple[str, bytes]:
     """Return (type name, payload) of a message as a record stores them, even if the message has no JSON form."""
     try:
         return encode(message)
@@ -147,7 +149,7 @@ def message_line(record: TraceRecord) -> str:
 
 def envelope_line(envelope: Envelope) -> str:
     """Return a replayed message as one line."""
-    type_, payload = encoded(envelope.message)
+    type_, payload = encode_message(envelope.message)
     way = f"{address_text(envelope.sender)} -> {address_text(envelope.receiver)}"
     return f"{way}: {type_} {_short(payload.decode())} ({_cause(envelope.kind, envelope.cause)})"
 

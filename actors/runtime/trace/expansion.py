@@ -60,8 +60,8 @@ class _Expansion:
         self._after = base.n
         self._snapshot(base)
 
-    def lived(self, record: TraceRecord) -> None:
-        """See ReplayListener.lived."""
+    def take_record(self, record: TraceRecord) -> None:
+        """See ReplayListener.take_record."""
         if record.kind == ENDED:
             self.flush()
             self._open.end(end_record(record.n, record.type, self._open.records, record.error, record.taken_at))

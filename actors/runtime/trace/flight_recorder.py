@@ -205,13 +205,13 @@ class FlightRecorder(DeliveryKeeper):
         try:
             if self._loop is None:
                 write()
-                self._dumped("")
+                self._end_dump("")
             else:
-                self._writing = ForkedWork(lambda tell: write(), self._loop, lambda piece: None, self._dumped)
+                self._writing = ForkedWork(lambda tell: write(), self._loop, lambda piece: None, self._end_dump)
         except Exception as error:
-            self._dumped(f"{type(error).__name__}: {error}")
+            self._end_dump(f"{type(error).__name__}: {error}")
 
-    def _dumped(self, failure: str) -> None:
+    def _end_dump(self, failure: str) -> None:
         self._writing = None
         self.reason = f"the flight recorder could not be dumped into {self.folder}: {failure}" if failure else ""
         if failure:

@@ -155,12 +155,12 @@ class DeliveryKeeper:
         """Whether the trace or the last dump failed to be written."""
         return bool(self.reason)
 
-    def delivered(self, delivery: Delivery) -> None:
+    def observe_delivery(self, delivery: Delivery) -> None:
         """Keep one delivery, and call `write_if_due`."""
         self.keep(delivery)
         self.write_if_due()
 
-    def created(self, address: ActorAddress, actor_class: type, n: int) -> None:
+    def record_creation(self, address: ActorAddress, actor_class: type, n: int) -> None:
         """Record a top-level actor created after delivery `n`.
 
         The recorder takes snapshots of this actor's actor system.
@@ -288,7 +288,7 @@ class Recorder(DeliveryKeeper):
     def flush(self) -> None:
         """Write all waiting messages."""
         self._work(math.inf)
-        with self._guarded():
+        with self._end_on_error():
             if self._writer is not None and self._text.records:
                 self._write_frame(self._writer)
 
@@ -301,7 +301,7 @@ class Recorder(DeliveryKeeper):
         self.flush()
         if self._snapshot_segments and self._base is not None and self._writer is not None:
             self._write_snapshot(self._base)
-        with self._guarded():
+        with self._end_on_error():
             if self._writer is not None:
                 self._writer.end(self._end(STOPPED, None))
         self._close()
@@ -316,7 +316,7 @@ class Recorder(DeliveryKeeper):
 
     def _work(self, until: float) -> bool:
         """Encode waiting messages and write frames until the time `until`; return True if no work is left."""
-        with self._guarded():
+        with self._end_on_error():
             while self._writer is not None:
                 text = self._text
                 if not text.step():
@@ -331,7 +331,7 @@ class Recorder(DeliveryKeeper):
         return True
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _end_on_error(self) -> Iterator[None]:
         """End the recording after any exception, so that the node continues without a trace."""
         try:
             yield
@@ -377,7 +377,7 @@ class Recorder(DeliveryKeeper):
         self._snapshot_done(failure)
 
     def _write_piece(self, after: int, piece: Piece) -> None:
-        with self._guarded():
+        with self._end_on_error():
             if self._writer is not None:
                 self._writer.write_snapshot(piece.content, piece.lines, after)
 

@@ -42,7 +42,7 @@ from actors.runtime.trace.divergence import (
     call,
     compare_message,
     compare_outcome,
-    encoded,
+    encode_message,
     envelope_line,
     message_line,
     payload_difference,
@@ -115,7 +115,7 @@ class ReplayListener(Protocol):
     def begins(self, base: LocalBase) -> None:
         """Receive the restored actor system when the replay begins at a snapshot."""
 
-    def lived(self, record: schema.TraceRecord) -> None:
+    def take_record(self, record: schema.TraceRecord) -> None:
         """Receive a record that the replay has processed; a payload that the trace omits is restored."""
 
     def holds(self, base: LocalBase) -> None:
@@ -248,7 +248,7 @@ class Replay:
         first = runs.first_delivery(run)
         begins = [each for each in (*found, *self._kept) if each.end.resting and each.after >= first]
         if self._begin is not None:
-            begin = max((each for each in begins if each.after < self._begin), key=_after, default=None)
+            begin = max((each for each in begins if each.after < self._begin), key=_place_of, default=None)
         else:
             begin = begins[0] if first and begins else None
         if begin is None:
@@ -374,7 +374,7 @@ class Replay:
         if self._first_at is None:
             self._first_at = record.taken_at
         if self._listener is not None:
-            self._listener.lived(self._last_record or record)
+            self._listener.take_record(self._last_record or record)
             self._last_record = None
 
     def _stop_before(self, record: schema.TraceRecord) -> None:
@@ -426,7 +426,7 @@ class Replay:
             raise self._other_effect(record, diverged) from None
         compare_outcome(record, delivery.effects, delivery.error, delivery.actor_class, delivery.event_id)
         if self._listener is not None and not self._content:
-            self._last_record = schema.with_payload(record, *encoded(envelope.message))
+            self._last_record = schema.with_payload(record, *encode_message(envelope.message))
         self._counts["deliveries"] += 1
         self._counts["effects"] += len(delivery.effects)
         self._counts["errors"] += record.error is not None
@@ -496,7 +496,7 @@ class Replay:
             message = self._codec.decode(record.type, record.payload)
         except TraceError as error:
             raise _CannotGoOn(f"input {record.n} ({route(record)}) cannot be read: {error}") from error
-        difference = payload_difference(record, encoded(message)[1])
+        difference = payload_difference(record, encode_message(message)[1])
         if difference is not None:
             problem = f"it holds {record.type}{difference[0]} = {difference[1]}, which cannot be"
             raise _CannotGoOn(f"input {record.n} ({route(record)}): {problem}")
@@ -540,14 +540,14 @@ class _EncodingCache:
         self._how = "", schema.NO_PAYLOAD
 
     def encode(self, message: object) -> tuple[str, schema.Payload]:
-        """See `divergence.encoded`."""
+        """See `divergence.encode_message`."""
         if message is not self._message:
-            type_, payload = encoded(message)
+            type_, payload = encode_message(message)
             self._how, self._message = (type_, schema.Payload(payload)), message
         return self._how
 
 
-def _after(snapshot: Snapshot) -> int:
+def _place_of(snapshot: Snapshot) -> int:
     return snapshot.after
 
 

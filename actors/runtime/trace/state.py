@@ -78,7 +78,7 @@ def state_of(actor: Any) -> ActorState:
 def restore(actor: Any, state: ActorState) -> None:
     """Replace the attributes of a new actor by the stored attributes. Raises NotAtRest, LookupError."""
     thawing = _Decoder(actor)
-    held = {part.key: thawing.thawed(part.value) for part in state.parts}
+    held = {part.key: thawing.decode(part.value) for part in state.parts}
     shell = vars(actor).get(_SHELL)
     vars(actor).clear()
     vars(actor).update(held)
@@ -88,7 +88,7 @@ def restore(actor: Any, state: ActorState) -> None:
 
 def actor_class(name: str) -> type[Actor]:
     """Return the actor class "module:Class" of this project. Raises LookupError if there is none."""
-    cls = _named(name)
+    cls = _find_named(name)
     if isinstance(cls, type) and issubclass(cls, Actor):
         return cls
     raise LookupError(f"the trace refers to the class {name}, which is not an actor class")
@@ -138,7 +138,7 @@ class _Encoder:
             return StateTable(cls is dict, number, tuple(entries))
         if cls in _CONTAINERS.values():
             number = self._number(value) if cls in _MUTABLE else 0
-            entries = _sorted(value) if cls in (set, frozenset) else value
+            entries = _sort_values(value) if cls in (set, frozenset) else value
             items = tuple(
                 [
                     each if type(each) in _ITSELF else self.frozen(each, (where, "[", n))
@@ -168,22 +168,22 @@ class _Encoder:
         return number
 
 
-def shown(state: ActorState) -> dict[str, Any]:
+def displayed_state(state: ActorState) -> dict[str, Any]:
     """Return the state for display: JSON values by attribute.
 
     A shared value is shown at its first place. At each other place, the path of the first place is shown.
     """
     showing = _Formatter()
-    return {name: showing.shown(value, f".{name}") for name, value in state.parts}
+    return {name: showing.format(value, f".{name}") for name, value in state.parts}
 
 
 def shown_value(actor: Any, value: Any) -> Any:
-    """Return a part of an actor's state in the format of `shown`. Raises UnstorableValue."""
-    return _Formatter().shown(_Encoder(actor).frozen(value, type(actor).__name__), "")
+    """Return a part of an actor's state in the format of `format`. Raises UnstorableValue."""
+    return _Formatter().format(_Encoder(actor).frozen(value, type(actor).__name__), "")
 
 
 def shown_key(actor: Any, key: Any) -> str:
-    """Return the text by which `shown` names a key of a dictionary. Raises UnstorableValue."""
+    """Return the text by which `format` names a key of a dictionary. Raises UnstorableValue."""
     return key if type(key) is str else _Formatter().key(_Encoder(actor).frozen(key, type(actor).__name__), "")
 
 
@@ -193,7 +193,7 @@ class _Formatter:
     def __init__(self) -> None:
         self._seen_at: dict[int, str] = {}
 
-    def shown(self, form: Any, place: str) -> Any:
+    def format(self, form: Any, place: str) -> Any:
         """Return the displayed form of a stored value."""
         match form:
             case StateBackReference(number):
@@ -206,14 +206,14 @@ class _Formatter:
                 self._seen_at[number] = place
                 texts = [self.key(key, place) for key, _ in entries]
                 values = (value for _, value in entries)
-                return {text: self.shown(value, f"{place}[{text}]") for text, value in zip(texts, values, strict=True)}
+                return {text: self.format(value, f"{place}[{text}]") for text, value in zip(texts, values, strict=True)}
             case StateItems(_, number, items):
                 self._seen_at[number] = place
-                return [self.shown(each, f"{place}[{index}]") for index, each in enumerate(items)]
+                return [self.format(each, f"{place}[{index}]") for index, each in enumerate(items)]
             case StateObject(number, name, parts):
                 self._seen_at[number] = place
                 cls = name.partition(":")[2]
-                return {"class": cls} | {name: self.shown(value, f"{place}.{name}") for name, value in parts}
+                return {"class": cls} | {name: self.format(value, f"{place}.{name}") for name, value in parts}
             case None | bool() | int() | float() | str():
                 return form
         name, payload = encode(form)
@@ -223,8 +223,8 @@ class _Formatter:
     def key(self, key: Any, place: str) -> str:
         """Return the text of a dictionary's key."""
         if isinstance(key, StateObject):
-            return " ".join(str(self.shown(value, place)) for _, value in key.parts)
-        text = self.shown(key, place)
+            return " ".join(str(self.format(value, place)) for _, value in key.parts)
+        text = self.format(key, place)
         return text if isinstance(text, str) else json.dumps(text)
 
 
@@ -235,13 +235,13 @@ class _Decoder:
         self._actor = actor
         self._things: dict[int, Any] = {}
 
-    def thawed(self, form: Any) -> Any:
+    def decode(self, form: Any) -> Any:
         """Return the value of a stored form."""
         match form:
             case StateBackReference(number):
                 return self._things[number]
             case StateName(name):
-                return _named(name)
+                return _find_named(name)
             case StateRuntimeReference(name):
                 port = name.removeprefix("port:")
                 return self._actor.port(port) if port != name else getattr(self._actor, name)
@@ -251,12 +251,12 @@ class _Decoder:
                 table: dict[Any, Any] = {}
                 self._things[number] = table if mutable else MappingProxyType(table)
                 for key, value in entries:
-                    table[self.thawed(key)] = self.thawed(value)
+                    table[self.decode(key)] = self.decode(value)
                 return self._things[number]
             case StateItems(kind, number, items):
                 return self._items(kind, number, items)
             case StateObject(number, name, parts):
-                return self._object(_named(name), number, parts)
+                return self._object(_find_named(name), number, parts)
             case ActorAddress():
                 return self._address(form)
         return form
@@ -265,20 +265,20 @@ class _Decoder:
         bounded = kind.startswith(_BOUNDED)
         cls = deque if bounded else _CONTAINERS[kind]
         if cls not in _MUTABLE:
-            return cls(self.thawed(each) for each in items)
+            return cls(self.decode(each) for each in items)
         container: Any = deque(maxlen=int(kind.removeprefix(_BOUNDED))) if bounded else cls()
         self._things[number] = container
         put = container.add if cls is set else container.append
         for each in items:
-            put(self.thawed(each))
+            put(self.decode(each))
         return container
 
     def _object(self, cls: Any, number: int, parts: tuple[StatePart, ...]) -> Any:
         if issubclass(cls, tuple):
-            return cls._make([self.thawed(value) for _, value in parts])  # type: ignore[attr-defined]
+            return cls._make([self.decode(value) for _, value in parts])  # type: ignore[attr-defined]
         thing = self._things[number] = cls.__new__(cls)
         for name, value in parts:
-            object.__setattr__(thing, name, self.thawed(value))
+            object.__setattr__(thing, name, self.decode(value))
         return thing
 
     def _address(self, address: ActorAddress) -> ActorAddress:
@@ -296,7 +296,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
             yield name, getattr(value, name)
 
 
-def _sorted(values: Any) -> list[Any]:
+def _sort_values(values: Any) -> list[Any]:
     try:
         return sorted(values)
     except TypeError:
@@ -318,7 +318,7 @@ def _name_of(thing: Any, where: str = "") -> str:
     """Return a class or function as "module:name". Raises UnstorableValue if the name refers to something else."""
     name = class_name(thing)
     try:
-        if _named(name) is thing:
+        if _find_named(name) is thing:
             return name
     except LookupError:
         pass
@@ -342,7 +342,7 @@ def _is_ours(module: str) -> bool:
     return short_name(module).partition(".")[0] in _OURS
 
 
-def _named(name: str) -> Any:
+def _find_named(name: str) -> Any:
     """Return the class, function or enum member with this name. Raises LookupError for any other object."""
     module, _, path = name.partition(":")
     if module == "builtins" and path in _BUILTINS:

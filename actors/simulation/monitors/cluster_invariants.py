@@ -26,14 +26,14 @@ class ClusterInvariants(Monitor):
         """The process of each broker when its registration last ended."""
 
     @observes
-    def _unregistered(self, fact: BrokerUnregistered) -> None:
+    def _note_unregistration(self, fact: BrokerUnregistered) -> None:
         """Note the process of a broker whose registration ends."""
         if self.observed.is_simulated:
             self._lapsed[fact.broker] = self.cluster.machines[fact.broker].node
 
     @invariant("all brokers are registered with one active controller", "controller.md 7.1, broker.md 7.2")
     def _all_brokers_are_registered(self, fact: ClusterAtRest) -> Iterator[str]:
-        up = self.nodes.connected()
+        up = self.nodes.connected_nodes()
         if sorted(self.registered) != up:
             yield f"registered brokers {sorted(self.registered)}, running {up}"
         if self.znodes.controller not in up:
@@ -66,7 +66,7 @@ class ClusterInvariants(Monitor):
 
     @invariant("partitions with a live ISR member have a leader", "controller.md 3.2, 7.5")
     def _partitions_have_a_leader(self, fact: ClusterAtRest) -> Iterator[str]:
-        up, running = set(self.nodes.up_nodes()), self.nodes.connected()
+        up, running = set(self.nodes.up_nodes()), self.nodes.connected_nodes()
         for partition, assigned in self.assigned.items():
             if partition.topic in self.deleting:
                 continue
@@ -88,13 +88,13 @@ class ClusterInvariants(Monitor):
     @invariant("broker roles match ZooKeeper", "broker.md 2.1, KAFKA-14154")
     def _broker_roles_match_zookeeper(self, fact: ClusterAtRest) -> Iterator[str]:
         roles: dict[int, dict[TopicPartition, tuple[int, int]]] = {}
-        running = self.nodes.connected()
+        running = self.nodes.connected_nodes()
         for tp, state in self.znodes.remaining.items():
             if state.leader not in running:
                 continue  # a broker takes no role for a partition if the leader in LeaderAndIsr is not alive
             for replica in self.znodes.replicas_of(tp):
                 roles.setdefault(replica, {})[tp] = state.leader, state.leader_epoch
-        for node in self.nodes.controlled():
+        for node in self.nodes.controlled_nodes():
             machine = self.cluster.machines[node].node
             hosted = [] if machine is None else machine.base.actors(PartitionActor)
             true = roles.get(node, {})
@@ -115,19 +115,19 @@ class ClusterInvariants(Monitor):
         leader lost. This follower refuses a batch that begins below the follower's log end offset, and stays out of the
         ISR.
         """
-        able, running = set(self.nodes.controlled()), set(self.nodes.connected())
+        able, running = set(self.nodes.controlled_nodes()), set(self.nodes.connected_nodes())
         for partition, state in self.znodes.remaining.items():
             if state.leader not in able:
                 continue
             replicas = set(self.znodes.replicas_of(partition))
-            must = {replica for replica in replicas & able if self.nodes.linked(state.leader, replica)}
+            must = {replica for replica in replicas & able if self.nodes.are_linked(state.leader, replica)}
             misses = partition not in self.observed.resumed and not must <= set(state.isr)
             if misses or not set(state.isr) <= replicas & running:
                 yield f"{partition} has ISR {state.isr}; replicas {sorted(replicas & able)} are running"
 
     @invariant("no request or reassignment is pending", "controller.md 1.5, 7.6, 7.7")
     def _no_request_or_reassignment_is_pending(self, fact: ClusterAtRest) -> Iterator[str]:
-        able = set(self.nodes.controlled())
+        able = set(self.nodes.controlled_nodes())
         done = [paths.PREFERRED_ELECTION]
         if not any(self.nodes.waits_for_fault(tp, able) for tp in self.assigned):
             done.append(paths.REASSIGNMENTS)
@@ -140,9 +140,9 @@ class ClusterInvariants(Monitor):
 
     @invariant("controller context matches ZooKeeper", "controller.md 7.2, trap T12")
     def _controller_context_matches_zookeeper(self, fact: ClusterAtRest) -> Iterator[str]:
-        able = self.nodes.controlled()
+        able = self.nodes.controlled_nodes()
         for node, context in self.cluster.controllers().items():
-            if node not in self.nodes.connected():
+            if node not in self.nodes.connected_nodes():
                 continue
             found = inconsistencies(context)
             yield from (f"controller {node}: {text}" for text in found)
@@ -178,7 +178,7 @@ class ClusterInvariants(Monitor):
             for tp, state in self.znodes.remaining.items()
         }
         halted = {topic for topic in self.deleting if self.nodes.waits_for_absent(topic)}
-        for node in self.nodes.controlled():
+        for node in self.nodes.controlled_nodes():
             answer = self.history.metadata.get(node)
             if answer is None:
                 yield f"node {node} did not respond to a metadata request"

@@ -60,7 +60,7 @@ class ControllerInvariants(Monitor):
         """The number of changes in ZooKeeper that `_leaderless_since` includes."""
 
     @observes
-    def _elected(self, fact: ControllerWritten) -> None:
+    def _note_election(self, fact: ControllerWritten) -> None:
         """Note a new controller."""
         self._has_begun = False
 
@@ -73,7 +73,7 @@ class ControllerInvariants(Monitor):
         return ()
 
     @observes
-    def _ticked(self, fact: Ticked) -> None:
+    def _note_tick(self, fact: Ticked) -> None:
         """Note since when there is no controller, or a partition has no leader."""
         now = self.now
         if self.znodes.controller in self.registered:

@@ -60,14 +60,14 @@ class _StateChanges:
     def __init__(self) -> None:
         self._terms: dict[int, _Term] = {}
 
-    def made(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[StateChanged]:
+    def changes_since_last(self, node: int, controller: Any, born: Mapping[str, int]) -> Iterator[StateChanged]:
         """Yield the state changes that a node's controller made since the last call. `born` has each topic's czxid."""
         context: ControllerContext = controller.context
         term = self._terms.get(node)
         if not context.active:
             self._terms.pop(node, None)
         elif term is not None and term.continues(context):
-            yield from term.made(node, born)
+            yield from term.changes_since_last(node, born)
         elif not controller.busy:
             self._terms[node] = _Term(context, born)
 
@@ -88,31 +88,35 @@ class _Term:
                 self._seen[broker, partition] = replica, born.get(partition.topic, 0)
 
     def continues(self, context: ControllerContext) -> bool:
-        """Return true if the term has not ended and the history still has all changes since the last call of `made`."""
+        """Return true if the term goes on, and the history has all changes since the last `changes_since_last`."""
         return (
             context is self.context
             and context.epoch == self.epoch
             and context.history.last - self._last <= context.history.CALLS
         )
 
-    def made(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
+    def changes_since_last(self, node: int, born: Mapping[str, int]) -> Iterator[StateChanged]:
         """Yield the changes since the last call."""
-        for call in self.context.history.since(self._last):
-            kept = dict(self._unmoved(call, born))
-            yield StateChanged(node, call.target, call.broker_id, dict(self._before(call, born)), kept)
+        for call in self.context.history.requests_after(self._last):
+            kept = dict(self._unmoved_states(call, born))
+            yield StateChanged(node, call.target, call.broker_id, dict(self._states_before(call, born)), kept)
         self._last = self.context.history.last
 
-    def _unmoved(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
-        moved = set(call.moved()) if any(call.unmoved) else set(call.partitions)
+    def _unmoved_states(
+        self, call: StateChangeRequest, born: Mapping[str, int]
+    ) -> Iterator[tuple[TopicPartition, State]]:
+        moved = set(call.moved_partitions()) if any(call.unmoved) else set(call.partitions)
         for partition in call.partitions:
             state, was = self._seen.get((call.broker_id, partition), (None, 0))
             if partition not in moved and state is not None and was == born.get(partition.topic, 0):
                 yield partition, state
 
-    def _before(self, call: StateChangeRequest, born: Mapping[str, int]) -> Iterator[tuple[TopicPartition, State]]:
+    def _states_before(
+        self, call: StateChangeRequest, born: Mapping[str, int]
+    ) -> Iterator[tuple[TopicPartition, State]]:
         seen, broker = self._seen, call.broker_id
         nowhere: State = _P.NON_EXISTENT if broker is None else _R.NON_EXISTENT
-        for partition in call.moved():
+        for partition in call.moved_partitions():
             life = born.get(partition.topic, 0)
             state, was = seen.get((broker, partition), (nowhere, life))
             seen[broker, partition] = call.target, life
@@ -135,7 +139,7 @@ class ControllerStateInvariants(Monitor):
         """The time at which each node, as controller, last checked for imbalanced leaders."""
         self._changes = _StateChanges()
 
-    def _handled(self, begun: EventHandled) -> Iterable[EventHandled]:
+    def _find_handled(self, begun: EventHandled) -> Iterable[EventHandled]:
         """Return an event once its messages have arrived and the controller is idle."""
         is_over = self.cluster.machines[begun.node].node is not begun.process
         if not is_over and (self.now <= begun.at or begun.controller.busy):
@@ -144,11 +148,11 @@ class ControllerStateInvariants(Monitor):
         return () if is_over or not begun.controller.context.active else (begun,)
 
     @looks(ControllerActor)
-    def _changed(self, node: int, delivery: Delivery) -> Iterator[StateChanged]:
+    def _note_state_changes(self, node: int, delivery: Delivery) -> Iterator[StateChanged]:
         """Yield the state changes that a controller has made, and note the event that it begins to handle."""
         controller = getattr(delivery.receiver, "actor", None)
         if isinstance(controller, ControllerActor):
-            yield from self._changes.made(node, controller, self.znodes.born)
+            yield from self._changes.changes_since_last(node, controller, self.znodes.born)
         message = delivery.message
         event = message.payload if isinstance(message, WakeupMessage) else message
         if isinstance(event, AutoPreferredReplicaLeaderElection):
@@ -158,7 +162,7 @@ class ControllerStateInvariants(Monitor):
             before = dict(controller.context.leadership)
             assert process is not None
             begun = EventHandled(node, event, process, controller, before, self.now)
-            self.observed.pending[node] = partial(self._handled, begun)
+            self.observed.pending[node] = partial(self._find_handled, begun)
 
     @looks(BrokerChannelActor)
     def _brokers_sent(self, node: int, delivery: Delivery) -> Iterable[object]:

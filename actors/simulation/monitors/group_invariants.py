@@ -44,7 +44,7 @@ class GroupInvariants(Monitor):
         """(node, group) pairs whose append to the log failed after it had begun."""
 
     @looks(GroupActor)
-    def _stored(self, node: int, delivery: Delivery) -> Iterable[object]:
+    def _note_group(self, node: int, delivery: Delivery) -> Iterable[object]:
         """Note a group that was loaded or created, or the result of an append.
 
         A batch whose append timed out may be in the log nevertheless. A group that is loaded from the log is no longer
@@ -187,7 +187,7 @@ class GroupInvariants(Monitor):
                 continue
             loading = Loading(partition.partition)
             loading.take(key_values(read.data, 0)[1])
-            loaded = {each.group: Offsets.loaded(each.offsets, each.pending) for each in loading.groups()}
+            loaded = {each.group: Offsets.from_log(each.offsets, each.pending) for each in loading.groups()}
             for name, group in self.cluster.groups_at(state.leader).items():
                 offsets = group.offsets
                 if self.exchanges.group_partition(name) == partition and not offsets.under_way:
@@ -209,7 +209,7 @@ class GroupInvariants(Monitor):
 
     @invariant("group members match the live consumers", "broker.md 6.5")
     def _group_members_match_the_live_consumers(self, fact: ClusterQueried) -> Iterator[str]:
-        some_are_away = len(self.nodes.connected()) < len(self.cluster.machines)
+        some_are_away = len(self.nodes.connected_nodes()) < len(self.cluster.machines)
         for group in self._groups():
             described, partition = group.described, self.exchanges.group_partition(group.name)
             members = [each for each in group.living.values() if not self._is_stranded(each, partition)]
@@ -245,7 +245,9 @@ class GroupInvariants(Monitor):
         """
         node = self.cluster.machines[member.coordinator].node if member.coordinator in self.cluster.machines else None
         hosted = (
-            () if node is None or member.coordinator in self.nodes.controlled() else node.base.actors(PartitionActor)
+            ()
+            if node is None or member.coordinator in self.nodes.controlled_nodes()
+            else node.base.actors(PartitionActor)
         )
         return any(
             each.partition.role.partition == partition and each.partition.role.leader == member.coordinator

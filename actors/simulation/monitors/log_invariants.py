@@ -79,7 +79,7 @@ class LogInvariants(Monitor):
                     yield f"node {node} has opened logs in {name}, which has a {CLEAN_MARKER}"
 
     @observes
-    def _called(self, fact: LogCalled) -> None:
+    def _note_files(self, fact: LogCalled) -> None:
         """Read what the files of a log have after a call."""
         if fact.view.end < fact.end_before:
             self._cut[fact.partition] = max(fact.view.end, self._cut.get(fact.partition, 0))
@@ -96,7 +96,7 @@ class LogInvariants(Monitor):
             files.kept_start = min(files.kept_start, view.start)
         else:
             files.transactions.read_on(view.end)
-        files.transactions.replicated(view.high_watermark)
+        files.transactions.raise_high_watermark(view.high_watermark)
 
     @invariant("unfinished transactions are unstable", "transactions.md 3.1, KIP-98", lacks=FILES)
     def _unfinished_transactions_are_unstable(self, fact: LogCalled) -> Iterator[str]:
@@ -131,7 +131,7 @@ class LogInvariants(Monitor):
                     )
 
     @observes
-    def _swapped(self, fact: ReplicaSwapped) -> None:
+    def _note_swap(self, fact: ReplicaSwapped) -> None:
         """Note that another folder has the log, whose files may all be unflushed."""
         files = self._files.get(fact.view)
         if files is not None:
@@ -149,7 +149,7 @@ class LogInvariants(Monitor):
             )
 
     @observes
-    def _checkpointed(self, fact: PointsWritten) -> None:
+    def _note_checkpoint(self, fact: PointsWritten) -> None:
         """Note what is durable on the disks of a node, unless one of these disks has a fault."""
         disks = self.cluster.machines[fact.node].disks
         for name in () if disks.faults or disks.hurt else self.replicas.with_records:
@@ -192,13 +192,13 @@ class LogInvariants(Monitor):
         records at the offsets that it lost. Its followers cannot detect this. Where bits have flipped, unreadable bytes
         may follow the log's end.
         """
-        up = set(self.nodes.controlled())
+        up = set(self.nodes.controlled_nodes())
         for partition, state in self.znodes.remaining.items():
             if str(partition) not in self.replicas.filled or state.leader not in up:
                 continue
             if partition in self.observed.resumed or partition in self.observed.lost:
                 continue
-            nodes = [node for node in state.isr if node in up and self.nodes.linked(state.leader, node)]
+            nodes = [node for node in state.isr if node in up and self.nodes.are_linked(state.leader, node)]
             logs = {node: self.replicas.log(node, partition) or LogView() for node in nodes}
             for node, log in logs.items():
                 if log.start < logs[state.leader].start:
@@ -247,7 +247,7 @@ class LogInvariants(Monitor):
             if tp.topic not in self.deleting:
                 for replica in each.replicas:
                     assigned.setdefault(replica, set()).add(tp)
-        for node in self.nodes.controlled():
+        for node in self.nodes.controlled_nodes():
             wanted = assigned.get(node, set())
             held = set()
             for name in self.cluster.machines[node].disks.logs():

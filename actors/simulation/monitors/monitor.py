@@ -203,7 +203,7 @@ class Monitors:
         self._taken[key] += 1
         return [Violation(row.name, text, self.observed.now()) for row, check in checks for text in check(fact)]
 
-    def checked(self) -> dict[str, int]:
+    def check_counts(self) -> dict[str, int]:
         """Return how often each invariant was checked, without those that never were."""
         found = Counter[str]()
         for key, times in self._taken.items():

@@ -238,7 +238,7 @@ class ReplicationInvariants(Monitor):
         state = self.states.get(fact.partition)
         if state is None or fact.node not in state.isr or fact.partition.topic in self.deleting:
             return
-        committed = min(self.replicas.committed(fact.partition), fact.end_before)
+        committed = min(self.replicas.largest_high_watermark(fact.partition), fact.end_before)
         if fact.view.end < committed:
             yield (
                 f"{fact.partition}: {fact.node} of the ISR {state.isr} truncated its log to {fact.view.end};"

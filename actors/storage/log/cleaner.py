@@ -419,7 +419,7 @@ class Cleaning:
                 self.records += left
                 while left:
                     count = left if left < RECORDS else RECORDS
-                    found, position = keys.kept(data, position, count, base, end, is_due)
+                    found, position = keys.find_kept(data, position, count, base, end, is_due)
                     kept = found if kept is NONE_KEPT else kept.append(found)
                     left -= count
                     work += count
@@ -442,7 +442,7 @@ class Cleaning:
         """Copy what stays of a message of format 0 or 1; return the number of records in it (rule 4)."""
         view, whole = as_batch(message, header)
         data, count = unpack(whole, view), whole.record_count
-        kept, _ = self.map.kept(data, 0, count, whole.base_offset, self.end, is_late)
+        kept, _ = self.map.find_kept(data, 0, count, whole.base_offset, self.end, is_late)
         if kept.number == count:
             self._add(message, header)
         elif kept.number:

@@ -660,7 +660,7 @@ class Log:
             size = max(max_bytes, place.header.size) if at_least_one else max_bytes
         return segment, place, size
 
-    def aborted(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> list[AbortedTxn]:
+    def aborted_transactions(self, offset: int, max_bytes: int, limit: int, at_least_one: bool) -> list[AbortedTxn]:
         """Return the aborted transactions for a `read` with these arguments. The list may have more than needed."""
         span = self._span(offset, max_bytes, limit, at_least_one) if self.has_aborted else None
         if span is None:
@@ -729,12 +729,12 @@ class Log:
         """The first offset that may belong to an unfinished transaction; -1 without one."""
         return self.producers.first_unstable
 
-    def replicated(self, high_watermark: int) -> int:
+    def raise_high_watermark(self, high_watermark: int) -> int:
         """Update the transactions for a new high watermark. Return the first unstable offset."""
         transactions = self.producers.transactions
         if transactions is None:
             return NO_OFFSET
-        transactions.replicated(high_watermark)
+        transactions.raise_high_watermark(high_watermark)
         return transactions.first_unstable
 
     # ------------------------------------------------------------------------------------------------ cleaning
@@ -803,7 +803,7 @@ class Log:
             self._dropped
             or (self._deleted and self._deleted[0][0] <= now_ms)
             or self.producers.may_expire(now_ms, producer_expiration_ms)
-            or (self._segments and self._expired(self._segments[0], self.end, now_ms))
+            or (self._segments and self._removal_reason(self._segments[0], self.end, now_ms))
         )
 
     def expire(self, high_watermark: int, now_ms: int, producer_expiration_ms: int = producers.EXPIRATION_MS) -> int:
@@ -813,7 +813,7 @@ class Log:
         """
         self.producers.expire(now_ms, producer_expiration_ms)
         gone = 0
-        while self._segments and (why := self._expired(self._segments[0], high_watermark, now_ms)):
+        while self._segments and (why := self._removal_reason(self._segments[0], high_watermark, now_ms)):
             if len(self._segments) == 1:
                 if not self.active.size:
                     break
@@ -826,7 +826,7 @@ class Log:
             self.producers.remove_snapshots(self.start, self.end)
         return gone
 
-    def _expired(self, segment: Segment, high_watermark: int, now_ms: int) -> str:
+    def _removal_reason(self, segment: Segment, high_watermark: int, now_ms: int) -> str:
         """Return which setting, or else the log start offset, removes a segment; "" if it stays."""
         end, config = self._end_of(segment), self.config
         if end > high_watermark or (segment is self.active and not segment.size):

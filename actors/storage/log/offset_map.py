@@ -132,7 +132,7 @@ class OffsetMap:
             done += 1
         return done, position, last
 
-    def kept(
+    def find_kept(
         self, data: bytes, position: int, count: int, base: int, limit: int, is_due: bool
     ) -> tuple[KeptRecords, int]:
         """Find the next records of a batch that stay: the last one of each key, and those from the offset `limit` on.

@@ -256,7 +256,7 @@ class Producers:
             return
         known = self._producers.get(producer_id)
         if known is None or known.epoch != header.producer_epoch:
-            known = self._entered(header)
+            known = self._state_for(header)
         known.timestamp = header.max_timestamp
         if known.timestamp < self._oldest:
             self._oldest = known.timestamp
@@ -272,13 +272,13 @@ class Producers:
 
     def end(self, header: BatchHeader, marker: EndTransactionMarker) -> CompletedTxn | None:
         """Add an appended marker. Return the transaction that the marker ends; None if no transaction is open."""
-        known = self._entered(header)
+        known = self._state_for(header)
         known.coordinator_epoch = marker.coordinator_epoch
         known.timestamp = header.max_timestamp
         self._oldest = min(self._oldest, known.timestamp)
         return None if self.transactions is None else self.transactions.end(header.producer_id, header.base_offset)
 
-    def _entered(self, header: BatchHeader) -> _Producer:
+    def _state_for(self, header: BatchHeader) -> _Producer:
         """Return the state of a batch's or marker's producer. A new epoch replaces the known epoch and its batches."""
         known = self._producers.get(header.producer_id)
         if known is None:

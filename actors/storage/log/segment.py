@@ -255,13 +255,13 @@ class Segment:
             at = bisect_right(self._recent_offsets, offset) - 1
             position = self._recent_positions[at]
         else:
-            position = self._before(offset)
+            position = self._position_before(offset)
         for place in self.batches(position):
             if place.header.last_offset >= offset:
                 return place
         return None
 
-    def _before(self, offset: int) -> int:
+    def _position_before(self, offset: int) -> int:
         """Return the position of a batch that begins at or before `offset`. Use the index if it is valid (rule 3)."""
         position = self.offsets.position_before(offset - self.base_offset)
         place = next(self.batches(position), None)
@@ -272,7 +272,7 @@ class Segment:
         if timestamp > self.max_timestamp:
             return None
         relative = self.times.offset_before(timestamp)
-        for place in self.batches(self._before(self.base_offset + relative)):
+        for place in self.batches(self._position_before(self.base_offset + relative)):
             if place.header.max_timestamp >= timestamp and place.header.last_offset >= from_offset:
                 return place
         return None

@@ -81,7 +81,7 @@ class Transactions:
         self._unreplicated.append((first, marker_offset))
         return CompletedTxn(producer_id, first, marker_offset, stable)
 
-    def replicated(self, high_watermark: int) -> None:
+    def raise_high_watermark(self, high_watermark: int) -> None:
         """Remove the transactions whose markers are below the new high watermark (rule 2)."""
         while self._unreplicated and self._unreplicated[0][1] < high_watermark:
             self._unreplicated.popleft()

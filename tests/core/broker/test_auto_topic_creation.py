@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.broker.auto_topic_creation import planned
+from actors.core.broker.auto_topic_creation import plan_topic
 from actors.core.refusal import Refused
 from messages.errors import INVALID_REPLICATION_FACTOR, INVALID_TOPIC
 from tests.controller.world import settings
@@ -37,7 +37,7 @@ NODE = settings(
     ],
 )
 def test_internal_topics_have_settings_of_their_own(topic: str, partitions: int, factor: int, overrides: str) -> None:
-    replicas, entries = planned(NODE, topic, (), (0, 1, 2))
+    replicas, entries = plan_topic(NODE, topic, (), (0, 1, 2))
     assert (len(replicas), {len(each) for each in replicas}) == (partitions, {factor})
     assert " ".join(f"{entry.name}={entry.value}" for entry in entries) == overrides
     assert {each[0] for each in replicas} == {0, 1, 2}
@@ -55,5 +55,5 @@ def test_internal_topics_have_settings_of_their_own(topic: str, partitions: int,
 )
 def test_what_cannot_be_made_is_refused(topic: str, brokers: tuple[int, ...], code: int, words: str) -> None:
     with pytest.raises(Refused, match=words) as refused:
-        planned(NODE, topic, ("a.b",), brokers)
+        plan_topic(NODE, topic, ("a.b",), brokers)
     assert refused.value.code == code

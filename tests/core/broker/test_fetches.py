@@ -66,7 +66,7 @@ class World:
     def move(self, partition: TopicPartition, end: int, high_watermark: int, now: float) -> list[Respond | WakeSession]:
         """Move a log's offsets, notify the fetches, and return their steps."""
         self.logs[partition] = state(end, high_watermark)
-        self.fetches.moved(partition, self.logs[partition], now)
+        self.fetches.store_state(partition, self.logs[partition], now)
         return self.take(now)
 
 
@@ -174,11 +174,11 @@ def test_a_response_that_did_not_reach_its_reader_is_repeated() -> None:
     for epoch in (3, 4):
         [answer] = world.poll(id, epoch, now=1.0)
         assert [part.partition for part in answer.response.partitions] == [T[0]]
-        world.fetches.throttled(id, False, (T[0],), 1.0)
-    world.fetches.throttled(id, True, (), 1.0)
+        world.fetches.undo_response(id, False, (T[0],), 1.0)
+    world.fetches.undo_response(id, True, (), 1.0)
     assert [answer.response.error_code for answer in world.poll(id, 5, now=1.0)] == [FETCH_SESSION_ID_NOT_FOUND]
     assert not world.fetches.idle_until(T[0], 1.0), "nothing is kept of an ended session"
-    world.fetches.throttled(id, True, (), 1.0)
+    world.fetches.undo_response(id, True, (), 1.0)
 
 
 def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -> None:
@@ -194,7 +194,7 @@ def test_a_follower_that_rests_is_caught_up_now_and_then_when_it_polled_last() -
 def test_a_lost_partition_wakes_it() -> None:
     world = World()
     id = world.resting()
-    world.fetches.lost(T[0], 3.0)
+    world.fetches.discard_state(T[0], 3.0)
     assert world.take(3.0) == [WakeSession(id)]
 
 
@@ -219,9 +219,9 @@ def test_a_reader_of_committed_data_waits_for_the_last_stable_offset() -> None:
     request = FetchRequest(11, -1, 500, 1, (part,), isolation_level=READ_COMMITTED, session_id=0, session_epoch=0)
     world.fetches.begin(1, request, 0.0)
     assert world.take(0.0) == []
-    world.fetches.moved(T[0], log._replace(end=6, high_watermark=6), 0.1)
+    world.fetches.store_state(T[0], log._replace(end=6, high_watermark=6), 0.1)
     assert world.fetches.take() == [], "the open transaction still begins at offset 3"
-    world.fetches.moved(T[0], log._replace(end=6, high_watermark=6, stable=6), 0.2)
+    world.fetches.store_state(T[0], log._replace(end=6, high_watermark=6, stable=6), 0.2)
     assert [type(step) for step in world.fetches.take()] == [ReadPartition]
 
 

@@ -64,29 +64,29 @@ def test_row_11_what_is_known_of_followers_at_first() -> None:
 
 def test_row_12_a_leader_again_keeps_its_followers_ends() -> None:
     again = leader(1, 2, end=6)
-    again.fetched(2, 6, 0, 6, 1.0)
-    again.appended(9, 2.0)
+    again.handle_fetch(2, 6, 0, 6, 1.0)
+    again.handle_append(9, 2.0)
     again.renew(6, (1, 2), (1, 2), 8, 3.0)
     assert (again.followers[2].log_end_offset, again.epoch_start, again.log.high_watermark) == (6, 9, 6)
 
 
 def test_a_leader_that_missed_an_epoch_knows_no_ends_until_its_followers_fetch() -> None:
     again = leader(1, 2, end=6)
-    again.fetched(2, 6, 0, 6, 1.0)
+    again.handle_fetch(2, 6, 0, 6, 1.0)
     again.renew(again.leader_epoch + 2, (1, 2), (1, 2), 8, 3.0)
-    again.appended(9, 4.0)
+    again.handle_append(9, 4.0)
     assert (again.followers[2].log_end_offset, again.log.high_watermark) == (UNKNOWN, 6)
-    again.fetched(2, 5, 0, 9, 5.0)
+    again.handle_fetch(2, 5, 0, 9, 5.0)
     assert again.log.high_watermark == 6
-    again.fetched(2, 9, 0, 9, 6.0)
+    again.handle_fetch(2, 9, 0, 9, 6.0)
     assert again.log.high_watermark == 9
 
 
 def test_a_follower_whose_log_was_truncated_has_a_lower_end() -> None:
     both = leader(1, 2, 3, end=10)
-    both.fetched(2, 8, 0, 10, 1.0)
-    both.fetched(2, 5, 0, 10, 2.0)
-    both.fetched(3, 10, 0, 10, 3.0)
+    both.handle_fetch(2, 8, 0, 10, 1.0)
+    both.handle_fetch(2, 5, 0, 10, 2.0)
+    both.handle_fetch(3, 10, 0, 10, 3.0)
     assert (both.followers[2].log_end_offset, both.log.high_watermark) == (5, 5)
 
 
@@ -117,12 +117,12 @@ def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
     Offsets that it does not have are not committed (rule 4).
     """
     moving = leader(1, 3, replicas=(1, 2, 3), end=10, high_watermark=10)
-    moving.appended(20, 40.0)
-    moving.fetched(3, 12, 0, 20, 41.0)
-    moving.fetched(2, 12, 0, 20, 41.0)
+    moving.handle_append(20, 40.0)
+    moving.handle_fetch(3, 12, 0, 20, 41.0)
+    moving.handle_fetch(2, 12, 0, 20, 41.0)
     one = number(moving)
     assert moving.followers[2].caught_up_at < 41.0 - LAG, "it does not count as caught up"
-    moving.fetched(3, 20, 0, 20, 42.0)
+    moving.handle_fetch(3, 20, 0, 20, 42.0)
     assert (moving.maximal_isr, moving.log.high_watermark) == ((1, 3, 2), 12)
     moving.isr_written(one, None, 43.0)
     assert moving.log.high_watermark == 20, "refused: it is not in the ISR"
@@ -130,16 +130,16 @@ def test_the_high_watermark_counts_a_replica_that_a_write_would_add() -> None:
 
 def test_row_59_a_silent_follower_at_the_log_end_stays() -> None:
     idle = leader(1, 2, end=10)
-    idle.fetched(2, 10, 0, 10, 1.0)
+    idle.handle_fetch(2, 10, 0, 10, 1.0)
     idle.tick(10_000.0)
     assert writes(idle) == []
 
 
 def test_row_60_a_follower_at_the_previous_log_end_was_caught_up_then() -> None:
     busy = leader(1, 2, end=10)
-    busy.fetched(2, 0, 0, 10, 20.0)
-    busy.appended(15, 21.0)
-    busy.fetched(2, 10, 0, 15, 40.0)
+    busy.handle_fetch(2, 0, 0, 10, 20.0)
+    busy.handle_append(15, 21.0)
+    busy.handle_fetch(2, 10, 0, 15, 40.0)
     assert busy.followers[2].caught_up_at == 20.0
     busy.tick(50.0)
     assert writes(busy) == []
@@ -162,8 +162,8 @@ def test_the_looks_are_half_a_lag_apart(last: float, out_at: float) -> None:
 def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
     both = leader(1, 2, 3, end=10)
     for second in range(1, 31):
-        both.fetched(3, second // 4, 0, 10 + second, float(second))  # falls further behind each second
-        both.appended(11 + second, float(second))
+        both.handle_fetch(3, second // 4, 0, 10 + second, float(second))  # falls further behind each second
+        both.handle_append(11 + second, float(second))
     both.tick(30.0)
     assert writes(both) == []
     both.tick(30.1)
@@ -173,28 +173,28 @@ def test_row_61_stuck_and_slow_followers_leave_the_isr() -> None:
 def test_row_62_and_63_a_caught_up_follower_joins_the_isr() -> None:
     grown = leader(1, replicas=(1, 2), end=10)
     assert grown.log.high_watermark == 10
-    grown.fetched(2, 3, 0, 10, 1.0)
+    grown.handle_fetch(2, 3, 0, 10, 1.0)
     assert writes(grown) == []
-    grown.fetched(2, 10, 0, 10, 2.0)
+    grown.handle_fetch(2, 10, 0, 10, 2.0)
     refused = number(grown)
     grown.isr_written(refused, None, 3.0)
     assert (grown.isr, grown.followers[2].log_end_offset) == ((1,), 10)
-    grown.fetched(2, 10, 0, 10, 4.0)
+    grown.handle_fetch(2, 10, 0, 10, 4.0)
     grown.isr_written(number(grown), 8, 5.0)
     assert grown.isr == (1, 2)
 
 
 def test_row_64_the_start_of_the_epoch_must_be_reached() -> None:
     new = leader(1, 3, replicas=(1, 2, 3), end=10, high_watermark=4)
-    new.fetched(2, 4, 0, 10, 1.0)
+    new.handle_fetch(2, 4, 0, 10, 1.0)
     assert writes(new) == []
-    new.fetched(2, 10, 0, 10, 2.0)
+    new.handle_fetch(2, 10, 0, 10, 2.0)
     assert writes(new) == [(1, 3, 2)]
 
 
 def test_a_replica_that_is_not_alive_stays_out() -> None:
     grown = leader(1, replicas=(1, 2), end=10)
-    grown.fetched(2, 10, 0, 10, 2.0, alive=False)
+    grown.handle_fetch(2, 10, 0, 10, 2.0, alive=False)
     assert writes(grown) == []
 
 
@@ -203,7 +203,7 @@ def test_one_write_at_a_time_and_an_answer_counts_for_its_own_only() -> None:
     slow.tick(31.0)
     first = number(slow)
     slow.tick(40.0)
-    slow.fetched(2, 10, 0, 10, 41.0)
+    slow.handle_fetch(2, 10, 0, 10, 41.0)
     assert writes(slow) == []
     slow.isr_written(first + 1, 9, 42.0)
     assert slow.isr == (1, 2, 3)
@@ -214,15 +214,15 @@ def test_one_write_at_a_time_and_an_answer_counts_for_its_own_only() -> None:
 
 def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum() -> None:
     grown = leader(1, replicas=(1, 2), end=10, min_isr=2, high_watermark=10)
-    grown.fetched(2, 10, 0, 10, 100.0)
+    grown.handle_fetch(2, 10, 0, 10, 100.0)
     write = number(grown)
     assert grown.may_append(-1) == errors.NOT_ENOUGH_REPLICAS
     assert grown.may_append(1) == errors.NONE
     grown.isr_written(write, 8, 101.0)
     assert grown.may_append(-1) == errors.NONE
-    grown.appended(12, 200.0)
+    grown.handle_append(12, 200.0)
     assert grown.log.high_watermark == 10
-    grown.fetched(2, 12, 0, 12, 201.0)
+    grown.handle_fetch(2, 12, 0, 12, 201.0)
     assert grown.log.high_watermark == 12
 
 
@@ -231,8 +231,8 @@ def test_a_write_under_way_counts_for_the_high_watermark_but_not_for_the_minimum
 
 def test_row_68_a_recently_caught_up_follower_limits_the_high_watermark() -> None:
     held = leader(1, replicas=(1, 2), end=10)
-    held.fetched(2, 10, 0, 10, 1.0, alive=False)
-    held.appended(20, 2.0)
+    held.handle_fetch(2, 10, 0, 10, 1.0, alive=False)
+    held.handle_append(20, 2.0)
     assert held.log.high_watermark == 10
     held.tick(31.0)
     assert held.log.high_watermark == 10
@@ -243,7 +243,7 @@ def test_row_68_a_recently_caught_up_follower_limits_the_high_watermark() -> Non
 def test_a_leader_alone_of_one_replica_needs_no_more_than_itself() -> None:
     alone = leader(1, min_isr=2)
     assert alone.may_append(-1) == errors.NONE
-    alone.appended(3, 1.0)
+    alone.handle_append(3, 1.0)
     assert alone.log.high_watermark == 3
 
 
@@ -252,11 +252,11 @@ def test_a_leader_alone_of_one_replica_needs_no_more_than_itself() -> None:
 
 def test_a_produce_waits_for_the_high_watermark_or_its_deadline_or_the_end() -> None:
     shared = leader(1, 2)
-    shared.appended(5, 0.0)
+    shared.handle_append(5, 0.0)
     for token, offset, deadline in (("a", 3, 10.0), ("b", 5, 1.0), ("c", 5, 10.0)):
         shared.wait(token, offset, deadline)
     assert (releases(shared), shared.next_deadline) == ({}, 1.0)
-    shared.fetched(2, 3, 0, 5, 0.5)
+    shared.handle_fetch(2, 3, 0, 5, 0.5)
     assert releases(shared) == {"a": errors.NONE}
     shared.expire(1.0)
     assert releases(shared) == {"b": errors.REQUEST_TIMED_OUT}
@@ -273,7 +273,7 @@ def test_a_repeated_batch_waits_for_its_own_offset_only() -> None:
         shared.wait(token, offset, 60.0)
     reported = []
     for offset in (10, 15, 20):
-        shared.fetched(2, offset, 0, 20, 1.0)
+        shared.handle_fetch(2, offset, 0, 20, 1.0)
         reported.append(list(releases(shared)))
     assert reported == [["first, again"], ["between"], ["second"]]
 
@@ -281,7 +281,7 @@ def test_a_repeated_batch_waits_for_its_own_offset_only() -> None:
 def test_row_33_below_the_minimum_nothing_is_committed_and_waiting_ends_by_time() -> None:
     """As in Kafka 3.7 and later, the high watermark stays, so the produce times out."""
     shared = leader(1, 2, min_isr=2)
-    shared.appended(5, 0.0)
+    shared.handle_append(5, 0.0)
     shared.wait("a", 5, 60.0)
     shared.tick(31.0)
     shared.isr_written(number(shared), 8, 32.0)
@@ -315,14 +315,14 @@ def test_the_high_watermark_only_increases_and_is_in_the_whole_isr(data: st.Data
         before = any_leader.log.high_watermark
         match data.draw(st.sampled_from(("append", "fetch", "tick", "write", "lose", "expire", "renew"))):
             case "append":
-                do("appended", any_leader.log.end + data.draw(st.integers(1, 3)), now)
+                do("handle_append", any_leader.log.end + data.draw(st.integers(1, 3)), now)
                 if any_leader.may_append(-1) == errors.NONE:
                     do("wait", token, any_leader.log.end, now + 20.0)
                     waiting.add(token)
             case "fetch":
                 replica = data.draw(st.sampled_from((2, 3)))
                 ends[replica] = data.draw(st.integers(ends[replica], any_leader.log.end))
-                do("fetched", replica, ends[replica], 0, any_leader.log.end, now)
+                do("handle_fetch", replica, ends[replica], 0, any_leader.log.end, now)
             case "tick":
                 do("tick", now)
             case "write" if open_writes:
@@ -364,7 +364,7 @@ def test_a_member_of_the_isr_that_is_no_replica_leaves_it() -> None:
     unfollowed = leader(1, 3, replicas=(1,))
     assert unfollowed.check_after(1.0) is not None
     followed = leader(1, 2, 3, replicas=(1, 2))
-    followed.fetched(2, 0, 0, 0, 99.0)
+    followed.handle_fetch(2, 0, 0, 0, 99.0)
     assert followed.check_after(99.0) is not None
     followed.tick(100.0)
     assert writes(followed) == [(1, 2)]
@@ -374,7 +374,7 @@ def test_a_shrink_names_how_far_behind_each_follower_is_and_since_when() -> None
     led = leader(1, 2, 3, end=10, now=100.0)
     never_fetched = (LaggingFollower(2, UNKNOWN, 31.0, 31.0), LaggingFollower(3, UNKNOWN, 31.0, 31.0))
     assert led.laggards((1,), 131.0) == never_fetched
-    led.fetched(3, 4, 0, 10, 125.0)
+    led.handle_fetch(3, 4, 0, 10, 125.0)
     assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, 6.0, 31.0),)
     led.followers[3].caught_up_at = led.followers[3].fetched_at = NEVER
     assert led.laggards((1, 2), 131.0) == (LaggingFollower(3, 4, -1.0, -1.0),)

@@ -141,10 +141,10 @@ def test_topics_are_requested_by_id() -> None:
     mixed = [MetadataRequestTopic(OTHER_ID), MetadataRequestTopic(ID, "u"), MetadataRequestTopic(name="u")]
     request = MetadataRequest(12, (), named_or_ids=tuple(mixed))
     assert list(of.view.names(request)) == ["t"], "with an id, names are ignored"
-    assert of.view.unresolved(request) == (MetadataTopic(errors.UNKNOWN_TOPIC_ID, "", False, (), OTHER_ID),)
+    assert of.view.unresolved_topics(request) == (MetadataTopic(errors.UNKNOWN_TOPIC_ID, "", False, (), OTHER_ID),)
     nameless = MetadataRequest(12, (), named_or_ids=(MetadataRequestTopic(), MetadataRequestTopic(name="u")))
     assert list(of.view.names(nameless)) == ["u"]
-    assert [each.error_code for each in of.view.unresolved(nameless)] == [errors.INVALID_REQUEST]
+    assert [each.error_code for each in of.view.unresolved_topics(nameless)] == [errors.INVALID_REQUEST]
 
 
 def test_refused_clients_get_the_leader_and_its_endpoint() -> None:

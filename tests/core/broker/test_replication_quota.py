@@ -67,7 +67,7 @@ def test_the_last_update_sets_the_throttled_replicas() -> None:
 def test_the_rate_is_what_the_last_eleven_samples_hold(
     moved: tuple[tuple[float, int], ...], now: float, rate: float
 ) -> None:
-    assert quota(None, *moved).moved(now) == rate
+    assert quota(None, *moved).measured_rate(now) == rate
 
 
 @pytest.mark.parametrize("rate", [0, 1, 700, KB, 3 * KB, None])
@@ -88,10 +88,10 @@ def test_the_settings_say_how_many_samples_of_which_length_count() -> None:
     made = replication_quota(NodeSettings(0, listener, listener, ("/d",), "zk", **windows))
     for second in range(9):
         made.count(KB, second)
-    assert made.moved(8.0) == 5 * KB / 4
+    assert made.measured_rate(8.0) == 5 * KB / 4
     made.rate = KB
     assert made.is_exceeded(8.5) and made.free_at(8.5) == 9.0
-    assert made.moved(13.9) == KB / 5.9
+    assert made.measured_rate(13.9) == KB / 5.9
 
 
 def test_what_is_not_limited_is_never_too_much() -> None:

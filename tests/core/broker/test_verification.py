@@ -20,13 +20,13 @@ def test_a_verified_producer_needs_no_other_question_until_its_marker(
 ) -> None:
     assert verification.wait(PID, 0, 0, "first") == (1, None)
     assert verification.wait(PID, 0, 1, "second") == (0, None), "one question for both"
-    assert verification.answered(1, PID, errors.NONE) == (["first", "second"], None)
+    assert verification.handle_reply(1, PID, errors.NONE) == (["first", "second"], None)
     assert verification.append_verdict(PID, 0, 0) == errors.NONE
-    verification.opened(PID, 0)
+    verification.note_open(PID, 0)
     assert verification.append_verdict(PID, 0, 1) == errors.NONE
     assert verification.is_open(PID, 0)
     assert not verification.is_open(PID, 1)
-    assert verification.ended(PID) is None
+    assert verification.note_end(PID) is None
     assert not verification.is_open(PID, 0)
 
 
@@ -34,11 +34,11 @@ def test_a_marker_refuses_what_waits_and_its_answer_counts_for_nothing(
     verification: TransactionVerification[str],
 ) -> None:
     verification.wait(PID, 0, 0, "late")
-    assert verification.ended(PID) == RefusedBatches(["late"], errors.INVALID_TXN_STATE)
+    assert verification.note_end(PID) == RefusedBatches(["late"], errors.INVALID_TXN_STATE)
     assert verification.wait(PID, 0, 1, "next") == (2, None)
-    assert verification.answered(1, PID, errors.NONE) == ((), None), "the question of before the marker"
-    assert verification.answered(2, PID, errors.NONE) == (["next"], None)
-    verification.ended(PID)
+    assert verification.handle_reply(1, PID, errors.NONE) == ((), None), "the question of before the marker"
+    assert verification.handle_reply(2, PID, errors.NONE) == (["next"], None)
+    verification.note_end(PID)
     assert verification.append_verdict(PID, 0, 1) == errors.INVALID_TXN_STATE
 
 
@@ -54,8 +54,8 @@ def test_an_answer_to_a_former_leadership_counts_for_nothing(verification: Trans
     assert verification.wait(PID, 0, 0, "before") == (1, None)
     assert verification.leadership_ended() == ["before"]
     assert verification.wait(PID, 0, 0, "late") == (2, None)
-    assert verification.answered(1, PID, errors.NONE) == ((), None)
-    assert verification.answered(2, PID, errors.INVALID_TXN_STATE) == (
+    assert verification.handle_reply(1, PID, errors.NONE) == ((), None)
+    assert verification.handle_reply(2, PID, errors.INVALID_TXN_STATE) == (
         (),
         RefusedBatches(["late"], errors.INVALID_TXN_STATE),
     )
@@ -79,16 +79,16 @@ def test_each_failed_verification_refuses_the_batch_with_its_code(
     verification: TransactionVerification[str], answer: int, code: int
 ) -> None:
     verification.wait(PID, 0, 0, "batch")
-    assert verification.answered(1, PID, answer) == ((), RefusedBatches(["batch"], code))
+    assert verification.handle_reply(1, PID, answer) == ((), RefusedBatches(["batch"], code))
     assert verification.wait(PID, 0, 0, "again")[0] == 2, "the producer's next batch asks again"
 
 
 def test_a_later_batch_does_not_begin_a_transaction(verification: TransactionVerification[str]) -> None:
     """KAFKA-14920: the first batch gets a retriable error, and the verification of the second succeeds."""
     verification.wait(PID, 0, 0, "first")
-    verification.answered(1, PID, errors.CONCURRENT_TRANSACTIONS)
+    verification.handle_reply(1, PID, errors.CONCURRENT_TRANSACTIONS)
     verification.wait(PID, 0, 3, "second")
-    assert verification.answered(2, PID, errors.NONE) == (["second"], None)
+    assert verification.handle_reply(2, PID, errors.NONE) == (["second"], None)
     assert verification.append_verdict(PID, 0, 3) == errors.OUT_OF_ORDER_SEQUENCE
     assert verification.append_verdict(PID, 0, 0) == errors.NONE
 
@@ -96,7 +96,7 @@ def test_a_later_batch_does_not_begin_a_transaction(verification: TransactionVer
 def test_what_is_kept_of_refused_producers_is_bounded(verification: TransactionVerification[str]) -> None:
     for pid in range(MOST_REFUSED + 5):
         number, _ = verification.wait(pid, 0, 0, "first")
-        verification.answered(number, pid, errors.NOT_COORDINATOR)
+        verification.handle_reply(number, pid, errors.NOT_COORDINATOR)
     kept = [
         pid for pid in range(MOST_REFUSED + 5) if verification.append_verdict(pid, 0, 9) == errors.OUT_OF_ORDER_SEQUENCE
     ]

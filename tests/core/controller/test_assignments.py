@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.core.controller.context import reassigned, target_replicas
+from actors.core.controller.context import assignment_during, target_replicas
 from actors.core.controller.replica_state_machine import replicas_of
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.validation import inconsistencies
@@ -57,13 +57,13 @@ def test_cc6_the_target_is_without_the_removed_replicas(assignment: ReplicaAssig
     ],
 )
 def test_cc6_on_the_way_to_a_target(replicas: tuple[int, ...], target: tuple[int, ...], expected: FULL) -> None:
-    assert reassigned(FULL(replicas), target) == expected
+    assert assignment_during(FULL(replicas), target) == expected
 
 
 def test_cc7_a_reassignment_reassigned_starts_from_the_origin() -> None:
-    on_its_way = reassigned(FULL((1, 2, 3)), (4, 5, 6))
-    assert reassigned(on_its_way, (7, 8, 9)) == FULL((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
-    assert reassigned(reassigned(on_its_way, (7, 8, 9)), (1, 2, 3)) == FULL((1, 2, 3))
+    on_its_way = assignment_during(FULL((1, 2, 3)), (4, 5, 6))
+    assert assignment_during(on_its_way, (7, 8, 9)) == FULL((7, 8, 9, 1, 2, 3), (7, 8, 9), (1, 2, 3))
+    assert assignment_during(assignment_during(on_its_way, (7, 8, 9)), (1, 2, 3)) == FULL((1, 2, 3))
 
 
 def test_a_changed_assignment_changes_the_index_by_broker() -> None:

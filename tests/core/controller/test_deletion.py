@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors.core.controller import deletion_steps
 from actors.core.controller.context import ReplicasByBroker
-from actors.core.controller.replica_state_machine import grouped, move_replicas
+from actors.core.controller.replica_state_machine import group_by_broker, move_replicas
 from actors.core.controller.states import PartitionState, ReplicaState
 from actors.core.controller.topic_deletion import TopicDeletions
 from actors.core.controller.validation import inconsistencies
@@ -45,7 +45,7 @@ def scene(**options: bool) -> Scene:
 
 def replicas_of(made: Scene, *topics: str, on: tuple[int, ...] = (1, 2, 3)) -> ReplicasByBroker:
     replicas = [r for topic in topics for r in made.context.deleting_topic(topic).replicas if r.broker_id in on]
-    found: ReplicasByBroker = made.run(grouped(replicas))
+    found: ReplicasByBroker = made.run(group_by_broker(replicas))
     return found
 
 

@@ -33,10 +33,10 @@ def elect(
         pytest.param(elections.reassign, [2, 4], [2, 4], [4], [], False, 4, id="LE4"),
         pytest.param(elections.reassign, [2, 4], [2], [], [], False, None, id="LE5"),
         pytest.param(elections.reassign, [2, 4], [], [2], [], False, None, id="LE6"),
-        pytest.param(elections.preferred, [2, 4], [2, 4], [2, 4], [], False, 2, id="LE7"),
-        pytest.param(elections.preferred, [2, 4], [2], [], [], False, None, id="LE8"),
-        pytest.param(elections.preferred, [2, 4], [4], [2, 4], [], False, None, id="LE9"),
-        pytest.param(elections.preferred, [2, 4], [], [], [], False, None, id="LE10"),
+        pytest.param(elections.elect_preferred, [2, 4], [2, 4], [2, 4], [], False, 2, id="LE7"),
+        pytest.param(elections.elect_preferred, [2, 4], [2], [], [], False, None, id="LE8"),
+        pytest.param(elections.elect_preferred, [2, 4], [4], [2, 4], [], False, None, id="LE9"),
+        pytest.param(elections.elect_preferred, [2, 4], [], [], [], False, None, id="LE10"),
         pytest.param(elections.controlled_shutdown, [2, 4], [2, 4], [2, 4], [2], False, 4, id="LE11"),
         pytest.param(elections.controlled_shutdown, [2, 4], [2], [2, 4], [2], False, None, id="LE12"),
         pytest.param(elections.controlled_shutdown, [2, 4], [2, 4], [2, 4], [2, 4], False, None, id="LE13"),
@@ -59,7 +59,7 @@ def test_the_leader_is_the_one_that_kafka_elects(
 def test_the_new_isr_and_its_receivers() -> None:
     assert elect(elections.offline, [1, 2, 3], [3, 2, 1], [2, 3]) == Choice(2, (3, 2), (2, 3))
     assert elect(elections.offline, [1, 2, 3], [1], [2, 3], unclean=True) == Choice(2, (2,), (2, 3), unclean=True)
-    assert elect(elections.preferred, [1, 2, 3], [3, 1], [1, 3]) == Choice(1, (3, 1), (1, 2, 3))
+    assert elect(elections.elect_preferred, [1, 2, 3], [3, 1], [1, 3]) == Choice(1, (3, 1), (1, 2, 3))
     assert elect(elections.controlled_shutdown, [1, 2, 3], [1, 2], [1, 2], down=[1]) == Choice(2, (2,), (1, 2))
 
 
@@ -69,7 +69,7 @@ BROKERS = st.lists(st.integers(1, 5), unique=True, max_size=5)
 MAY_LEAD: dict[Strategy, Callable[[Candidates, int], bool]] = {
     elections.offline: lambda c, broker: broker in c.online,
     elections.reassign: lambda c, broker: broker in c.online,
-    elections.preferred: lambda c, broker: broker in c.online and broker == c.replicas[0],
+    elections.elect_preferred: lambda c, broker: broker in c.online and broker == c.replicas[0],
     elections.controlled_shutdown: lambda c, broker: broker in c.reachable and broker not in c.shutting_down,
 }
 """Whether an assigned broker in the ISR may lead, by strategy (controller.md 3.2)."""

@@ -75,7 +75,7 @@ def test_what_is_known_need_not_be_read(partitions: Any, broker_id: int, event: 
                 case "preferred":
                     everyone = tuple(context.assignments)
                     move = partition_state_machine.move_partitions
-                    scene.run(move(context, everyone, PartitionState.ONLINE, elections.preferred))
+                    scene.run(move(context, everyone, PartitionState.ONLINE, elections.elect_preferred))
                 case "shutdown":
                     context.begin_shutdown(broker_id)
                     gone = {broker_id: list(context.assignments)}

@@ -36,7 +36,7 @@ def epochs(scene: Scene, partitions: list[TopicPartition]) -> list[tuple[int, in
 def test_a_preferred_leader_is_not_changed() -> None:
     scene, partitions = scene_of(1, 2)
     scene.wanted = tuple(partitions)
-    scene.run(leader_balance.requested(scene.context, REQUESTED))
+    scene.run(leader_balance.elect_requested(scene.context, REQUESTED))
     assert epochs(scene, partitions) == [(1, 0), (1, 1)]
     assert scene.receivers(LeaderAndIsrRequest) == [1, 2]
 
@@ -44,10 +44,10 @@ def test_a_preferred_leader_is_not_changed() -> None:
 def test_the_request_goes_and_is_looked_for_again() -> None:
     scene, _ = scene_of(1)
     scene.wanted = ()
-    scene.run(leader_balance.requested(scene.context, REQUESTED))
+    scene.run(leader_balance.elect_requested(scene.context, REQUESTED))
     assert scene.wanted is None and scene.done == [Enqueue(REQUESTED)]
     scene.forget()
-    scene.run(leader_balance.requested(scene.context, REQUESTED))
+    scene.run(leader_balance.elect_requested(scene.context, REQUESTED))
     assert scene.done == []
 
 
@@ -59,7 +59,7 @@ def test_what_cannot_have_a_preferred_leader_costs_the_others_nothing(caplog: py
     scene.context.queued = frozenset({"deleted"})
     scene.put(unled, PartitionState.NEW)
     scene.wanted = (unled, TopicPartition("unknown", 0), imbalanced, deleted)
-    scene.run(leader_balance.requested(scene.context, REQUESTED))
+    scene.run(leader_balance.elect_requested(scene.context, REQUESTED))
     assert epochs(scene, [imbalanced, deleted]) == [(1, 1), (2, 0)] and unled not in scene.znodes
     (line,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
     assert all(name in line for name in ("new-0", "unknown-0", "deleted-0"))
@@ -113,7 +113,7 @@ def test_only_topics_that_wait_and_may_elect_uncleanly_are_tried_again() -> None
         scene.lead(partition, 2 if topic == "led" else -1, 1)
         scene.put(partition, PartitionState.ONLINE if topic == "led" else PartitionState.OFFLINE)
     scene.configs = {topic: (ConfigEntry("unclean.leader.election.enable", "true"),) for topic in ("may", "led")}
-    scene.run(unclean_election.changed(scene.context, ConfigChangeNotification()))
+    scene.run(unclean_election.handle_config_change(scene.context, ConfigChangeNotification()))
     led = {topic: (scene.znodes[tp].leader, scene.znodes[tp].isr) for topic, tp in partitions.items()}
     assert led == {"may": (2, (2,)), "mayNot": (-1, (1,)), "led": (2, (1,))}
     assert scene.context.unclean_elections == 1

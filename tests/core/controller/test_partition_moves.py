@@ -119,7 +119,7 @@ def test_what_ends_the_term_is_not_swallowed(question: type, error: type[Excepti
 def test_ps9_an_election_that_changes_nothing_still_costs_an_epoch() -> None:
     scene = scene_with(S.ONLINE)
     scene.lead(T0, 5, 5, version=3)
-    move(scene, S.ONLINE, elections.preferred)
+    move(scene, S.ONLINE, elections.elect_preferred)
     assert scene.znodes[T0] == driver.leadership(5, 5, epoch=1, version=4)
     (state,) = scene.requests(LeaderAndIsrRequest, 5)[0].partition_states
     assert (state.is_new, state.leader_epoch, state.zk_version) == (False, 1, 4)

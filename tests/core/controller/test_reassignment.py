@@ -38,7 +38,7 @@ def scene_of(*replicas: int, brokers: tuple[int, ...] = (1, 2, 3)) -> Scene:
 def request(scene: Scene, *entries: tuple[TopicPartition, tuple[int, ...]]) -> None:
     """Request a reassignment as a client, and handle the event."""
     scene.reassignments = tuple(zookeeper.RequestedReassignment(*entry) for entry in entries)
-    scene.run(reassignment.requested(scene.context, REQUESTED))
+    scene.run(reassignment.handle_zk_reassignment(scene.context, REQUESTED))
 
 
 def catch_up(scene: Scene, *isr: int) -> None:

@@ -89,12 +89,12 @@ class Life:
 
     def _append(self, step: AppendRecords) -> None:
         if self.log:
-            self.group.stored(step.number, self.log, self.now)
+            self.group.handle_append(step.number, self.log, self.now)
             return
         self._placed[step.number] = self._end
         self._write(step.records, NO_TRANSACTION if step.producer is None else step.producer.id)
         if self.log is not None:
-            self.group.stored(step.number, self.log, self.now, self._placed[step.number])
+            self.group.handle_append(step.number, self.log, self.now, self._placed[step.number])
 
     def _write(self, records: Sequence[Record], producer: int) -> None:
         for record in records:
@@ -106,7 +106,7 @@ class Life:
     def stored(self, code: int = 0, which: int = -1) -> None:
         """Answer an append that the log left unanswered."""
         number = self.stores[which].number
-        self.group.stored(number, code, self.now, self._placed[number])
+        self.group.handle_append(number, code, self.now, self._placed[number])
         self._settle()
 
     def wait(self, ms: int) -> None:
@@ -228,7 +228,7 @@ class Life:
         loading = Loading(0)
         loading.take(self.rows)
         [found] = [each for each in loading.groups() if each.group == "g"] or [LoadedGroup("g")]
-        return Group.loaded(found, self.settings)
+        return Group.from_log(found, self.settings)
 
     def fetch(self, stable: bool = False) -> dict[TopicPartition, int]:
         """Return all committed offsets.

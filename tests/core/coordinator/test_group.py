@@ -662,7 +662,7 @@ def test_a_group_that_is_loaded_goes_on_where_it_was() -> None:
     life = static()
     life.commit("m1", generation=None)
     record = life.group._record({each.id: each.assignment for each in life.group.members.values()})
-    again = Life(Group.loaded(LoadedGroup("g", record.value, _entries(life)), life.settings))
+    again = Life(Group.from_log(LoadedGroup("g", record.value, _entries(life)), life.settings))
     assert (again.group.state, again.group.generation, again.fetch()) == (STABLE, 1, {T0: 7})
     assert again.heartbeat("m2", instance="b") == errors.NONE
     assert again.answer(again.sync("m1")).assignment == b"m1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.core.refusal import Refused
-from actors.core.security.delegation_tokens import created, prolonged
+from actors.core.security.delegation_tokens import create_token, prolong
 from messages.delegation_tokens import DelegationToken
 from tests.broker.harness import settings
 
@@ -14,7 +14,7 @@ SETTINGS = settings("/nowhere", delegation_token_max_lifetime_ms=1000, delegatio
 
 
 def token(lifetime_ms: int = -1) -> DelegationToken:
-    return created("id", "User:alice", "User:alice", ("User:bob",), lifetime_ms, NOW, SETTINGS)
+    return create_token("id", "User:alice", "User:alice", ("User:bob",), lifetime_ms, NOW, SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ def test_a_new_token_expires_in_time(lifetime: int, expires: int, longest: int) 
     made = token(lifetime)
     assert (made.expires_ms - NOW, made.max_ms - NOW) == (expires, longest)
     with pytest.raises(Refused) as refused:
-        created("id", "User:alice", "User:alice", ("Group:x",), -1, NOW, SETTINGS)
+        create_token("id", "User:alice", "User:alice", ("Group:x",), -1, NOW, SETTINGS)
     assert refused.value.code == 67
 
 
@@ -44,14 +44,14 @@ def test_a_token_is_prolonged_for_its_owner_and_renewers(
     principal: str, period: int, later: int, outcome: int | str
 ) -> None:
     if isinstance(outcome, int):
-        assert prolonged(token(), principal, period, NOW + later, 100).expires_ms == NOW + outcome
+        assert prolong(token(), principal, period, NOW + later, 100).expires_ms == NOW + outcome
         return
     with pytest.raises(Refused) as refused:
-        prolonged(token(), principal, period, NOW + later, 100)
+        prolong(token(), principal, period, NOW + later, 100)
     assert refused.value.code == int(outcome)
 
 
 def test_an_unknown_token_is_not_found() -> None:
     with pytest.raises(Refused) as refused:
-        prolonged(None, "User:alice", -1, NOW, 100)
+        prolong(None, "User:alice", -1, NOW, 100)
     assert refused.value.code == 62

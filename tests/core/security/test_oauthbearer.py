@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.core.security.jaas import parse_jaas
-from actors.core.security.oauthbearer import TokenRules, login, oauthbearer, token_rules, validated
+from actors.core.security.oauthbearer import TokenRules, login, oauthbearer, token_rules, validate_token
 from actors.core.security.sasl_exchange import OTHER_AUTHORIZATION_ID, AuthenticationFailed, SaslIdentity
 
 NOW = 1_000_000.0
@@ -29,7 +29,7 @@ def jws(claims: object = GOOD, header: object = {"alg": "none"}, signature: str 
 
 def exchanged(token: str, authzid: str = "", scheme: str = "Bearer", rules: TokenRules = TokenRules()) -> Any:
     """Return the identity; otherwise the status in the response, which an acknowledgement turns into a failure."""
-    exchange = oauthbearer(partial(validated, rules=rules), lambda: NOW)
+    exchange = oauthbearer(partial(validate_token, rules=rules), lambda: NOW)
     response, identity = exchange(f"n,{authzid},\x01auth={scheme} {token}\x01ext=x\x01\x01".encode())
     if identity is not None:
         assert response == b""
@@ -100,7 +100,7 @@ def test_a_node_logs_in_with_the_claims_of_its_entry() -> None:
     client = login(parse_jaas(f'{MODULE} {options} unsecuredLoginLifetimeSeconds="60";'), lambda: NOW)
     assert client is not None
     rules = TokenRules(scopes=("a", "b"))
-    messages, server = client(), oauthbearer(partial(validated, rules=rules), lambda: NOW + 1)
+    messages, server = client(), oauthbearer(partial(validate_token, rules=rules), lambda: NOW + 1)
     assert server(next(messages)) == (b"", SaslIdentity("node", 59_000))
     assert [*messages] == [], "no further message follows a success"
     assert login(parse_jaas(f"{MODULE};"), lambda: NOW) is None

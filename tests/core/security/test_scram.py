@@ -16,7 +16,7 @@ from actors.core.security.scram import (
     credential_of,
     format_credential,
     parse_credential,
-    salted,
+    salt_password,
 )
 from messages.security import Secret
 
@@ -24,8 +24,8 @@ MECHANISM, PASSWORD = "SCRAM-SHA-256", Secret(b"pencil")
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 CLIENT, SERVER = "rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 USERS = {
-    "user": credential_of(MECHANISM, salted(MECHANISM, PASSWORD, SALT, 4096), SALT, 4096),
-    "weak": credential_of(MECHANISM, salted(MECHANISM, PASSWORD, SALT, 1000), SALT, 1000),
+    "user": credential_of(MECHANISM, salt_password(MECHANISM, PASSWORD, SALT, 4096), SALT, 4096),
+    "weak": credential_of(MECHANISM, salt_password(MECHANISM, PASSWORD, SALT, 1000), SALT, 1000),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.core.security.scram_requests import described, refusals
+from actors.core.security.scram_requests import describe_users, refusals
 from messages.apis.user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -48,7 +48,7 @@ def test_users_are_described_with_their_iterations() -> None:
     def seen(users: list[str] | None) -> list[Any]:
         return [
             (each.user, each.error_code, [(info.mechanism, info.iterations) for info in each.credential_infos])
-            for each in described(users, KNOWN)
+            for each in describe_users(users, KNOWN)
         ]
 
     assert seen(None) == [("alice", 0, [(1, 8192)]), ("bob", 0, [(2, 4096)])]

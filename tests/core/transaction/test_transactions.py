@@ -14,7 +14,7 @@ from actors.core.coordinator.membership import Reply
 from actors.core.illegal_transition import IllegalTransition
 from actors.core.transaction.decisions import verify
 from actors.core.transaction.markers import MARKERS_AT_ONCE, outcomes, request_of, take
-from actors.core.transaction.transaction import MAX_EPOCH, Transaction, completed, finished, prepared
+from actors.core.transaction.transaction import MAX_EPOCH, Transaction, complete, finish, prepare
 from actors.core.transaction.transaction_states import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -71,7 +71,7 @@ class World:
                         if self.holds:
                             self.held.append(number)
                         else:
-                            self.ids.stored(number, self.code, self.now)
+                            self.ids.handle_append(number, self.code, self.now)
                     case Mark(txn):
                         self.marked.append(txn)
                     case TakeId(number):
@@ -97,7 +97,9 @@ class World:
 
     def mark(self, *partitions: TopicPartition, epoch: int | None = None) -> None:
         txn = self.txn
-        self.ids.marked(ID, (txn.producer_id, txn.producer_epoch if epoch is None else epoch), partitions, self.now)
+        self.ids.note_markers(
+            ID, (txn.producer_id, txn.producer_epoch if epoch is None else epoch), partitions, self.now
+        )
         self.run()
 
     @property
@@ -126,20 +128,20 @@ def open_one(epoch: int = 0, **fields: Any) -> Transaction:
 def test_a_move_is_one_of_the_table_or_none(state: TransactionState, target: TransactionState) -> None:
     txn = attrs.evolve(open_one(), state=state)
     if state in PREVIOUS[target]:
-        assert prepared(txn, target).pending is target
+        assert prepare(txn, target).pending is target
     else:
         with pytest.raises(IllegalTransition):
-            prepared(txn, target)
+            prepare(txn, target)
     assert all(set(table) == set(TransactionState) for table in TABLES.values())
 
 
 def test_a_completion_that_does_not_follow_changes_nothing() -> None:
-    txn = prepared(open_one(), PREPARE_COMMIT)
+    txn = prepare(open_one(), PREPARE_COMMIT)
     right = attrs.evolve(open_one(), state=PREPARE_COMMIT)
-    assert completed(txn, right) is right
+    assert complete(txn, right) is right
     for wrong in ({"producer_epoch": 1}, {"partitions": (A,)}, {"start_ms": 1}, {"state": PREPARE_ABORT}):
         with pytest.raises(IllegalTransition):
-            completed(txn, attrs.evolve(right, **wrong))
+            complete(txn, attrs.evolve(right, **wrong))
 
 
 ACTS = st.sampled_from(("init", "add", "commit", "abort", "mark", "retry", "time", "store", "refuse", "expire"))
@@ -172,7 +174,9 @@ def test_a_decision_is_final_and_the_epoch_never_decreases(acts: list[str]) -> N
                 world.ids.abort_timed_out(world.now)
             case "store" | "refuse":
                 for number in world.held:
-                    world.ids.stored(number, errors.NONE if act == "store" else errors.NOT_ENOUGH_REPLICAS, world.now)
+                    world.ids.handle_append(
+                        number, errors.NONE if act == "store" else errors.NOT_ENOUGH_REPLICAS, world.now
+                    )
                 world.held.clear()
             case "expire":
                 world.ids.expire(world.now, 0)
@@ -302,7 +306,7 @@ def test_a_decision_is_completed_after_loading() -> None:
     world.ids.begin(world.now)
     world.run()
     assert [(txn.transactional_id, txn.partitions) for txn in world.marked] == [(ID, (A, B))]
-    assert world.appended == [attrs.evolve(finished(empty, world.now))]
+    assert world.appended == [attrs.evolve(finish(empty, world.now))]
 
 
 def test_expired_ids_share_batches_that_are_not_too_large() -> None:
@@ -318,7 +322,7 @@ def test_expired_ids_share_batches_that_are_not_too_large() -> None:
     world.run()
     assert len(world.held) > 1
     for number in world.held:
-        world.ids.stored(number, errors.NONE, world.now)
+        world.ids.handle_append(number, errors.NONE, world.now)
     assert len(world.ids) == 1
 
 
@@ -328,7 +332,7 @@ def test_verification_returns_the_error_of_each_partition() -> None:
     assert list(verify(txn, PRODUCER, 3, ask).values()) == [errors.NONE, errors.TRANSACTION_ABORTABLE]
     assert set(verify(txn, PRODUCER, 2, ask).values()) == {errors.PRODUCER_FENCED}
     assert set(verify(None, PRODUCER, 3, ask).values()) == {errors.INVALID_PRODUCER_ID_MAPPING}
-    pending = prepared(txn, PREPARE_COMMIT)
+    pending = prepare(txn, PREPARE_COMMIT)
     assert verify(pending, PRODUCER, 3, (A,)) == {A: errors.NONE}, "KAFKA-14904"
     assert set(verify(attrs.evolve(txn, state=PREPARE_COMMIT), PRODUCER, 3, ask).values()) == {
         errors.CONCURRENT_TRANSACTIONS
