@@ -183,6 +183,9 @@ def delete_the_controller_znode(here: Processes) -> None:
     until(lambda: here.three.zk.get("/controller_epoch")[0] != epoch, what="another term")
     running = here.three.nodes.get(controller, here.fourth)
     until(lambda: "] Resigned" in running.output, what="the end of the term before")
+    port = here.three.ports[controller] if controller < len(here.three.ports) else here.port
+    with WireClient("127.0.0.1", port) as wire:
+        wire.call(MetadataRequest(8, ()))  # the bridge has received StopWatching, by which the trace shows the end
 
 
 def start_a_second_process(here: Processes) -> None:

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from actors.explain.explanations import LAST, QUESTIONS
-from actors.explain.verdicts import verdict_of
+from actors.explain.verdicts import shutdown_of, verdict_of
 from actors.public.simulated import SimulatedCluster
 from actors.simulation import recorded_cluster
 from actors.simulation.actions import FAULTS, NAMED, invent
@@ -26,7 +26,7 @@ from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import LeaderIsrAndControllerEpoch, TopicPartition
 from messages.facts import histories
 from messages.facts.declarations import ErrorAnswered, StateWrite
-from messages.facts.trace_facts import TraceFacts, gather
+from messages.facts.trace_facts import TraceFacts, facts_before, gather
 from messages.response_codes import codes_of
 from messages.trace.files.runs import Run, find_runs
 from messages.wire.record_batch import read_records
@@ -105,7 +105,9 @@ def answer(facts: TraceFacts, kind: str, subject: object, question: str) -> list
 
 
 def contradictions(facts: TraceFacts) -> Iterator[str]:
-    """Yield what the readers say differently."""
+    """Yield what the readers say differently about the time before the whole cluster was stopped, if it was."""
+    stopped = shutdown_of(facts)
+    facts = facts if stopped is None else facts_before(facts, stopped)
     summary = summary_of(facts)
     chart = Timeline(summary, (), None).chart()
     boxes = {lane.label: [mark for mark in lane.marks if isinstance(mark, Box)] for lane in chart.lanes}
@@ -121,8 +123,7 @@ def contradictions(facts: TraceFacts) -> Iterator[str]:
     for broker in sorted({row.broker for row in summary["episodes"]}):
         rows = [row for row in summary["episodes"] if row.broker == broker]
         said = verdict_of(facts, "broker", broker, repr).text
-        is_stopped = "The cluster was stopped at" in said and times(said)[-1] <= rows[-1].died_at
-        if (rows[-1].back_at is None) != (is_stopped or said.startswith(f"broker {broker} has been gone since")):
+        if (rows[-1].back_at is None) != said.startswith(f"broker {broker} has been gone since"):
             yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
         if said.startswith(f"broker {broker} has been gone") and times(said)[0] != rows[-1].died_at:
             yield f"broker {broker}: the summary has {rows[-1]}, why: {said}"
