@@ -66,20 +66,23 @@ class KeptSnapshots:
 
     def last(self, until: int) -> Snapshot | None:
         """Return the last readable snapshot up to a delivery."""
-        for after in sorted((each for each in self.found if each <= until), reverse=True):
-            collector, path = SnapshotCollector(), self._path(after)
-            try:
-                with path.open("rb") as stream:
-                    for each in read_frames(stream, path):
-                        collector.take(path, each)
-                return collector.found[0]
-            except (TraceError, OSError, IndexError):
-                self.found.remove(after)
-        return None
+        places = sorted((each for each in self.found if each <= until), reverse=True)
+        return next(filter(None, map(self._read, places)), None)
 
     def all(self) -> list[Snapshot]:
         """Return all readable snapshots."""
-        return [found for after in sorted(self.found) if (found := self.last(after)) is not None]
+        return [*filter(None, map(self._read, sorted(self.found)))]
+
+    def _read(self, after: int) -> Snapshot | None:
+        collector, path = SnapshotCollector(), self._path(after)
+        try:
+            with path.open("rb") as stream:
+                for each in read_frames(stream, path):
+                    collector.take(path, each)
+            return collector.found[0]
+        except (TraceError, OSError, IndexError):
+            self.found.remove(after)
+            return None
 
     def keep(self, base: LocalBase) -> bool:
         """Store a snapshot of a system.
