@@ -15,7 +15,7 @@ from actors.page.recorded_trace import RecordedTrace
 from actors.simulation.monitors.families import INVARIANTS
 from actors.simulation.recorded_cluster import check
 from actors.trace.explanation import utc
-from actors.trace.reader import open_trace
+from actors.trace.reader import Trace, TraceRun
 from messages.trace.errors import TraceError
 from messages.trace.files.runs import find_runs
 from messages.trace.schema import FULL
@@ -38,7 +38,7 @@ def command(directory: Path, every: bool) -> int:
         demand(found.runs, found.unreadable, directory, None)
         if any(run.header.detail != FULL for run in found.runs):
             raise CommandFailed(f"{directory} has traces without message contents (trace.detail=inputs).")
-        result = check(found.runs, RecordedTrace(open_trace(directory)).shifts)
+        result = check(found.runs, RecordedTrace(Trace(directory, tuple(map(TraceRun, found.runs)))).shifts)
     except TraceError as error:
         raise CommandFailed(str(error)) from error
     out = console()
