@@ -158,8 +158,10 @@ class _States:
                 self._process.terminate()
 
     def _store_all(self) -> None:
-        while self._left:
+        while True:
             with self._choosing:
+                if not self._left:
+                    return
                 run = self._left[0]
                 arguments = self._recorded.trace.folder, run, self._cache, self._every(run)
                 self._process = self._processes.Process(target=store_snapshots, args=arguments, daemon=True)
@@ -184,9 +186,10 @@ class _States:
             debugger = self._debuggers.get(run)
             if debugger is None:
                 debugger = self._debuggers[run] = Debugger(delivery.run, self._cache, self._every(run))
-            if run in self._left and debugger.distance(delivery.seq) > 2 * self._every(run):
-                if self._left[0] != run:
-                    self._put_first([run, *(each for each in self._left if each != run)])
+            left = self._left  # the thread replaces the list
+            if run in left and debugger.distance(delivery.seq) > 2 * self._every(run):
+                if left[0] != run:
+                    self._put_first([run, *(each for each in left if each != run)])
                 return debugger.begins(delivery.seq)
             states = []
             for seq in (delivery.seq - 1, delivery.seq):
