@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from messages.apis.create_topics import CreatableTopic, CreateTopicsRequest
+from messages.apis.create_topics import CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.fetch import FetchPartition, FetchRequest
 from messages.apis.produce import ProducePartition, ProduceRequest
 from messages.cluster import TopicPartition
@@ -29,7 +29,9 @@ REQUESTS = 300
 
 @pytest.fixture(scope="module")
 def filled(both: Both) -> Both:
-    both.answers(CreateTopicsRequest(4, (CreatableTopic("t", len(LENGTHS), 1),), 30_000))
+    # The records are of 1970: each broker would delete them at its own moment, 30 s after its start
+    kept = (CreatableConfig("retention.ms", "-1"),)
+    both.answers(CreateTopicsRequest(4, (CreatableTopic("t", len(LENGTHS), 1, configs=kept),), 30_000))
     for port in both.ports:
         with WireClient("127.0.0.1", port) as client:
             for number, lengths in enumerate(LENGTHS):
