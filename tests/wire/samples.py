@@ -192,10 +192,12 @@ def element_of(hint: Any) -> Any:
     return typing.get_args(found[0])[0] if found else None
 
 
+@cache
 def binding_of(kind: type) -> Binding:
     return RECORDS.get(kind) or BINDINGS.get(kind) or Binding()
 
 
+@cache
 def _names_of(kind: type, attribute: str) -> tuple[str, ...]:
     """Return the names of the fields that hold an attribute, except arrays that are grouped by topic."""
     flat = (path for path in binding_of(kind).gathered.get(attribute, ()) if "." not in path)
@@ -205,8 +207,9 @@ def _names_of(kind: type, attribute: str) -> tuple[str, ...]:
 def _fields_of(kind: type, attribute: str, fields: tuple[Field, ...]) -> Iterator[tuple[Field, Field | None]]:
     """Yield each field that holds an attribute, with the array of topics around it."""
     paths = [path.partition(".") for path in binding_of(kind).gathered.get(attribute, ())]
+    names = _names_of(kind, attribute)
     for field in fields:
-        if field.name in _names_of(kind, attribute):
+        if field.name in names:
             yield field, None
         for outer, _, inner in paths:
             if inner and outer == field.name:
