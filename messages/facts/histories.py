@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from messages import errors
+from messages.apis.alter_partition import AlterPartitionRequest
 from messages.cluster import NO_LEADER, TopicPartition
 from messages.facts import declarations
 from messages.facts.declarations import NodeRun, ReplicasAssigned, StateWrite, TopicDeletionStep, TracePosition
@@ -291,10 +292,16 @@ _DISK_EVENTS = ("LogDirEventNotification", "LeaderAndIsrResponseReceived")
 
 
 def reason_to_leave(facts: TraceFacts, state: StateWrite, broker: int) -> declarations.ReasonToLeave | None:
-    """Return why a broker is not in the ISR, or not the leader, in a state that was written."""
-    if state.event is None:
-        wanted = {"broker": broker, "run": state.place.run, "version": state.version - 1}
-        return next(iter(facts.select(declarations.FollowerLagged, partition=state.partition, **wanted)), None)
+    """Return why a broker is not in the ISR, or not the leader, in a state that was written.
+
+    A leader removes a follower that lags: it writes the state itself, or requests it from the controller.
+    """
+    if state.event is None or state.event.kind == AlterPartitionRequest.__name__:
+        wanted = {"broker": broker, "version": state.version - 1}
+        lagged = facts.select(declarations.FollowerLagged, partition=state.partition, **wanted)
+        if state.event is None:
+            return next((each for each in lagged if each.place.run == state.place.run), None)
+        return min(lagged, key=lambda each: abs(each.place.at - state.place.at), default=state.event)
     is_of_disk = state.event.kind in _DISK_EVENTS
     disk = facts.last(declarations.LogDirectoryFailed, state.place, node=broker) if is_of_disk else None
     return broker_gone(facts, broker, state.place) or disk or state.event
