@@ -5,7 +5,7 @@ Rule 2: No child process outlives this process, however this process ends (zk_br
         reaches only this process, which stops the others in order: first all nodes except the controller, then the
         controller, then ZooKeeper.
 Rule 3: An existing DIR is used again: its data and its properties files are kept. Only the addresses in the properties
-        files are rewritten.
+        files are rewritten. More nodes have the protocol version of the first.
 Rule 4: The process that runs the cluster holds DIR/lock, which contains its process id. DIR/cluster.json describes the
         running processes and is rewritten after each change. A file DIR/node-N/start requests the start of dead node N.
 """
@@ -33,7 +33,14 @@ from actors.cli.zookeeper import zookeeper
 from actors.node.cluster_security import ClusterSecurity
 from actors.node.free_ports import HOST, busy, free_ports
 from actors.node.internal_topic_settings import internal_topic_settings
-from actors.node.memory_cluster import CLIENTS, FaultInEffect, NodePorts, listener_settings
+from actors.node.memory_cluster import (
+    CLIENTS,
+    NEW_CLUSTERS_PROTOCOL,
+    PROTOCOL_SETTING,
+    FaultInEffect,
+    NodePorts,
+    listener_settings,
+)
 from actors.node.properties import read_properties, write_properties
 from actors.node.settings_table import folder_text
 from actors.public.operations import ClusterError
@@ -128,6 +135,8 @@ class BrokerProcess:
         file = self.directory / "server.properties"
         self.directory.mkdir(parents=True, exist_ok=True)
         present = read_properties(file) if file.exists() else {}
+        if present:  # without the setting, its version is 2.6, and stays so
+            defaults = {name: value for name, value in defaults.items() if name != PROTOCOL_SETTING}
         if CLIENTS in present.get("listeners", ""):  # of an earlier `up --host`
             names = [name for name, value in present.items() if CLIENTS in value or f".{CLIENTS.lower()}." in name]
             present = {name: value for name, value in present.items() if name not in names}
@@ -214,7 +223,6 @@ class LocalCluster:
         self._host, self._advertised_host = host, advertised_host
         self._security = security
         self._overrides = overrides or {}
-        self._defaults = {**DEFAULTS, **internal_topic_settings(len(ports))}
         internal = ports if host == advertised_host == HOST else free_ports(len(ports), besides=ports)
         self.nodes = [
             BrokerProcess(number, place, directory / f"node-{number}")
@@ -256,13 +264,19 @@ class LocalCluster:
             stack.callback(self.write_down, None)
             stack.callback(self._stop_nodes, print_line)
             print_line(f"starting {len(self.nodes)} nodes")
+            self.configure_nodes()
             for node in self.nodes:
-                listeners = listener_settings(node.place, self._host, self._advertised_host, self._security)
-                node.configure(self.zookeeper, listeners, self._defaults, self._overrides)
                 node.start()
             self._await_ready(stopping)
             self.write_down(os.getpid())
             yield
+
+    def configure_nodes(self) -> None:
+        """Write the properties file of each node."""
+        defaults = {**DEFAULTS, **internal_topic_settings(len(self.nodes)), **self._protocol()}
+        for node in self.nodes:
+            listeners = listener_settings(node.place, self._host, self._advertised_host, self._security)
+            node.configure(self.zookeeper, listeners, defaults, self._overrides)
 
     @property
     def _client_properties(self) -> Path | None:
@@ -344,6 +358,15 @@ class LocalCluster:
         return node.id in {broker.id for broker in self._ask(GetBrokers(watch=False)).brokers}
 
     # ------------------------------------------------------------------------------------------------- details
+
+    def _protocol(self) -> dict[str, str]:
+        """Return the setting of a node's protocol version: as in an earlier use of the directory, or for new clusters.
+
+        Empty if the nodes of the directory have no such setting.
+        """
+        for file in sorted(self.directory.glob("node-*/server.properties")):
+            return {name: value for name, value in read_properties(file).items() if name == PROTOCOL_SETTING}
+        return {PROTOCOL_SETTING: NEW_CLUSTERS_PROTOCOL}
 
     def _earlier_zookeeper_port(self) -> int:
         """Return the port of the embedded ZooKeeper at the last use of the directory.

@@ -83,7 +83,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--protocol",
     metavar="VERSION",
-    help="inter.broker.protocol.version of every node: 2.6 (the default), 2.7 or 2.8. The folder keeps it.",
+    help="inter.broker.protocol.version of every node: 2.6, 2.7 or 2.8. By default 2.8 for a new folder; an existing"
+    " one keeps its version.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON when the cluster is ready.")
 @click.option("--restart", is_flag=True, help="Restart nodes whose process ended.")

@@ -94,14 +94,19 @@ MOVE_VERSION, DESCRIBE_VERSION = 2, 2
 LIST_OFFSETS_VERSION, LIST_GROUPS_VERSION, OFFSET_FETCH_VERSION, FETCH_VERSION = 5, 3, 5, 11
 FETCH_BYTES = 1 << 20
 
+PROTOCOL_SETTING = "inter.broker.protocol.version"
+NEW_CLUSTERS_PROTOCOL = "2.8"
+"""Protocol version of a new cluster, at which topics have ids. A properties file without the setting means 2.6."""
+
 DEFAULTS = {
     "controlled.shutdown.retry.backoff.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
+    PROTOCOL_SETTING: NEW_CLUSTERS_PROTOCOL,
     "offsets.topic.num.partitions": "5",
     "replica.fetch.backoff.ms": "100",
     "transaction.state.log.num.partitions": "5",
 }
-"""Defaults of a cluster for tests: shorter delays than Kafka's."""
+"""Defaults of a cluster for tests: shorter delays than Kafka's, and a newer protocol version."""
 
 SESSIONS_OF_LAG = 2
 """`replica.lag.time.max.ms` in ZooKeeper session timeouts. Kafka's defaults are 30 s and 18 s."""

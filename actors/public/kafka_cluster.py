@@ -62,7 +62,7 @@ def _temporary_directory() -> Path:
 class KafkaCluster(ClusterOperations, PartitionOperations):
     """A context manager that runs a Kafka cluster with brokers 0, 1, ... and an in-memory ZooKeeper.
 
-    Brokers speak Kafka 2.6's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
+    Brokers speak Kafka's protocol on sockets, keep records in files, and replicate and elect as Kafka does.
     Methods return when their effect is complete, and raise ClusterError if they fail. Any thread may call them.
 
     Args:
@@ -78,7 +78,7 @@ class KafkaCluster(ClusterOperations, PartitionOperations):
         advertised_host: Name or address by which clients reach this machine; by default `host`.
         speaks: Kafka release up to whose API versions clients are served: "2.1", "2.4", "2.6", "2.8", "3.3", "3.6" or
             "3.9", the default. All else stays as it is. `restart` can change it for a broker.
-        protocol: The `inter.broker.protocol.version` of all brokers: "2.6" (the default), "2.7" or "2.8", at which
+        protocol: The `inter.broker.protocol.version` of all brokers: "2.6", "2.7" or "2.8" (the default), at which
             topics have ids.
         log_dirs: Number of log directories of each broker, between which `move_replica` moves replicas.
         security: "SASL_SSL", "SASL_PLAINTEXT" or "SSL" for all listeners, with throw-away certificates; None: PLAINTEXT

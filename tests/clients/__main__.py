@@ -1,6 +1,6 @@
 """`make clients`: the steps of each client library (`tests.clients.steps`), with the client's defaults.
 
-    python -m tests.clients [NAME ...] [--bootstrap HOST:PORT,...] [--protocol 2.8] [--markdown]
+    python -m tests.clients [NAME ...] [--bootstrap HOST:PORT,...] [--protocol 2.6] [--markdown]
 
 Without --bootstrap the clients use three brokers of `KafkaCluster`, at --protocol. Builds are cached in .cache/clients,
 and are made again when a source changes. A client whose tools are not installed is named, and left out.
@@ -135,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", choices=[*CLIENTS, []])
     parser.add_argument("--bootstrap")
-    parser.add_argument("--protocol", help="inter.broker.protocol.version of the cluster")
+    parser.add_argument("--protocol", help="inter.broker.protocol.version of the cluster, by default 2.8")
     parser.add_argument("--markdown", action="store_true", help="print the rows of docs/reference/clients.md")
     options = parser.parse_args()
     names = options.names or list(CLIENTS)
