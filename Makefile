@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 APACHE := .cache/kafka-3.9.1
 STREAMS := .cache/kafka-streams-3.9.1
+CONNECT := .cache/kafka-connect-3.9.1
 # What `make run` takes: make run PORT=19092 BROKERS=5 DIR=/tmp/cluster
 PORT    = 9092
 BROKERS = 3
@@ -28,7 +29,7 @@ BENCHES = $(filter-out __init__ report players,$(basename $(notdir $(wildcard te
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install python ports java run test test-slow interop soak simulate test-spark test-thespian lint format bench docs site apache clients clean
+.PHONY: help install python ports java run test test-slow interop soak simulate test-spark test-thespian lint format bench docs site apache connect clients clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,7 +65,7 @@ test-slow: install ## the slow tests: clusters of processes, a short soak, Spark
 interop: install $(if $(KAFKA_LIBS),,apache) ## the tests beside Apache Kafka 3.9.1 (about five minutes)
 	$(BIN)/python -m pytest $(PARALLEL) -m apache $(ARGS)
 
-soak: install test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations and a hundredth of them with records, measure all mutants by MUTANT_RUNS (20; 200 take a night)
+soak: install connect test-spark ## inject faults into a cluster for SOAK_SECONDS (600; SOAK_SEED: that seed), run SOAK_SEEDS (10000) simulations and a hundredth of them with records, measure all mutants by MUTANT_RUNS (20; 200 take a night)
 	$(BIN)/python -m pytest -s -m soak --soak-seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--soak-seed $(SOAK_SEED)) $(ARGS) tests
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --seed $(SEEDS) --seeds $(SOAK_SEEDS) --duration 30 --faults all --keep .cache/simulation
 	[ $(SOAK_SEEDS) = 0 ] || $(BIN)/kafka-actors simulate --records --seed $(RECORD_SEEDS) --seeds $$(($(SOAK_SEEDS) / 100)) --duration 40 --faults all --keep .cache/simulation
@@ -122,6 +123,12 @@ $(APACHE)/.complete: .ci/apache-kafka.xml
 $(STREAMS)/.complete: # without its dependencies: the jars above have them, and the test's store is in memory
 	mvn -q -B org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy -Dartifact=org.apache.kafka:kafka-streams:3.9.1 \
 		-DoutputDirectory="$(CURDIR)/$(STREAMS)"
+	@touch $@
+
+connect: $(CONNECT)/.complete ## the jars of Kafka Connect, MirrorMaker and Streams 3.9.1, for the soak (needs Maven)
+
+$(CONNECT)/.complete: .ci/kafka-connect.xml
+	mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(CONNECT)" -DincludeScope=runtime
 	@touch $@
 
 clean: ## remove what `make` made, the cluster's data included

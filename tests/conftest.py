@@ -153,6 +153,18 @@ def streams_jars() -> Path:
 
 
 @pytest.fixture(scope="session")
+def connect_jars() -> Path:
+    """Return the folder with the jars of Kafka Connect, MirrorMaker and Streams 3.9, which `make connect` fills.
+
+    The test is skipped if there are none.
+    """
+    place = ROOT / ".cache" / "kafka-connect-3.9.1"
+    if any(place.glob("connect-mirror-3.9.*.jar")):
+        return place
+    pytest.skip("needs the jars of Kafka Connect 3.9: run `make connect`")
+
+
+@pytest.fixture(scope="session")
 def kcat() -> str:
     """Return the path of the kcat command; skip the test if kcat is not installed."""
     found = shutil.which("kcat")
