@@ -41,6 +41,7 @@ PARTS = {
     actions.TRANSACTIONS: "transactional producers",
     actions.FLIPS: "bits of committed records flip on a disk while its node is down",
     actions.LOGS: "logs are cleaned, expire, and move between disks",
+    actions.QUOTAS: "quotas change while users with records produce and fetch",
     actions.VERSIONS: "nodes restart with another inter-broker protocol version",
     actions.RIGHTS: "ACLs change while users send requests; not in `all`, because all nodes have an authorizer",
 }

@@ -150,9 +150,6 @@ class Gateway(Protocol):
     def authentication_failed(self, listener: str, mechanism: str) -> None:
         """Report that a client has failed to authenticate."""
 
-    def client_throttled(self) -> None:
-        """See Listener.client_throttled."""
-
     def access_denied(self, denial: Denial) -> None:
         """Report that the authorizer has refused an operation."""
 
@@ -679,7 +676,6 @@ class Connection:
             delay = throttle.charge(charge, self.id, header, answered.size, message is not None)
             if delay:
                 self._mute(delay / 1000)
-                self._gateway.client_throttled()
                 message = message and request_faults.with_throttle_time(message, delay)
         if message is None:
             answered.pieces = ()
@@ -704,7 +700,6 @@ class Connection:
             self._store_response(answered, [], pieces)
             return
         self._mute(delay / 1000)
-        self._gateway.client_throttled()
         if message.session_id and message.partitions:
             dropped = tuple([each.partition for each in message.partitions])
             self._gateway.fetch_throttled(FetchThrottled(message.session_id, charge.ends_session, dropped))

@@ -126,7 +126,7 @@ class ListenerGateway:
         """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
         self.throttle: Throttle | None = None
         """The client quotas; None if no client has one."""
-        self._throttle = Throttle(base, settings, _time)
+        self._throttle = Throttle(base, settings, _time, _call_later, self._report_throttles)
         self.paused = False
         """Whether the node is paused: no connection is read."""
         self._full: set[str] = set()
@@ -174,6 +174,7 @@ class ListenerGateway:
         loop = asyncio.get_running_loop()
         self._serving = False
         self._idle.stop()
+        self._throttle.stop()
         self.bench.close()
         for timer in self._timers.values():
             timer.cancel()
@@ -408,17 +409,10 @@ class ListenerGateway:
             self._base.inject(self._handler, network.AccessDenied(found), self.address)
             self._timers["denials"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_denials)
 
-    def client_throttled(self) -> None:
-        """Report throttled clients to the request handler: the first at once, those that follow once a second."""
-        if "throttles" not in self._timers:
-            self._report_throttles()
-
-    def _report_throttles(self) -> None:
-        self._timers.pop("throttles", None)
-        throttles = self._throttle.take_throttled()
-        if throttles and self._handler is not None:
-            self._base.inject(self._handler, ClientsThrottled(throttles), self.address)
-            self._timers["throttles"] = asyncio.get_running_loop().call_later(DENIALS_SECONDS, self._report_throttles)
+    def _report_throttles(self, throttled: ClientsThrottled) -> None:
+        """Report throttled clients to the request handler."""
+        if self._handler is not None:
+            self._base.inject(self._handler, throttled, self.address)
 
     def _watch_idle(self) -> None:
         """Close the connections that were idle for too long. Schedule the next check."""

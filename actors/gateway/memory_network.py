@@ -12,6 +12,8 @@ Rule 4: the principal of a node is its host; that of another client is the user 
 Rule 5: idle polls on a wire without faults cause no events: the poll that the listener holds represents all following
         polls (`idle_polls`, rule 5). This ends when the wire changes (`handle_wire_change`), when the sender interrupts
         or abandons the poll, or when the session's idle state ends.
+Rule 6: clients with quotas are throttled (`throttling`). The requests of a user with one client id wait while it is
+        muted, as if they had one connection. Only the bytes of records are charged, because nothing is encoded.
 """
 
 from __future__ import annotations
@@ -26,11 +28,14 @@ from actors.core.security.access import Authorizer, Edit
 from actors.gateway import request_faults
 from actors.gateway.idle_polls import IdleFetchSessions, poll_again
 from actors.gateway.metrics import RequestMetrics
+from actors.gateway.throttling import Charge, Throttle
 from actors.runtime import LocalBase, ScheduledCall
 from messages.acls import AclsChanged
 from messages.apis import API_BY_REQUEST, CARRIERS
+from messages.apis.fetch import FetchResponse
+from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
-from messages.client_quotas import ClientQuotasConfigured
+from messages.client_quotas import ClientQuotasConfigured, ClientsThrottled, FetchThrottled
 from messages.network import (
     ChannelPart,
     ClientPart,
@@ -49,6 +54,7 @@ from messages.network import (
 from messages.node import NodeSettings, ServeClients
 from messages.parts import Part, join_parts, tersely
 from messages.vocabulary import AnyMessage, Message
+from messages.wire import RequestHeader
 
 _log = logging.getLogger("kafka_actors.network")
 
@@ -224,6 +230,8 @@ class _InFlightRequest:
         """The principal of the client (rule 4)."""
         self.edit: Edit | None = None
         """Changes the response, because the client may not see or do everything."""
+        self.charge: Charge | None = None
+        """What the request has used of its client's quotas; None if it is exempt."""
         self._network = network
         self._reply = reply
         self._timer: ScheduledCall
@@ -384,6 +392,9 @@ class MemoryListener:
         self._parts: dict[int, list[AnyMessage]] = {}
         """Parts that precede a response, by connection."""
         self._idle = IdleFetchSessions(network.timers.call_later, base.clock.now, self._respond, self._send_to_fetches)
+        self._throttle = Throttle(base, settings, base.clock.now, network.timers.call_later, self._report_throttles)
+        self._muted_until: dict[tuple[str, str], float] = {}
+        """The times until which clients are muted, by user and client id."""
         self.address: ActorAddress = base.external_endpoint("listener", self.receive)
 
     def connection_counts(self) -> tuple[tuple[tuple[str, ...], tuple[float, ...]], ...]:
@@ -408,6 +419,7 @@ class MemoryListener:
             if listener is self:
                 del self._network.listeners[place]
         self._idle.stop()
+        self._throttle.stop()
         exchanges, self._exchanges = self._exchanges, {}
         for exchange in exchanges.values():
             exchange.carry(lambda closed: closed.end_with_failure("connection closed"))
@@ -430,8 +442,8 @@ class MemoryListener:
             case AclsChanged():
                 assert self.authorizer is not None
                 self.authorizer.change(message)
-            case ClientQuotasConfigured():
-                pass  # without sockets, no client is throttled
+            case ClientQuotasConfigured(quotas):
+                self._throttle.configure(quotas)
             case ServeClients(handler, records):
                 self._handler, self._records = handler, records or handler
                 for exchange, listener in self._waiting:
@@ -458,6 +470,8 @@ class MemoryListener:
         if id in self._exchanges and self._exchanges[id].throttle_ms and response is not None:
             response = request_faults.with_throttle_time(response, self._exchanges[id].throttle_ms)
         answered, watcher, exchange = self._network.answered, self._network.watcher, self._exchanges.get(id)
+        if exchange is not None and exchange.charge is not None and self._throttle.quotas:
+            response, parts = self._respond_charged(exchange, exchange.charge, response, parts)
         if exchange is not None and (answered is not None or watcher is not None):
             whole = response if response is None else join_parts(parts, response)
             if answered is not None:
@@ -465,6 +479,39 @@ class MemoryListener:
             if watcher is not None:
                 watcher.observe_response(id, whole)
         self._answer(id, lambda exchange: exchange.end_with_response(tuple(parts), response))
+
+    def _respond_charged(
+        self, exchange: _InFlightRequest, charge: Charge, response: Message | None, parts: Sequence[Part]
+    ) -> tuple[Message | None, Sequence[Part]]:
+        """Charge a request to its client's quotas, and mute a throttled client (rule 6).
+
+        Returns:
+            The response with the throttle time. It has no records if the client is throttled and the request a fetch.
+        """
+        throttle, id, header = self._throttle, exchange.connection, _header(exchange.transmit)
+        if isinstance(response, FetchResponse):
+            whole: FetchResponse = join_parts(parts, response)
+            delay = throttle.charge_fetch(charge, id, header, sum(each.body.size for each in whole.partitions))
+            if delay and response.session_id and whole.partitions:
+                dropped = tuple([each.partition for each in whole.partitions])
+                self._send_to_fetches(FetchThrottled(response.session_id, charge.ends_session, dropped))
+            if delay:
+                session_id = 0 if charge.ends_session else response.session_id
+                response, parts = FetchResponse((), response.error_code, session_id), ()
+        else:
+            request = exchange.request
+            produced = request.partitions if isinstance(request, ProduceRequest) else ()
+            size = sum(each.records.body.size for each in produced)
+            delay = throttle.charge(charge, id, header, size, response is not None)
+        if delay:
+            client = exchange.principal, exchange.transmit.client_id
+            self._muted_until[client] = max(self._muted_until.get(client, 0.0), throttle.now() + delay / 1000)
+        return response and request_faults.with_throttle_time(response, delay), parts
+
+    def _report_throttles(self, throttled: ClientsThrottled) -> None:
+        """Report throttled clients to the request handler."""
+        if self._handler is not None:
+            self._base.inject(self._handler, throttled, self.address)
 
     def _send_to_fetches(self, message: Message) -> None:
         """Send a message to the actor that handles fetches."""
@@ -513,9 +560,18 @@ class MemoryListener:
 
     def _forward(self, exchange: _InFlightRequest, listener: str) -> None:
         transmit, connection = exchange.transmit, exchange.connection
-        allowed = transmit.request
+        allowed, throttle = transmit.request, self._throttle
+        if throttle.quotas or self._muted_until:
+            header = _header(transmit)
+            exchange.charge = charge = throttle.admit(exchange.principal, header, allowed, throttle.now())
+            if charge is not None:
+                muted = self._muted_for(exchange)
+                if muted > 0:
+                    self._network.timers.call_later(muted, lambda: self._forward_later(exchange, listener))
+                    return
+                allowed = throttle.cap(charge, allowed)
         if self.authorizer is not None:
-            allowed = self._permitted_part(exchange, self.authorizer)
+            allowed = self._permitted_part(exchange, self.authorizer, allowed)
             if allowed is None:
                 return
         request = ClientRequest(connection, transmit.correlation_id, transmit.client_id, listener, allowed)
@@ -532,16 +588,31 @@ class MemoryListener:
                 self._base.inject(to, ClientPart(connection, part), self.address)
             self._base.inject(to, request, self.address)
 
-    def _permitted_part(self, exchange: _InFlightRequest, authorizer: Authorizer) -> Message:
+    def _muted_for(self, exchange: _InFlightRequest) -> float:
+        """Return for how many more seconds the client of a request is muted."""
+        until = self._muted_until.get((exchange.principal, exchange.transmit.client_id), 0.0)
+        return until - self._throttle.now()
+
+    def _forward_later(self, exchange: _InFlightRequest, listener: str) -> None:
+        """Forward the request of a client that was muted, unless it has ended meanwhile."""
+        if not exchange.over and exchange.connection in self._exchanges:
+            self._forward(exchange, listener)
+
+    def _permitted_part(self, exchange: _InFlightRequest, authorizer: Authorizer, request: Message) -> Message:
         """Return what a client may do of its request; None if it is refused, and answered."""
         host, transmit = exchange.transmit.endpoint.host, exchange.transmit
-        judged = authorizer.judge(transmit.request, exchange.principal, exchange.host, True)
+        judged = authorizer.judge(request, exchange.principal, exchange.host, True)
         if self._network.watcher is not None:
             self._network.watcher.observe_judgement(host, exchange.principal, transmit.request, judged.refused is None)
         exchange.edit = judged.edit
         if judged.request is None:
             self._answer(exchange.connection, lambda answered: answered.end_with_response((), judged.refusal))
         return judged.request
+
+
+def _header(transmit: Transmit) -> RequestHeader:
+    api = API_BY_REQUEST[type(transmit.request)]
+    return RequestHeader(api.key, transmit.request.version, transmit.correlation_id, transmit.client_id)
 
 
 def _pair(one: str, other: str) -> tuple[str, str]:

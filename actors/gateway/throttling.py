@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.core.client_quotas import ClientQuotas
-from actors.runtime import LocalBase
+from actors.runtime import CallLater, LocalBase, ScheduledCall
 from messages.apis import API_BY_REQUEST, APIS
 from messages.apis.fetch import CONSUMER, FetchRequest
 from messages.apis.produce import ProduceRequest
 from messages.apis.write_txn_markers import WriteTxnMarkersRequest
-from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ThrottledClient
+from messages.client_quotas import FETCH, PRODUCE, REQUEST, ClientQuota, ClientsThrottled, ThrottledClient
 from messages.network import ClientRequest, ClientRequests
 from messages.node import NodeSettings
 from messages.vocabulary import Message, evolve
@@ -30,6 +30,8 @@ from messages.wire import RequestHeader
 EXEMPT = {api.key for api in APIS if api.control} | {API_BY_REQUEST[WriteTxnMarkersRequest].key}
 MOST_NOTED = 100
 """Maximum number of throttled clients that are reported together."""
+REPORT_SECONDS = 1.0
+"""Seconds between two reports of throttled clients."""
 _PRODUCE = API_BY_REQUEST[ProduceRequest].key
 
 
@@ -48,15 +50,34 @@ class Charge:
 
 
 class Throttle:
-    """The quotas of a listener's clients; `now` returns the loop's time in seconds."""
+    """The quotas of a listener's clients.
 
-    def __init__(self, base: LocalBase, settings: NodeSettings, now: Callable[[], float]) -> None:
+    Args:
+        base: The actor system of the node.
+        settings: The settings of the node.
+        now: Returns the time in seconds.
+        call_later: Calls a function after a number of seconds.
+        report: Called with the clients that were throttled: the first at once, those that follow once a second.
+    """
+
+    def __init__(
+        self,
+        base: LocalBase,
+        settings: NodeSettings,
+        now: Callable[[], float],
+        call_later: CallLater,
+        report: Callable[[ClientsThrottled], None],
+    ) -> None:
         self.quotas = ClientQuotas(settings.quota_window_num, settings.quota_window_size_seconds)
         self.now = now
         self._base = base
+        self._call_later = call_later
+        self._report = report
+        self._timer: ScheduledCall | None = None
+        """Ends the second in which throttled clients are collected."""
         self._times: RequestTimes | None = None
         self._throttled: dict[tuple[str, str, str], list[int]] = {}
-        """(user, client id, quota) -> how often the client was throttled since `take_throttled`, and the longest ms."""
+        """(user, client id, quota) -> how often the client was throttled since the last report, and the longest ms."""
 
     def configure(self, quotas: tuple[ClientQuota, ...]) -> None:
         """Replace quotas of entities; begin or end to time the actors (rule 3)."""
@@ -89,7 +110,10 @@ class Throttle:
         """
         used = self._time_used(connection, header.correlation_id)
         delay = self._charge(REQUEST, charge, 100 * (charge.seconds + used)) if has_response else 0
-        return max(delay, self._charge(PRODUCE, charge, size)) if header.api_key == _PRODUCE else delay
+        if header.api_key == _PRODUCE:
+            delay = max(delay, self._charge(PRODUCE, charge, size))
+        self._report_if_due()
+        return delay
 
     def charge_fetch(self, charge: Charge, connection: int, header: RequestHeader, size: int) -> int:
         """Charge a fetch with a response of `size` bytes; return the throttle time in ms.
@@ -103,13 +127,28 @@ class Throttle:
         )
         if delay:
             self.quotas.take_back(FETCH, charge.user, charge.client_id, size, self.now())
+        self._report_if_due()
         return delay
 
     def charge_encoding(self, charge: Charge, seconds: float) -> None:
         """Charge the time in which a response was encoded. The client's next response contains its throttle time."""
         self.quotas.charge(REQUEST, charge.user, charge.client_id, 100 * seconds, self.now())
 
-    def take_throttled(self) -> tuple[ThrottledClient, ...]:
+    def stop(self) -> None:
+        """Report no more clients."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _report_if_due(self) -> None:
+        if self._throttled and self._timer is None:
+            self._timer = self._call_later(REPORT_SECONDS, self._end_second)
+            self._report(ClientsThrottled(self._take_throttled()))
+
+    def _end_second(self) -> None:
+        self._timer = None
+        self._report_if_due()
+
+    def _take_throttled(self) -> tuple[ThrottledClient, ...]:
         """Return the clients that were throttled since the last call."""
         noted, self._throttled = self._throttled, {}
         found = []

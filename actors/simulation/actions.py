@@ -12,6 +12,7 @@ Rule 4: administrators write to ZooKeeper, as Kafka's tools up to 2.x do, or sen
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import math
 import random
@@ -27,7 +28,7 @@ from actors.simulation import client_requests
 from actors.simulation.client_requests import ABSENT_TOPIC
 from actors.simulation.coincidences import Occasion, draw_coincidence
 from actors.simulation.schedule import REST, Action, Schedule
-from actors.simulation.simulated_cluster import UP, Cluster, host_of
+from actors.simulation.simulated_cluster import CLIENT, UP, Cluster, host_of
 from actors.simulation.swarm import (
     CLEANED_CONFIGS,
     LOG_SETTINGS,
@@ -42,6 +43,7 @@ from actors.simulation.swarm import (
 from actors.simulation.zookeeper_link import ZOOKEEPER
 from actors.storage.log_directories import FAILING, FULL
 from messages.apis import API_BY_REQUEST
+from messages.apis.alter_client_quotas import AlterClientQuotasRequest, QuotaAlteration, QuotaChange
 from messages.apis.alter_configs import ChangedResource, ConfigChange
 from messages.apis.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -54,6 +56,7 @@ from messages.apis.create_topics import CreatableAssignment, CreatableTopic, Cre
 from messages.apis.declaration import Target
 from messages.apis.delete_records import DeleteRecordsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
+from messages.apis.describe_client_quotas import CLIENT_ID, USER, QuotaName
 from messages.apis.describe_configs import BROKER, TOPIC
 from messages.apis.elect_leaders import ElectableTopic, ElectLeadersRequest
 from messages.apis.fetch import FetchRequest
@@ -61,6 +64,7 @@ from messages.apis.incremental_alter_configs import IncrementalAlterConfigsReque
 from messages.apis.list_offsets import ListOffsetsRequest
 from messages.apis.metadata import MetadataRequest
 from messages.apis.update_metadata import UpdateMetadataRequest
+from messages.client_quotas import FETCH, PRODUCE
 from messages.cluster import ConfigEntry, PartitionAssignment, TopicPartition, partition_named
 from messages.store import CREATE, DELETE, SET, WriteOp
 from messages.vocabulary import evolve
@@ -102,6 +106,9 @@ FLIPS = "flips"
 LOGS = "logs"
 """Cleaning, retention, and moves between log directories; included if requested by name or with `all`."""
 
+QUOTAS = "quotas"
+"""Quotas of users, and users that would use more; included in runs with records, if requested by name or with `all`."""
+
 VERSIONS = "versions"
 """Restarts with another inter-broker protocol version; included if requested by name or with `all`."""
 
@@ -109,7 +116,7 @@ RIGHTS = "rights"
 """Changes of ACLs, and requests of users without other rights; included only if requested by name, because all nodes of
 the run have an authorizer."""
 
-NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS, VERSIONS)
+NAMED = (ADMIN, GROUPS, ABSENT, STALE, PRODUCERS, TRANSACTIONS, FLIPS, LOGS, VERSIONS, QUOTAS)
 """The groups of actions beside the faults; `all` includes them."""
 
 
@@ -866,6 +873,39 @@ def produce(cluster: Cluster, topic: str, number: Number) -> Iterator[None]:
     cluster.end_stream(TopicPartition(topic, number))
 
 
+# ---------------------------------------------------------------------------------------------------- quotas
+
+SPENDERS = ("spender0", "spender1")
+"""The users with quotas."""
+
+
+def _choose_limit(chance: random.Random, known: PlannedTopics) -> Chosen:
+    rate = chance.choice(("500", "1000", "2000", "none"))
+    whose = chance.choice(("user", "user", "client"))
+    return chance.choice(SPENDERS), whose, chance.choice((PRODUCE, FETCH)), rate
+
+
+@action(QUOTAS, 10, _choose_limit)
+def limit(cluster: Cluster, user: str, whose: str, quota: str, rate: str) -> None:
+    """Set a quota of a user, or of a user's client id, by an AlterClientQuotas request to the controller."""
+    entity = (QuotaName(USER, user), *((QuotaName(CLIENT_ID, CLIENT),) if whose == "client" else ()))
+    change = QuotaChange(quota, 0.0, True) if rate == "none" else QuotaChange(quota, float(rate))
+    cluster.ask_controller(AlterClientQuotasRequest(0, (QuotaAlteration(entity, (change,)),)))
+
+
+@_with_topic
+def _choose_spending(chance: random.Random, known: PlannedTopics, topic: str) -> tuple[str, ...]:
+    return str(chance.randrange(len(known.topics[topic]))), chance.choice(SPENDERS)
+
+
+@action(QUOTAS, 20, _choose_spending, (5.0, 20.0))
+def spend(cluster: Cluster, topic: str, number: Number, user: str) -> Iterator[None]:
+    """Let a user produce to a partition and fetch from it as fast as its quotas permit."""
+    cluster.start_spending(user, TopicPartition(topic, number))
+    yield
+    cluster.end_spending(user)
+
+
 # ---------------------------------------------------------------------------------------------------- logs
 
 
@@ -1329,6 +1369,9 @@ SESSION_MS = 6_000
 CLEANED_SHARE = 0.6
 """The share of the topics that are cleaned from the beginning, in runs where logs are cleaned."""
 
+LIMITED_SHARE = 0.7
+"""The share of the quotas of each user that are set from the beginning, in runs with quotas."""
+
 LASTING = 0.3
 """The share of drawn clusters in which one fault lasts to the end."""
 
@@ -1362,7 +1405,7 @@ def invent(
     """
     chance = random.Random(seed)
     parts = (WORK, *faults, *((RECORDS,) if records else ()))
-    kinds = [kind for kind in ACTIONS.values() if kind.part in parts and kind.part != LOGS]
+    kinds = [kind for kind in ACTIONS.values() if kind.part in parts and kind.part not in (LOGS, QUOTAS)]
     weights = [kind.weight for kind in kinds]
     drawn = draw_surroundings(chance, brokers) if swarm else ClusterParameters(brokers or 3)
     if swarm:
@@ -1408,7 +1451,16 @@ def invent(
     if LOGS in faults:  # from a generator of its own: the other actions of the seed stay as they are
         chance = random.Random(f"logs {seed}")
         settings += draw_settings(chance, LOG_SETTINGS)
-        actions += _on_logs(chance, known, duration, every)
+        for topic in sorted(known.topics):
+            if chance.random() < CLEANED_SHARE:
+                actions.append(Action(5.0, "compact", (topic, draw_entries(chance, CLEANED_CONFIGS))))
+        actions += _draw_group(LOGS, chance, known, duration, every)
+    if QUOTAS in faults and records:
+        chance = random.Random(f"quotas {seed}")
+        for user, quota in itertools.product(SPENDERS, (PRODUCE, FETCH)):
+            if chance.random() < LIMITED_SHARE:
+                actions.append(Action(5.0, "limit", (user, "user", quota, chance.choice(("500", "1000")))))
+        actions += _draw_group(QUOTAS, chance, known, duration, every)
     actions.sort(key=lambda action: action.at)
     return Schedule(
         drawn.brokers,
@@ -1425,19 +1477,18 @@ def invent(
     )
 
 
-def _on_logs(chance: random.Random, known: PlannedTopics, duration: float, every: float) -> Iterator[Action]:
-    """Yield the actions of the group LOGS; some topics are cleaned from the beginning."""
-    for topic in sorted(known.topics):
-        if chance.random() < CLEANED_SHARE:
-            yield Action(5.0, "compact", (topic, draw_entries(chance, CLEANED_CONFIGS)))
-    kinds = [kind for kind in ACTIONS.values() if kind.part == LOGS]
+def _draw_group(
+    group: str, chance: random.Random, known: PlannedTopics, duration: float, every: float
+) -> Iterator[Action]:
+    """Yield the actions of a group that has a generator of its own."""
+    kinds = [kind for kind in ACTIONS.values() if kind.part == group]
     weights = draw_weights(chance, [kind.weight for kind in kinds])
     at = 5.0
     while (at := round(at + chance.expovariate(1 / every), 3)) < duration:
         (kind,) = chance.choices(kinds, weights)
         args = kind.choose(chance, known)
         if args is not None:
-            yield Action(at, kind.name, args)
+            yield Action(at, kind.name, args, round(chance.uniform(*kind.seconds), 3) if kind.lasts else None)
 
 
 def _lasting(

@@ -367,6 +367,26 @@ class EventHandled(NamedTuple):
 # ---------------------------------------------------------------------------------------------------- clients
 
 
+class QuotaUsed(NamedTuple):
+    """A request of a user with one of the QUOTAS has ended.
+
+    Attributes:
+        process: The process that received the request.
+        user: The user.
+        quota: The quota that the request uses.
+        size: The bytes that the request has used.
+        sent: When it was sent.
+        throttle_ms: The throttle time in the response; None without a response.
+    """
+
+    process: Process
+    user: str
+    quota: str
+    size: int
+    sent: float
+    throttle_ms: int | None
+
+
 class Ticked(NamedTuple):
     """Half a second has passed; invariants check how long states last."""
 
@@ -402,6 +422,7 @@ NEEDS: Mapping[type, str] = {
     StreamBroken: CLIENTS,
     TransactionBroken: CLIENTS,
     RequestJudged: CLIENTS,
+    QuotaUsed: CLIENTS,
     Ticked: FAULTS,
     ClusterAtRest: REST,
     ClusterQueried: REST,

@@ -1,4 +1,4 @@
-"""Simulated producers with acks=all, and consumers that read during a run.
+"""Simulated producers with acks=all, and consumers that read during a run, some of them with quotas.
 
 Rule 1: a producer does not retry: a record without an acknowledgement may be in the log or not.
 Rule 2: an acknowledged record is at its offset whenever the cluster is idle and its topic exists, unless a machine lost
@@ -9,14 +9,18 @@ Rule 3: from the time of a DeleteRecords request on, the records below its offse
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 
 from actors.simulation.client_history import TOMBSTONE, Acknowledged, content, key_of
 from actors.simulation.observed_cluster import ObservedCluster
+from actors.simulation.observed_facts import QuotaUsed
+from actors.simulation.simulated_cluster import CLIENT
 from messages import errors
 from messages.apis.delete_records import DeleteRecordsRequest, TrimmedPartition
 from messages.apis.fetch import FetchPartition, FetchRequest, FetchResponse
 from messages.apis.produce import ProducePartition, ProduceRequest, ProduceResponse
+from messages.client_quotas import FETCH, PRODUCE
 from messages.cluster import TopicPartition
 from messages.vocabulary import Message
 from messages.wire.control_batch import visible_records
@@ -32,6 +36,12 @@ NEW_CONSUMERS = 0.2
 """The share of fetches that begin at the start of the log, as those of a new consumer do."""
 
 CONSUMED_BYTES = 1 << 14
+
+SPENT_BYTES = {PRODUCE: 400, FETCH: 1_000}
+"""About how many bytes a request of a user with quotas has: of its record, or at most in its response."""
+
+SPENDS = 0.05
+"""Seconds that such a user waits after each response."""
 
 BURIED = (b"ke0", b"ke1")
 """The keys of which tombstones are written; the last values of the others stay for ever."""
@@ -50,6 +60,10 @@ class Clients:
         observed.cluster.delete_records = self.delete_records
         observed.cluster.burst = self.burst
         observed.cluster.bury = self.bury
+        self._spending: dict[str, tuple[TopicPartition, float]] = {}
+        """The users that use their quotas, each with the partition and the time since when."""
+        observed.cluster.start_spending = self.start_spending
+        observed.cluster.end_spending = self.end_spending
 
     def go(self) -> None:
         """Let the producers start to write."""
@@ -150,15 +164,70 @@ class Clients:
             self._observed.history.buried.setdefault(partition, {}).setdefault(key, self._observed.now())
             self._send(partition, TOMBSTONE + key)
 
-    def _send(self, partition: TopicPartition, value: bytes) -> None:
+    def start_spending(self, user: str, partition: TopicPartition) -> None:
+        """Let a user produce and fetch in turns, each request after the response to the last one."""
+        if user not in self._spending:
+            self._spending[user] = began = partition, self._observed.now()
+            self._spend(user, began, PRODUCE)
+
+    def end_spending(self, user: str) -> None:
+        """End the requests of a user; the last one may still be in flight."""
+        self._spending.pop(user, None)
+
+    def _spend(self, user: str, began: tuple[TopicPartition, float], quota: str) -> None:
+        observed, (partition, _) = self._observed, began
+        if self._spending.get(user) != began:
+            return
+        leader = observed.leader_of(partition)
+        if not self._going or leader is None:
+            self.end_spending(user)
+            return
+        process, size = (leader, observed.starts(leader)), SPENT_BYTES[quota]
+        ended = partial(self._handle_spent, user, began, quota, process, observed.now())
+        if quota == PRODUCE:
+            self._count += 1
+            self._send(partition, f"record {self._count}".encode().ljust(size, b"."), user, ended)
+        else:
+            part = FetchPartition(partition, observed.first_offset(partition), size)
+            observed.cluster.ask(leader, FetchRequest(11, -1, 0, 0, (part,), size), ended, 10.0, user)
+
+    def _handle_spent(
+        self,
+        user: str,
+        began: tuple[TopicPartition, float],
+        quota: str,
+        process: tuple[int, int],
+        sent: float,
+        response: Message | None,
+        size: int = 0,
+    ) -> None:
+        observed, throttle_ms = self._observed, None
+        if isinstance(response, ProduceResponse | FetchResponse):
+            throttle_ms = response.throttle_time_ms
+        if isinstance(response, FetchResponse):
+            size = sum(each.body.size for each in response.partitions)
+        observed.take(QuotaUsed(process, user, quota, size, sent, throttle_ms))
+        following = FETCH if quota == PRODUCE else PRODUCE
+        observed.cluster.scheduler.call_later(SPENDS, partial(self._spend, user, began, following))
+
+    def _send(
+        self,
+        partition: TopicPartition,
+        value: bytes,
+        user: str = CLIENT,
+        ended: Callable[[Message | None, int], None] = lambda response, size: None,
+    ) -> None:
         observed = self._observed
         pair = key_of(value), None if value.startswith(TOMBSTONE) else value
         batch = batch_of([pair], observed.cluster.wall_ms())
         request = ProduceRequest(8, None, -1, 3000, (ProducePartition(partition, batch),))
-        report = partial(
-            self._handle_produce, partition, observed.znodes.born.get(partition.topic, 0), value, observed.now()
-        )
-        observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0)
+        born, sent = observed.znodes.born.get(partition.topic, 0), observed.now()
+
+        def report(response: Message | None) -> None:
+            self._handle_produce(partition, born, value, sent, response)
+            ended(response, batch.body.size)
+
+        observed.cluster.ask(observed.znodes.states[partition].leader, request, report, 10.0, user)
 
     def _handle_produce(
         self, partition: TopicPartition, born: int, value: bytes, sent: float, response: Message | None

@@ -155,6 +155,9 @@ class Cluster:
         self.start_stream: Callable[[TopicPartition], None] = lambda partition: None
         self.end_stream: Callable[[TopicPartition], None] = lambda partition: None
         """Start and end an idempotent producer of a partition; the producers of a run set both."""
+        self.start_spending: Callable[[str, TopicPartition], None] = lambda user, partition: None
+        self.end_spending: Callable[[str], None] = lambda user: None
+        """Let a user use its quotas at a partition, and end this; the clients of a run set both."""
         self.start_transactions: Callable[[str], None] = lambda id: None
         self.end_transactions: Callable[[str], None] = lambda id: None
         """Start and end a producer with a transactional id; the producers of a run set both."""

@@ -27,6 +27,7 @@ WHEN = {
     "AssignmentReceived": "a group member receives its assignment",
     "ClusterAtRest": "the cluster is at rest",
     "RequestJudged": "an authorizer has judged a request",
+    "QuotaUsed": "a request of a user with quotas ends",
     "ResponseSent": "a node responds to a request",
     "HighWatermarkRaised": "a leader raises its high watermark",
     "LogCalled": "a log is opened, is written to or truncated, or its high watermark moves",

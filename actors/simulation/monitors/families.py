@@ -12,6 +12,7 @@ from actors.simulation.monitors.log_invariants import LogInvariants
 from actors.simulation.monitors.monitor import Monitor, invariants_of
 from actors.simulation.monitors.partition_state_invariants import PartitionStateInvariants
 from actors.simulation.monitors.producer_invariants import ProducerInvariants
+from actors.simulation.monitors.quota_invariants import QuotaInvariants
 from actors.simulation.monitors.replication_invariants import ReplicationInvariants
 from actors.simulation.monitors.stale_request_invariants import StaleRequestInvariants
 
@@ -27,5 +28,6 @@ FAMILIES: tuple[type[Monitor], ...] = (
     LogInvariants,
     CleaningInvariants,
     AccessInvariants,
+    QuotaInvariants,
 )
 INVARIANTS = tuple(invariants_of(FAMILIES))
