@@ -20,7 +20,7 @@ from actors.simulation.observed_facts import (
     Process,
     ReplicaSwapped,
 )
-from messages import errors
+from messages import errors, log_results
 from messages.apis.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from messages.cluster import TopicPartition, partition_of_log
 from messages.partition import Replicate, TruncateFullyAndStartAt, TruncateToEpochEnd, last_stable_offset
@@ -39,11 +39,6 @@ _FILLING = frozenset((*_APPENDS, "replicate"))
 
 _AFRESH = ("open", "close", "truncate", "restart", "begin_epoch")
 """Calls that end a log's noted high watermark: a new leader begins with that of its former follower."""
-
-_FIRST_UNSTABLE = dict.fromkeys(_APPENDS, 1) | {"open": 4, "replicate": 2, "truncate": 2, "restart": 2}
-"""Call -> the position of the first unstable offset in its result."""
-
-_CALLS = frozenset((*_FIRST_UNSTABLE, "note_high_watermark"))
 
 
 class Replicas:
@@ -112,10 +107,11 @@ class Replicas:
         if is_opened and self.opened.get((node, directory)) != starts:
             self.opened[node, directory] = starts
             yield DirectoryOpened(node, directory)
+        changed = log_results.named(method, result)
         views = self.logs.setdefault(name, {})
         view = before = views.get(node)
         if method == "open":
-            start, end, _, high_watermark, _ = result
+            start, end, high_watermark = changed.start, changed.end, changed.high_watermark
             view = views[node] = LogView(start, end, min(max(high_watermark, start), end), folder=path, starts=starts)
             view.ends.append((now, end))
             view.lost_before = high_watermark if high_watermark > end else 0
@@ -129,22 +125,22 @@ class Replicas:
                 del views[node]
         elif method in _FILLING:
             view.changes += 1
-            self._grow(view, result[method == "replicate"], now)
+            self._grow(view, changed.end, now)
             if method != "replicate" and effect.args[3]:
                 view.high_watermark = view.end
         elif method in ("truncate", "restart"):
-            view.start = result[0]
+            view.start = changed.start
             view.epoch_start = 0
             view.ends.clear()
             view.changes += 1
-            self._grow(view, result[1], now)
+            self._grow(view, changed.end, now)
             view.high_watermark = min(view.high_watermark, view.end)
             if method == "truncate" and view.end < end_before:
                 self.truncated.add(partition_of_log(name))
         elif method == "advance_start":
             view.start = result
         elif method == "expire":
-            start, view.start = view.start, result[0] or view.start
+            start, view.start = view.start, changed.start or view.start
             if start < view.start:
                 yield LogExpired(node, partition_of_log(name), start, view.start)
         elif method == "swap":
@@ -159,8 +155,8 @@ class Replicas:
             yield from self._handle_high_watermark(node, path, view, effect.args[1], message)
         if view.end and name not in self.with_records:
             self.with_records[name] = partition_of_log(name)
-        if method in _CALLS:
-            first = result if method == "note_high_watermark" else result[_FIRST_UNSTABLE[method]]
+        first = result if method == "note_high_watermark" else getattr(changed, "first_unstable", None)
+        if first is not None:
             stable = last_stable_offset(first, view.start, view.high_watermark)
             if not view.limits or view.limits[-1][1:] != (view.high_watermark, stable):
                 view.limits.append((now, view.high_watermark, stable))

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 
+from messages import log_results
 from messages.apis.produce import ProduceRequest
 from messages.ask import Answer, Ask
 from messages.broker import BecomeFollower, BecomeLeader, LogFailed, MergeMetadata, StageMetadata
@@ -45,18 +46,6 @@ A ZooKeeper client sends a ping after a third of the timeout.
 
 _FETCHER = re.compile(r"fetcher-(\d+)-")
 """The channel of a follower's fetcher, with the id of the leader."""
-
-_LOG_END = {
-    "open": 1,
-    "append": 0,
-    "append_as_coordinator": 0,
-    "append_marker": 0,
-    "replicate": 1,
-    "truncate": 1,
-    "restart": 1,
-}
-"""The index of the new log end offset in the result of each call of the adapter "logs"."""
-
 
 _LOG_START = {"open": "", "expire": declarations.RETAINED, "advance_start": declarations.DELETED}
 """Calls of the adapter "logs" that return the log start offset, and how they move it."""
@@ -185,26 +174,23 @@ class NodeFacts:
             if effect.port != "logs" or effect.error:
                 continue
             path = effect.args[0] if effect.args else ""
+            result = log_results.named(effect.method, effect.result)
             if effect.method in _LOG_START:
-                start = effect.result if effect.method == "advance_start" else effect.result[0]
+                start = effect.result if result is None else result.start
                 before = self._log_starts.get(path, -1)
                 if effect.method != "open" and start != before and (before >= 0 or effect.method == "advance_start"):
                     how = _LOG_START[effect.method]
-                    why = effect.result[2:] if how == declarations.RETAINED else ()  # earlier traces lack it
+                    why = result.reason if how == declarations.RETAINED else ""
                     client = self.requests.client_of(place.event_id) if how == declarations.DELETED else None
-                    moved = before, start, how, *(why or ("",)), client
+                    moved = before, start, how, why, client
                     self._emit(declarations.LogStartMoved(place, partition_of_log(path), *moved))
                 self._log_starts[path] = start
-            end = _LOG_END.get(effect.method)
-            if end is None:
+            if result is None or isinstance(result, log_results.SegmentsExpired):
                 continue
-            if effect.method in ("truncate", "restart"):
-                self._emit(
-                    declarations.LogTruncated(
-                        place, partition_of_log(path), self._log_ends.get(path, -1), effect.result[end]
-                    )
-                )
-            self._log_ends[path] = effect.result[end]
+            if isinstance(result, log_results.LogCut):
+                ends = self._log_ends.get(path, -1), result.end
+                self._emit(declarations.LogTruncated(place, partition_of_log(path), *ends))
+            self._log_ends[path] = result.end
 
     def end(self, first: declarations.TracePosition, last: declarations.TracePosition, ending: str) -> None:
         """Emit the fact NodeRun, which says when the run began and ended, and how it ended."""

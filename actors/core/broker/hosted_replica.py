@@ -37,6 +37,7 @@ from messages.apis.list_offsets import EARLIEST_LOCAL, LATEST_TIERED, SINCE, Lis
 from messages.apis.offset_for_leader_epoch import EpochEnd
 from messages.broker import LogFailed, PartitionHealth
 from messages.cluster import NO_EPOCH, TopicPartition
+from messages.log_results import RecordsRead
 from messages.partition import (
     ContinueSearch,
     EpochEndFound,
@@ -52,7 +53,7 @@ from messages.partition import (
     log_read,
 )
 from messages.probes import probe
-from messages.records import EARLIEST, LATEST, Body
+from messages.records import EARLIEST, LATEST
 from messages.vocabulary import evolve
 
 HIGH_WATERMARK = -1
@@ -425,22 +426,20 @@ def not_available(message: FindOffset, leader: Leader) -> ListedOffset | None:
     return ListedOffset(message.query.partition, error_code)
 
 
-def read_call(message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int) -> partition_effects.CallAdapter:
-    """Return the effect that reads the log for a fetch, up to `limit`."""
+def read_log(
+    message: ReadLog, role: ReplicaRole, log: ReplicaLog, limit: int
+) -> partition_effects.Effects[RecordsRead]:
+    """Read the log for a fetch, up to `limit`."""
     part = message.part
     wanted = part.fetch_offset, min(part.partition_max_bytes, message.max_bytes), limit, message.at_least_one
     if message.isolation_level == fetch.READ_COMMITTED:
-        return log.call("read_committed", *wanted)
-    return log.call("read", *wanted, message.replica_id != role.broker_id)
+        return log.read_committed(*wanted)
+    return log.read(*wanted, message.replica_id != role.broker_id)
 
 
-def with_records(
-    message: ReadLog, log: ReplicaLog, error_code: int, body: Body, found: Iterable[tuple[int, int]] = ()
-) -> fetch.FetchedPartition:
-    """Return the result of a fetch whose log was read.
-
-    The last three arguments are what the effect of `read_call` returned.
-    """
+def with_records(message: ReadLog, log: ReplicaLog, records: RecordsRead) -> fetch.FetchedPartition:
+    """Return the result of a fetch whose log was read."""
+    error_code, body, found = records
     if error_code != errors.NONE:
         return fetch.FetchedPartition(message.part.partition, error_code)
     committed = message.isolation_level == fetch.READ_COMMITTED
@@ -471,7 +470,7 @@ def read(
             if result is None:
                 result = without_records(message, role, leader, log, limit)
             if result is None:
-                result = with_records(message, log, *(yield read_call(message, role, log, limit)))
+                result = with_records(message, log, (yield from read_log(message, role, log, limit)))
         except partition_effects.StorageError as error:
             result = fetch.FetchedPartition(message.part.partition, (yield from partition.log_failed(error)))
     else:
@@ -500,7 +499,7 @@ def _compare_epochs(
     if partition.leader is not None:
         if part.last_fetched_epoch == partition.role.leader_epoch and log.start <= part.fetch_offset <= log.end:
             return None  # the usual case: the epoch ends with the log
-        yield from log.begin_epoch(partition.role.leader_epoch)
+        yield from log.begin_first_epoch(partition.role.leader_epoch)
     epoch, end = yield from log.epoch_end(part.last_fetched_epoch)
     if epoch < 0 or part.fetch_offset < log.start:
         return fetch.FetchedPartition(part.partition, errors.OFFSET_OUT_OF_RANGE)
@@ -544,7 +543,7 @@ def _find_offsets(
     offsets: tuple[int, ...] = ()
     if error_code == errors.NONE:
         try:
-            offsets = yield log.call("offsets_before", query.timestamp, query.max_num_offsets)
+            offsets = yield from log.offsets_before(query.timestamp, query.max_num_offsets)
         except partition_effects.StorageError as error:
             error_code = yield from partition.log_failed(error)
     if message.replica_id == fetch.CONSUMER and offsets and offsets[0] > log.high_watermark:
@@ -572,14 +571,15 @@ def _search(
     else:
         limit = read_limit(log, message.replica_id, message.isolation_level == fetch.READ_COMMITTED)
         try:
-            search, *at = yield log.call("find_time", query.timestamp, limit, search)
+            record = yield from log.find_time(query.timestamp, limit, search)
         except partition_effects.StorageError as error:
             found = ListedOffset(query.partition, (yield from partition.log_failed(error)))
         else:
-            if search:
-                yield partition_effects.Send(partition.address, ContinueSearch(message, asker, search))
+            if record.search:
+                yield partition_effects.Send(partition.address, ContinueSearch(message, asker, record.search))
                 return
-            found = (not_available(message, leader) if at[1] < 0 else None) or ListedOffset(
+            at = record.time, record.offset, record.leader_epoch
+            found = (not_available(message, leader) if record.offset < 0 else None) or ListedOffset(
                 query.partition, errors.NONE, *at
             )
     yield partition_effects.Send(asker, OffsetFound(message.request, message.index, cast("ListedOffset", found)))
@@ -596,7 +596,7 @@ def find_epoch_end(
     result = EpochEnd(query.partition, error_code)
     if error_code == errors.NONE:
         try:
-            yield from partition.log.begin_epoch(partition.role.leader_epoch)
+            yield from partition.log.begin_first_epoch(partition.role.leader_epoch)
             result = EpochEnd(query.partition, errors.NONE, *(yield from partition.log.epoch_end(query.leader_epoch)))
         except partition_effects.StorageError as error:
             result = EpochEnd(query.partition, (yield from partition.log_failed(error)))
@@ -607,7 +607,6 @@ def find_producers(
     partition: HostedReplica, message: FindProducers, sender: partition_effects.Address, now: float
 ) -> partition_effects.Effects[None]:
     """Describe the producers of the log, on a follower too (transactions.md 1.8)."""
-    rows = (yield partition.log.call("producers")) if partition.log.path else ()
-    states = tuple([DescribedProducer(*row) for row in rows])
+    states = tuple([DescribedProducer(*row) for row in (yield from partition.log.producers())])
     found = DescribedProducers(message.partition, errors.NONE, None, states)
     yield partition_effects.Send(sender, ProducersFound(message.request, message.index, found))

@@ -99,9 +99,9 @@ class Partition(HostedReplica):
         upgrades = self.settings.message_format < message.settings.message_format
         self.settings = message.settings
         if self.log.path:
-            yield self.log.call("configure", log_config(self.settings))
+            yield from self.log.configure(log_config(self.settings))
         if upgrades and self.leader is not None and self.log.end:
-            yield self.log.call("begin_epoch", self.role.leader_epoch)  # a log of format 0 or 1 has no epochs
+            yield from self.log.begin_epoch(self.role.leader_epoch)  # a log of format 0 or 1 has no epochs
         if self.leader is not None:
             self.leader.apply_config(self.settings.lag, self.settings.min_insync_replicas, now)
             yield from self.carry_out(self.leader, now)
@@ -167,7 +167,7 @@ class Partition(HostedReplica):
     def _assign_topic_id(self, topic_id: str) -> partition_effects.Effects[int]:
         """Let the log keep the topic's id, if logs keep ids; return code 103 if it keeps another one (KIP-516)."""
         if not self.topic_id:
-            self.topic_id = yield self.log.call("assign_topic_id", topic_id)
+            self.topic_id = yield from self.log.assign_topic_id(topic_id)
         if self.topic_id in ("", topic_id):
             return errors.NONE
         probe("a log of an earlier topic with the same name refuses a role")
@@ -199,10 +199,10 @@ class Partition(HostedReplica):
             yield from self._end_leadership(now)
             # Records that were replicated since the last look-up have leader epochs. Without a new look-up, a log that
             # had no epoch before would be truncated to its high watermark, which may be below acknowledged records.
-            log.latest_epoch = (yield log.call("latest_epoch")) if log.end else -1
+            log.latest_epoch = (yield from log.read_latest_epoch()) if log.end else -1
             return
         if log.end:
-            yield log.call("begin_epoch", role.leader_epoch)
+            yield from log.begin_epoch(role.leader_epoch)
         log.latest_epoch = role.leader_epoch
         known = order.replicas, order.isr, order.zk_version
         if leader is None:
@@ -262,13 +262,13 @@ class Partition(HostedReplica):
         self.future, failure = "", ""
         if self.log.path and order.future:
             try:
-                yield self.log.call("begin_copy", order.future)
+                yield from self.log.begin_copy(order.future)
                 self.future = order.future
                 yield partition_effects.CopyAfter(0.0)
             except partition_effects.StorageError as error:
                 failure = error.failure
         elif self.log.path:
-            yield self.log.call("end_copy")
+            yield from self.log.end_copy()
         yield ReplicaMoves(self.log.path != NO_LOG, failure)
 
     def _copy(
@@ -279,21 +279,21 @@ class Partition(HostedReplica):
         if not (future and log.path):
             return
         try:
-            lag, wait_ms, failure = yield log.call("copy", COPIED_AT_ONCE)
-            if lag > 0:
-                if wait_ms:
+            copied = yield from log.copy(COPIED_AT_ONCE)
+            if copied.lag > 0:
+                if copied.wait_ms:
                     probe("a copy waits because of its rate")
-                yield partition_effects.CopyAfter(wait_ms / 1000)
+                yield partition_effects.CopyAfter(copied.wait_ms / 1000)
                 return
             self.future = ""
-            if failure:
-                yield partition_effects.Send(self.manager, LogFileFailed(f"{future}/log", failure))
-            elif lag == 0:
+            if copied.failure:
+                yield partition_effects.Send(self.manager, LogFileFailed(f"{future}/log", copied.failure))
+            elif copied.lag == 0:
                 probe("a copy replaces its log")
                 yield from log.note_high_watermark()
-                old, log.path = log.path, (yield log.call("swap"))
+                old = yield from log.swap()
                 if self.topic_id:
-                    yield log.call("assign_topic_id", self.topic_id)
+                    yield from log.assign_topic_id(self.topic_id)
                 deleted = yield partition_effects.RenameDeletedLog(old)
                 yield partition_effects.Send(self.manager, ReplicaMoved(self.role.partition, log.path, deleted))
         except partition_effects.StorageError as error:
@@ -393,7 +393,7 @@ class Partition(HostedReplica):
         """Answer a fetcher's message, with the newest epoch in the log if the fetcher asks for it."""
         last = None
         if message.with_epoch and error_code == errors.NONE:
-            last = yield self.log.call("latest_epoch")
+            last = yield from self.log.read_latest_epoch()
         yield partition_effects.Send(
             sender,
             partition.Replicated(self.role.partition, message.leader_epoch, error_code, self.log.end, ask, last),
@@ -556,18 +556,16 @@ class Partition(HostedReplica):
             method = "append" if entries[0].origin == partition.FROM_CLIENT else "append_as_coordinator"
             appending = [batch.part.records.body for batch in entries]
         try:
-            if not log.end:
-                yield from log.begin_epoch(epoch)
-            end, log.first_unstable, *appended = yield log.call(method, epoch, append_time, alone, *appending)
+            appended = yield from log.append(method, epoch, append_time, alone, appending)
         except partition_effects.StorageError as error:
             failed = ProducedPartition(name, (yield from self.log_failed(error)))
             return [partition.BatchAppended(batch.request, batch.place, failed) for batch in batches]
-        if end != log.end:
-            leader.handle_append(end, now)
+        if appended.end != log.end:
+            leader.handle_append(appended.end, now)
             if alone:
                 log.moved = False  # the append has also stored the new high watermark
         done = []
-        for batch, (error_code, first, last, time_ms) in zip(entries, appended, strict=True):
+        for batch, (error_code, first, last, time_ms) in zip(entries, appended.batches, strict=True):
             result = produced_partition(name, error_code, first, time_ms, log.start)
             if batch.acks == ACKS_ALL and error_code == errors.NONE:
                 leader.wait((sender, batch.request, batch.place, result), last + 1, now + batch.timeout)
