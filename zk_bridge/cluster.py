@@ -86,8 +86,8 @@ def decode_node(path: str, data: bytes | None) -> NodeRegistration:
     return node
 
 
-ENABLED = 1
-"""The status in /feature while features have versions."""
+DISABLED, ENABLED = 0, 1
+"""The status in /feature: whether features have versions."""
 PRODUCER_IDS_AT_ONCE = 1000
 """Number of producer ids in a broker's block."""
 
@@ -178,22 +178,23 @@ def get_nodes(question: zookeeper.GetNodes) -> conversations.Conversation:
     return zookeeper.Nodes(tuple(sorted(found, key=lambda node: node.id)), tuple(unreadable))
 
 
-def enable_feature_versioning(question: zookeeper.EnableFeatureVersioning) -> conversations.Conversation:
+def set_feature_versioning(question: zookeeper.SetFeatureVersioning) -> conversations.Conversation:
     """Create /feature, or change its status; no feature exists in ZooKeeper mode.
 
-    Kafka: `KafkaController.enableFeatureVersioning`.
+    Kafka: `KafkaController.enableFeatureVersioning`, `disableFeatureVersioning`.
     """
+    status = ENABLED if question.enabled else DISABLED
     while True:
         (node,) = yield from conversations.data_of((paths.FEATURE,))
         if node.code == store.OK:
             try:
                 members = znodes.naming(paths.FEATURE, node.data, znodes.parse)
-                if members.get("status") == ENABLED:
+                if members.get("status") == status:
                     return Done()
             except BadZnode as error:
                 logger.warning("Replacing a znode that cannot be read: %s", error)
         kind, version = (store.SET, node.version) if node.code == store.OK else (store.CREATE, store.ANY_VERSION)
-        data = znodes.encode({"version": 1, "status": ENABLED, "features": {}})
+        data = znodes.encode({"version": 1, "status": status, "features": {}})
         write = store.WriteOp(kind, paths.FEATURE, data, version)
         expected = store.CONNECTION_LOSS, store.NODE_EXISTS, store.NO_NODE, store.BAD_VERSION
         reply = yield from conversations.transact((*conversations.fence(question.epoch_zk_version), write), *expected)
@@ -214,7 +215,7 @@ ANSWERS: dict[type, conversations.Starter] = {
     zookeeper.GetClusterId: get_cluster_id,
     zookeeper.RegisterNode: register_node,
     zookeeper.TakeProducerIds: take_producer_ids,
-    zookeeper.EnableFeatureVersioning: enable_feature_versioning,
+    zookeeper.SetFeatureVersioning: set_feature_versioning,
     zookeeper.TakeBrokerSequence: take_broker_sequence,
     zookeeper.GetNodes: get_nodes,
 }

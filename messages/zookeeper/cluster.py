@@ -55,9 +55,13 @@ class ProducerIds(Message):
 
 
 @message
-class EnableFeatureVersioning(BridgeQuestion[Done]):
-    """A controller's request to enable the versioning of features in /feature (KIP-584); the reply is Done."""
+class SetFeatureVersioning(BridgeQuestion[Done]):
+    """A controller's request to enable or disable the versioning of features in /feature (KIP-584); the reply is Done.
 
+    Nothing is written if /feature has that status.
+    """
+
+    enabled: bool
     epoch_zk_version: int | None
 
 

@@ -164,7 +164,7 @@ def test_a_tree_without_clocks_and_machines() -> None:
     assert tree([("/controller", b'{"version":2,"brokerid":3,"timestamp":"5","kraftControllerEpoch":-1}')], 0) == tree(
         [("/controller", b'{"version":1,"brokerid":3,"timestamp":"6"}')], 0
     )
-    assert tree([("/kafka-actors/nodes/3", b"x"), ("/feature", None)], 0) == {}
+    assert tree([("/kafka-actors/nodes/3", b"x"), ("/migration", None)], 0) == {}
 
 
 @pytest.mark.parametrize("other", [STATE % (2, 3, b"1,2"), STATE % (1, 4, b"1,2"), STATE % (1, 3, b"1")])

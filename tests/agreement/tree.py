@@ -17,7 +17,6 @@ Fields = dict[str, Any]
 UNSEEN: dict[str, str] = {
     "/zookeeper": "the server's own",
     "/kafka-actors": "where our nodes say how they are watched; Kafka's tools never look there",
-    "/feature": "written by 3.9.1 from the protocol of 2.7 on with a meaning; at 2.6 it is empty",
     "/migration": "3.9.1 prepares for a quorum",
     "/cluster/id": "chance",
     paths.PRODUCER_IDS: "who asked for producer ids, and how often",

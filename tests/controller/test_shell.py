@@ -89,7 +89,7 @@ REFUSED = {
     CreateTopicsRequest: CreateTopicsRequest(5, (CreatableTopic("u", 1, 1),), 1000),
     DeleteTopicsRequest: DeleteTopicsRequest(4, ("t",), 1000),
     CreatePartitionsRequest: CreatePartitionsRequest(2, (GrowingTopic("t", 2),), 1000),
-    UpdateFeaturesRequest: UpdateFeaturesRequest(1),
+    UpdateFeaturesRequest: UpdateFeaturesRequest(1, ()),
     AlterPartitionRequest: AlterPartitionRequest(1, 0, 0, (IsrOfPartition(TopicPartition("t", 0), 0, (0,), 0),)),
 }
 """One request of each kind that clients send to the controller."""

@@ -13,7 +13,7 @@ from messages.apis.create_partitions import CreatePartitionsRequest, GrowingTopi
 from messages.apis.create_topics import CreatableAssignment, CreatableConfig, CreatableTopic, CreateTopicsRequest
 from messages.apis.delete_topics import DeleteTopicsRequest
 from messages.apis.metadata import MetadataRequest
-from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from messages.apis.update_features import FeatureUpdate, UpdateFeaturesRequest, UpdateFeaturesResponse
 from messages.apis.update_metadata import UpdateMetadataRequest
 from messages.ask import Ask
 from messages.broker import MergeMetadata
@@ -354,11 +354,38 @@ def test_an_invalid_name_in_metadata_is_no_error_line(world: World, caplog: pyte
 def test_feature_levels_cannot_be_changed_below_protocol_version_2_7(world: World) -> None:
     """The codes and texts are those of Kafka 3.9.1."""
     for node in (cluster(world), world.node(3)):
-        ask(world, node, UpdateFeaturesRequest(1))
+        ask(world, node, UpdateFeaturesRequest(1, (FeatureUpdate("metadata.version", 1),)))
     refused, elsewhere = heard(world)
     assert refused == UpdateFeaturesResponse(errors.INVALID_REQUEST, "Feature versioning system is disabled.")
     text = "This is not the correct controller for this cluster."
     assert elsewhere == UpdateFeaturesResponse(errors.NOT_CONTROLLER, text)
+
+
+NOT_SUPPORTED = "Could not apply finalized feature update because the provided feature is not supported."
+CANNOT_DELETE = "Can not delete non-existing finalized feature."
+BELOW_ONE = "Can not provide versionLevel: {} less than 1 without setting the SAFE downgradeType in the request."
+UPDATES = (
+    (FeatureUpdate("metadata.version", 1), NOT_SUPPORTED),
+    (FeatureUpdate("", 0, 9), "Feature name can not be empty."),
+    (FeatureUpdate("a", 0), BELOW_ONE.format(0)),
+    (FeatureUpdate("b", -1), BELOW_ONE.format(-1)),
+    (FeatureUpdate("c", 0, 2), CANNOT_DELETE),
+    (FeatureUpdate("d", -3, 3), CANNOT_DELETE),
+    (FeatureUpdate("e", 5, 2), NOT_SUPPORTED),
+    (FeatureUpdate("f", 1, 0), "Received unknown upgrade type."),
+)
+"""Update -> the error text of Kafka 3.9.1 at protocol version 2.8."""
+
+
+def test_each_feature_update_is_refused_from_protocol_version_2_7_on(world: World) -> None:
+    node = cluster(world, inter_broker_protocol_version="2.7")
+    updates = (*(update for update, _ in UPDATES), FeatureUpdate("a", 1))
+    ask(world, node, UpdateFeaturesRequest(1, updates))
+    (response,) = heard(world)
+    assert response.error_code == errors.NONE
+    assert [(each.feature, each.error_code, each.error_message) for each in response.results] == [
+        (update.feature, errors.INVALID_REQUEST, text) for update, text in UPDATES
+    ], "of a repeated feature, the first update counts"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from messages.cluster import TopicPartition
 from messages.vocabulary import evolve
 
 IDS = "2.8"
+FEATURES = {"version": 1, "status": 1, "features": {}}
+"""What Kafka's controller writes to /feature from 2.7 on; below, the status is 0."""
 
 
 @pytest.mark.parametrize(("protocol", "seed"), [("2.7", 3), (IDS, 1), (IDS, 2)])
@@ -70,7 +72,7 @@ def test_topics_have_ids_from_the_znode_to_the_client(tmp_path: Path) -> None:
             fetched = cluster.ask(cluster.leader_of("t"), FetchRequest(13, -1, 0, 0, (wanted,)))
             assert [each.error_code for each in fetched.partitions] == [code]
         assert stored_ids(tmp_path) == {f"version: 0\ntopic_id: {topic_id}"}
-        assert znode(cluster, "/feature") == {"version": 1, "status": 1, "features": {}}
+        assert znode(cluster, "/feature") == FEATURES
         cluster.kill(cluster.leader_of("t"))
         cluster.wait_for(lambda: len(cluster.isr_of("t")) == 2)
         notifications = cluster._cluster.zookeeper.children("/isr_change_notification").names
@@ -81,12 +83,15 @@ def test_a_rolling_upgrade_gives_ids_and_a_downgrade_keeps_them(tmp_path: Path) 
     with SimulatedCluster(3, directory=tmp_path) as cluster:
         cluster.create_topic("t")
         assert ids_by_name(cluster) == {""}
+        assert znode(cluster, "/feature") == {**FEATURES, "status": 0}
         upgrade(cluster, IDS)
         cluster.wait_for(lambda: "topic_id" in znode(cluster, "/brokers/topics/t"))
         topic_id = znode(cluster, "/brokers/topics/t")["topic_id"]
         cluster.wait_for(lambda: ids_by_name(cluster) == {topic_id})
+        assert znode(cluster, "/feature") == FEATURES
         assert stored_ids(tmp_path) == {f"version: 0\ntopic_id: {topic_id}"}
         upgrade(cluster, "2.6")
+        assert znode(cluster, "/feature") == {**FEATURES, "status": 0}
         assert stored_ids(tmp_path) == set(), "a later upgrade would meet an old id"
         assert znode(cluster, "/brokers/topics/t")["topic_id"] == topic_id
         cluster.wait_for(lambda: ids_by_name(cluster) == {""})

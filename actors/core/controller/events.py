@@ -14,6 +14,7 @@ import attrs
 
 from actors.core.controller import (
     broker_changes,
+    features,
     isr_changes,
     leader_balance,
     notifications,
@@ -26,7 +27,6 @@ from actors.core.controller import (
 )
 from actors.core.controller.context import ControllerContext, Handler
 from actors.core.controller.instructions import DelayedResponse
-from messages import errors
 from messages.apis import (
     alter_partition_reassignments,
     create_partitions,
@@ -37,7 +37,7 @@ from messages.apis import (
 )
 from messages.apis.alter_partition import AlterPartitionRequest
 from messages.apis.controlled_shutdown import ControlledShutdownRequest
-from messages.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from messages.apis.update_features import UpdateFeaturesRequest
 from messages.events import ControllerState
 from messages.flow.conversation import Flow
 from messages.vocabulary import AnyMessage
@@ -65,12 +65,6 @@ class ClientRequestHandler:
     flow: Callable[[ControllerContext, AnyMessage], Flow[AnyMessage | DelayedResponse]]
 
 
-def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> Flow[AnyMessage]:
-    """Refuse UpdateFeatures, as Kafka's controller does below protocol version 2.7."""
-    yield from ()
-    return UpdateFeaturesResponse(errors.INVALID_REQUEST, "Feature versioning system is disabled.")
-
-
 REQUESTS: dict[type, ClientRequestHandler] = {
     ControlledShutdownRequest: ClientRequestHandler(ControllerState.CONTROLLED_SHUTDOWN, shutdown.controlled_shutdown),
     alter_partition_reassignments.AlterPartitionReassignmentsRequest: ClientRequestHandler(
@@ -87,7 +81,7 @@ REQUESTS: dict[type, ClientRequestHandler] = {
     create_partitions.CreatePartitionsRequest: ClientRequestHandler(
         ControllerState.IDLE, topic_requests.create_partitions
     ),
-    UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, update_features),
+    UpdateFeaturesRequest: ClientRequestHandler(ControllerState.IDLE, features.update_features),
     AlterPartitionRequest: ClientRequestHandler(ControllerState.ISR_CHANGE, isr_changes.alter_partitions),
 }
 """Request -> its handler. Requests about topics and features have the state IDLE, because Kafka handles them outside

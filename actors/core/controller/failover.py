@@ -20,6 +20,7 @@ from collections.abc import Sequence
 
 from actors.core.controller import (
     deletion_steps,
+    features,
     leader_balance,
     log_text,
     notifications,
@@ -38,14 +39,10 @@ from messages.cluster import NO_CONTROLLER
 from messages.events import EVENTS, Reelect
 from messages.flow.conversation import Flow, ask, for_each
 from messages.probes import probe
-from messages.protocol_version import at_least
 
 log = logging.getLogger("kafka.controller")
 
 HOLD_BACK_SECONDS = 1.0
-
-FEATURES_SINCE = "2.7-IV0"
-"""The first protocol version whose controller enables the versioning of features."""
 
 TERM_EVENTS = tuple(event.__name__ for event in EVENTS if event.watch is not None and event.watch.of_term)
 """Names of the events that are watched during a term only."""
@@ -198,8 +195,7 @@ def _join_election(context: ControllerContext, timestamp_ms: int) -> Flow[None]:
 def _begin(context: ControllerContext) -> Flow[None]:
     """Begin the term in the order of Kafka's onControllerFailover (controller.md 7.2)."""
     yield from ask(zookeeper.StartWatching(TERM_EVENTS))
-    if at_least(context.settings.inter_broker_protocol_version, FEATURES_SINCE):
-        yield from ask(zookeeper.EnableFeatureVersioning(context.epoch_zk_version))
+    yield from features.set_versioning(context)
     log_dirs = yield from ask(zookeeper.GetLogDirEvents())
     if log_dirs.names:
         yield from ask(zookeeper.DeleteLogDirEvents(log_dirs.names, context.epoch_zk_version))
