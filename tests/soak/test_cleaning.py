@@ -1,24 +1,42 @@
 """Clean a compacted topic while it is written: exactly the last record of each key stays, on all replicas.
 
-The number of records grows with --soak-seconds: 10 million with 600.
+The number of records grows with --soak-seconds: 10 million with 600. Another test kills brokers while they clean.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
+from actors.core.broker.log_cleaner import SLOT_BYTES
 from actors.public import KafkaCluster
 from messages.wire.batch_records import records
 from messages.wire.record_batch import whole_batches
+from tests.waiting import until
 
 RECORDS_PER_SECOND = 17_000
+MEMORY = 64 << 20
+"""Bytes that a broker may need for cleaning beside the map of the keys."""
 KEYS = 100_000
 SETTINGS = {"log.cleaner.backoff.ms": 200, "log.cleaner.min.cleanable.ratio": 0.2}
 TOPIC = {"cleanup.policy": "compact", "segment.bytes": 1 << 20}
+KILLS = 200
+KILLED = {
+    "log.cleaner.backoff.ms": 20,
+    "log.cleaner.min.cleanable.ratio": 0.01,
+    "log.cleaner.io.max.bytes.per.second": 300_000,
+    "min.insync.replicas": 2,
+}
+"""Settings with which a broker is cleaning most of the time."""
 
 
 def contents(folder: Path) -> dict[int, tuple[bytes | None, bytes | None]]:
@@ -31,8 +49,25 @@ def contents(folder: Path) -> dict[int, tuple[bytes | None, bytes | None]]:
     return found
 
 
+def check_memory(clean: Callable[[], None]) -> None:
+    """Clean a topic, and check the memory that the process of the brokers uses for it, and whether it gives it back."""
+    brokers = max(psutil.Process().children(), key=lambda child: child.memory_info().rss)
+    before = most = brokers.memory_info().rss
+    with ThreadPoolExecutor(1) as pool:
+        cleaning = pool.submit(clean)
+        while not cleaning.done():
+            most = max(most, brokers.memory_info().rss)
+            time.sleep(0.02)
+        cleaning.result()
+    for_each = KEYS * SLOT_BYTES + MEMORY
+    until(lambda: brokers.memory_info().rss - before, lambda more: more < MEMORY // 4, "the memory is given back")
+    print(f"{before >> 20} MB, {most >> 20} MB while cleaning, {brokers.memory_info().rss >> 20} MB")
+    assert most - before < 3 * for_each
+
+
 @pytest.mark.soak
 def test_the_last_record_of_each_key_stays_on_all_replicas(pytestconfig: pytest.Config) -> None:
+    faulthandler.cancel_dump_traceback_later()
     chance, last = random.Random(pytestconfig.getoption("soak_seed")), dict[bytes, int]()
     failed: list[object] = []
     with KafkaCluster(settings=SETTINGS) as cluster:
@@ -54,7 +89,45 @@ def test_the_last_record_of_each_key_stays_on_all_replicas(pytestconfig: pytest.
         folders = [Path(cluster.log_dirs_of(broker)[0], "t-0") for broker in range(3)]
         for folder in folders:
             assert "t 0 " in Path(folder.parent, "cleaner-offset-checkpoint").read_text(), "it was cleaned meanwhile"
-        cluster.compact("t")
+        check_memory(lambda: cluster.compact("t"))
         expected = {offset: (key, b"%d" % offset) for key, offset in sorted(last.items(), key=lambda item: item[1])}
         for folder in folders:
             assert list(contents(folder).items()) == list(expected.items())
+
+
+@pytest.mark.soak
+@pytest.mark.long
+def test_nothing_is_lost_or_comes_back_when_brokers_are_killed_while_they_clean(pytestconfig: pytest.Config) -> None:
+    """A tenth of the records are tombstones. They stay for longer than a broker is down, so that it meets them."""
+    faulthandler.cancel_dump_traceback_later()
+    chance, last = random.Random(pytestconfig.getoption("soak_seed")), dict[bytes, tuple[int, bytes | None]]()
+    failed: list[object] = []
+    with KafkaCluster(settings=KILLED, session_timeout=0.5) as cluster:
+        config = {"cleanup.policy": "compact", "segment.bytes": 30_000, "delete.retention.ms": 20_000}
+        cluster.create_topic("t", config=config)
+        folders = [Path(cluster.log_dirs_of(broker)[0], "t-0") for broker in range(3)]
+        servers = cluster.bootstrap_servers
+        producer = Producer(
+            {"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0, "batch.size": 9_000}
+        )
+        interrupted = Counter[str]()
+        for kill in range(KILLS):
+            for count in range(200 * kill, 200 * kill + 200):
+                key, value = b"key-%d" % chance.randrange(1_000), b"%d %s" % (count, b"x" * 100)
+                last[key] = count, None if chance.random() < 0.1 else value
+                producer.produce("t", last[key][1], key, 0, lambda error, _: error and failed.append(error))
+            producer.poll(chance.random() / 2)
+            broker = chance.randrange(3)
+            cluster.kill(broker)
+            interrupted.update({file.suffix for file in folders[broker].iterdir()} & {".cleaned", ".swap"})
+            cluster.start_broker(broker)
+        print(interrupted)
+        assert producer.flush(120) == 0 and not failed
+        cluster.wait_for(lambda: len(cluster.isr_of("t")) == 3, 60)
+        cluster.compact("t")
+        written = [(key, value) for key, (_, value) in sorted(last.items(), key=lambda item: item[1][0])]
+        for folder in folders:
+            found = list(contents(folder).values())
+            deleted = {key for key, value in found if value is None}
+            assert found == [(key, value) for key, value in written if value or key in deleted]
+    assert interrupted[".cleaned"] > KILLS // 10

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.storage.test_damage import KINDS, survive_damage
-from tests.storage.test_kill import survive_kills
+from tests.storage.test_kill import clean_under_kills, survive_kills
 
 pytestmark = [pytest.mark.soak, pytest.mark.long]
 
@@ -24,6 +25,13 @@ def _long() -> None:
 
 def test_a_process_that_is_killed_at_any_byte_finds_its_log_again(tmp_path: Path) -> None:
     survive_kills(tmp_path, sys.maxsize)
+
+
+def test_a_process_that_is_killed_at_any_byte_of_a_cleaning_keeps_the_last_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    clean_under_kills(tmp_path, sys.maxsize)
 
 
 @pytest.mark.parametrize("clean", [True, False])

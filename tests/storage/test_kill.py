@@ -367,7 +367,11 @@ def test_transactions_are_as_before_wherever_the_kill_comes(tmp_path: Path) -> N
 def test_a_cleaned_log_has_the_last_values_wherever_the_kill_comes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The kills include those between the renames, and within the writes of the new files and of the checkpoint."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # what was written survives a kill
-    died_in = kill_each(CleanedLife, tmp_path, 1)
+    clean_under_kills(tmp_path, 1)
+
+
+def clean_under_kills(place: Path, places: int) -> None:
+    """Kill the process at each step of `CleanedLife`: between the renames, and within the writes of the new files."""
+    died_in = kill_each(CleanedLife, place, places)
     assert died_in >= {".log.cleaned", ".index.cleaned", ".timeindex.cleaned", ".log.swap", CLEANED_OFFSETS}
