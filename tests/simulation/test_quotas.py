@@ -44,7 +44,7 @@ def keep_removed_quotas(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ClientQuotas, "configure", lambda self, quotas: configure(self, [q for q in quotas if q.entries]))
 
 
-def mute_nobody(patch: pytest.MonkeyPatch) -> None:
+def mute_no_user(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(MemoryListener, "_muted_for", lambda self, exchange: 0.0)
 
 
@@ -55,7 +55,7 @@ def mute_nobody(patch: pytest.MonkeyPatch) -> None:
         (throttle_by(0.0), MORE),
         (throttle_by(100.0), LONGER),
         (keep_removed_quotas, LONGER),
-        (mute_nobody, MUTED),
+        (mute_no_user, MUTED),
     ],
     ids=["the unchanged code", "no throttle time", "too much of it", "removed quotas stay", "no mute"],
 )
