@@ -1,7 +1,8 @@
 """Choose what a stretch of a trace shows: a lane for each actor, messages as arrows, and how busy each node was.
 
 Rule 1: what is drawn is a number of deliveries around a moment, not a length of time: it is never too much. Deliveries
-        of a subject are searched among the nearest MOST_SEARCHED of each run on each side.
+        of a subject are searched among the nearest MOST_SEARCHED of each run on each side that contain its texts.
+        If there are more than MOST_READ others between them, only causes among what is drawn are found.
 Rule 2: an interest is a text: "" for everything, or a kind and a name, such as "partition:orders-0", "group:readers",
         "broker:1", "actor:ControllerActor" or "message:BrokerChange". An actor belongs to a subject if its first
         message says so (`TraceSurvey.owners`); a message does if its fields name the subject.
@@ -24,8 +25,8 @@ from messages.cluster import partition_named
 from messages.trace.errors import TraceError
 from messages.trace.schema import OUTSIDE, TIMER
 
-MOST_READ = 60_000
-MOST_SEARCHED = 6_000
+MOST_READ = 5_000
+MOST_SEARCHED = 2_000
 """Number of deliveries of each run, before and after a moment, among which those of a subject are searched."""
 STRIP_BINS = 240
 """Number of parts of a stretch for which it is shown how busy a node was."""
@@ -44,7 +45,9 @@ def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Inte
         return Interest(lambda each: each.receiver not in UNINTERESTING)
     if text == "controller":
         actor = "ControllerActor."
-        return Interest(lambda each: actor in each.receiver or actor in each.sender, (actor.encode(),))
+        return Interest(
+            lambda each: each.receiver.startswith(actor) or each.sender.startswith(actor), (f'"{actor}'.encode(),)
+        )
     if not colon or not name:
         raise TraceError(f"{text} is no subject such as partition:orders-0, group:readers or actor:ControllerActor")
     word = json.dumps(name, ensure_ascii=False)
@@ -77,7 +80,7 @@ def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Inte
         case "actor":
             return Interest(
                 lambda each: name in (each.receiver, each.sender, each.actor, each.sender.rpartition(".")[0]),
-                (name.encode(),),
+                (json.dumps(name)[:-1].encode(),),
             )
         case "message":
             return Interest(lambda each: each.message == name, (word.encode(),))
@@ -86,7 +89,9 @@ def interest_of(text: str, recorded: RecordedTrace, survey: TraceSurvey) -> Inte
     raise TraceError(f"{kind} is not a subject that can be shown")
 
 
-def lanes(recorded: RecordedTrace, position: Position, interest: Interest, most: int) -> dict[str, Any]:
+def lanes(
+    recorded: RecordedTrace, survey: TraceSurvey, position: Position, interest: Interest, most: int
+) -> dict[str, Any]:
     """Return what is to be drawn around a position: the nearest deliveries of an interest, half of them before it.
 
     The delivery at the position is one of them.
@@ -96,19 +101,25 @@ def lanes(recorded: RecordedTrace, position: Position, interest: Interest, most:
     later = list(islice(recorded.deliveries_after((at, place, seq - 1), interest, MOST_SEARCHED), most - len(earlier)))
     chosen = [*earlier[::-1], *later]
     start, end = (chosen[0].at, chosen[-1].at) if chosen else (at, at)
-    stretch = recorded.stretch(start, math.nextafter(end, math.inf), MOST_READ)
-    activities = [Activity(start, end, STRIP_BINS) for _ in recorded.runs]
-    for each in stretch.read.values():
-        activities[recorded.id_of(each).run].take(each.record, each.run.clock_offset)
+    count = recorded.count(start, math.nextafter(end, math.inf))
+    if count <= MOST_READ:
+        stretch = recorded.stretch(start, math.nextafter(end, math.inf), MOST_READ)
+        activities = [Activity(start, end, STRIP_BINS) for _ in recorded.runs]
+        for each in stretch.read.values():
+            activities[recorded.id_of(each).run].take(each.record, each.run.clock_offset)
+        strips = [_strip(activity) for activity in activities]
+    else:
+        stretch = recorded.linked(chosen)
+        strips = [strip_of(survey, run.place, start, end) for run in recorded.runs]
     return {
         "start": start,
         "end": end,
-        "count": len(stretch.deliveries),
+        "count": count,
         "first": len(earlier) < most // 2,
         "last": len(later) < most - len(earlier),
         "lanes": lanes_of(recorded, chosen),
         "deliveries": [drawn(recorded, stretch, each) for each in chosen],
-        "strips": [_strip(activity) for activity in activities],
+        "strips": strips,
     }
 
 

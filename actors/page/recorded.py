@@ -56,8 +56,8 @@ EFFECTS = 60
 FOUND = 100
 """Maximum length of a chain of causes, and numbers of effects and of search results that are shown."""
 PAYLOAD_BYTES = 256 << 10
-STEPPED = 30_000
-"""Maximum number of deliveries of each run that a step passes over."""
+STEPPED = 1_500
+"""Maximum number of deliveries of each run, of those that contain the texts of a subject, that a step passes over."""
 SNAPSHOTS = 5_000
 """Number of deliveries between two snapshots of a replay, so that a step back replays few of them."""
 MOST_SNAPSHOTS = 400
@@ -256,7 +256,8 @@ class RecordedPage:
             self._facts = _Facts(self._recorded)
         except (TraceError, OSError) as error:
             self._problem = f"the facts cannot be read: {error}"
-        self._survey.run()
+        named = {} if self._facts is None else self._facts.subjects
+        self._survey.run({name for kind, names in named.items() if kind != "partition" for name in names})
 
     @property
     def routes(self) -> dict[str, Route]:
@@ -339,7 +340,7 @@ class RecordedPage:
         """Return what the lanes show around a moment."""
         most = min(int(query.get("most", MOST_DRAWN)), MOST_DRAWN)
         interest = interest_of(query.get("about", ""), self._recorded, self._survey)
-        found = lanes(self._recorded, self._position(query), interest, most)
+        found = lanes(self._recorded, self._survey, self._position(query), interest, most)
         if interest.texts not in self._searched:  # so that steps through a sparse subject find it at once
             self._searched.add(interest.texts)
             threading.Thread(target=self._recorded.search, args=(interest.texts,), daemon=True).start()

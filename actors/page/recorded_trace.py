@@ -2,7 +2,8 @@
 
 Rule 1: a run is opened by its frames, whose prefixes have the numbers of the deliveries. A frame is decoded when a
         delivery in it is needed; the last frames are kept decoded.
-        Frames without the texts of an interest are passed over undecoded; which these are is kept.
+        Records without the texts of an interest are passed over undecoded, and frames without them unread; which these
+        are is kept, or in the index of words when the survey has made it.
 Rule 2: the order of deliveries is (time, index of the run, number). Within a run it is that of the numbers.
 Rule 3: a damaged or torn run is read up to the damage, and `problems` says what is not shown.
 Rule 4: the skew between the clocks of nodes, as far as it is certain, is subtracted from all times.
@@ -12,32 +13,40 @@ Rule 5: causes on other nodes are searched in a stretch of time and LEAD deliver
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from actors.page.clock_skew import corrections, skews_of
+from actors.page.word_index import WordIndex
 from actors.trace.delivery_text import clock
 from actors.trace.links import CauseFinder, DeliveryId, Link
 from actors.trace.reader import Trace, TraceDelivery, TraceRun
 from messages.trace.errors import TraceError
 from messages.trace.files.frames import RECORDS
-from messages.trace.files.runs import RunRecords, Slice, may_contain, slice_lines, slice_records
-from messages.trace.schema import DELIVERIES, FULL
+from messages.trace.files.runs import RunRecords, Slice, may_contain, slice_lines, slice_records, slice_texts
+from messages.trace.schema import DELIVERIES, FULL, TraceRecord
 from messages.trace.text import records_of
 
 LEAD = 600
 """Number of deliveries of each run that are read before a stretch, to find what is still under way when it begins."""
 SAMPLE = 3_000
 """Number of deliveries at the beginning and at the end of each run from which the skew between clocks is estimated."""
-KEPT = 200_000
+KEPT = 50_000
 """Number of decoded deliveries that are kept."""
+KEPT_FRAME = 20
+"""Number of deliveries for which a frame counts besides its own, so that not too many frames are kept either."""
+LEAD_SECONDS = 60.0
+"""Seconds after its end in which a run may have a cause of what happens on another node."""
 
 Position = tuple[float, int, int]
 """(seconds since 1970, index of the run, number of the delivery): the order of all deliveries of a trace."""
 Predicate = Callable[[TraceDelivery], bool]
+_Kept = OrderedDict[tuple[int, int, tuple[bytes, ...]], list[TraceDelivery]]
+"""Decoded deliveries by run, frame, and the texts of which each contains one; without texts, all of the frame."""
 
 
 class Interest(NamedTuple):
@@ -71,7 +80,7 @@ class RecordedRun:
         last: The number of the last delivery; less than `first` if there is none.
     """
 
-    def __init__(self, run: TraceRun, place: int, kept: OrderedDict[tuple[int, int], list[TraceDelivery]]) -> None:
+    def __init__(self, run: TraceRun, place: int, kept: _Kept) -> None:
         self.run = run
         self.place = place
         self.problem = "; ".join(run.faults)
@@ -87,6 +96,7 @@ class RecordedRun:
         self._afters = [frame.after for frame in self._frames]
         self._begins: dict[int, float] = {}
         self._searched: dict[tuple[bytes, ...], dict[int, bool]] = {}
+        self._words: WordIndex | None = None
         while self._frames and not self._decode_frame(len(self._frames) - 1):  # only the end of the run, or damaged
             self._frames.pop()
             self._afters.pop()
@@ -110,28 +120,39 @@ class RecordedRun:
             return self.begin
         return self._decode_frame(len(self._frames) - 1)[-1].record.finished_at + self.run.clock_offset
 
-    def _decode_frame(self, index: int) -> list[TraceDelivery]:
-        """Return the deliveries of a frame."""
-        key = self.place, index
+    def _decode_frame(self, index: int, texts: tuple[bytes, ...] = ()) -> list[TraceDelivery]:
+        """Return the deliveries of a frame; with texts, at least those whose records contain one of them."""
+        whole: tuple[bytes, ...] = ()
+        key = self.place, index, whole if (self.place, index, whole) in self._kept else texts
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
             return found
         found = []
+        part = self._frames[index].slice
         try:
-            for record in slice_records(self._frames[index].slice):
+            if texts:
+                lines = (line for line in slice_lines(part) if any(text in line for text in texts))
+                records: Iterator[TraceRecord] = chain.from_iterable(map(records_of, lines))
+            else:
+                records = slice_records(part)
+            for record in records:
                 if record.kind in DELIVERIES:
                     found.append(TraceDelivery(self.run, record))
-        except (TraceError, OSError) as error:
+        except (TraceError, OSError, ValueError) as error:
             self.problem = self.problem or str(error)
         self._kept[key] = found
-        while len(self._kept) > 2 and sum(map(len, self._kept.values())) > KEPT:
+        while len(self._kept) > 2 and sum(len(each) + KEPT_FRAME for each in self._kept.values()) > KEPT:
             self._kept.popitem(last=False)
         return found
 
     def _with_texts(self, indexes: Iterable[int], texts: tuple[bytes, ...]) -> Iterator[int]:
         """Yield the frames whose text contains one of the texts; all without texts, and damaged ones."""
-        known = self._searched.setdefault(texts, {})
+        known = self._searched.get(texts)
+        if known is None:
+            frames = None if self._words is None else self._words.frames_with(texts)
+            known = {} if frames is None else {index: bool(frames >> index & 1) for index in range(len(self._frames))}
+            self._searched[texts] = known
         for index in indexes:
             if texts and index not in known:
                 try:
@@ -140,6 +161,19 @@ class RecordedRun:
                     known[index] = True
             if not texts or known[index]:
                 yield index
+
+    def index_words(self, names: Set[bytes], is_stopped: Callable[[], bool]) -> None:
+        """Make the index of words, with these names of subjects, so that steps of a subject search nothing."""
+        words = WordIndex(names)
+        for index, frame in enumerate(self._frames):
+            if is_stopped():
+                return
+            try:
+                for content in slice_texts(frame.slice):
+                    words.add(index, content)
+            except (TraceError, OSError):
+                words.add(index, None)
+        self._words = words
 
     def search(self, texts: tuple[bytes, ...]) -> None:
         """Find out now which frames contain one of the texts, so that steps need not do it."""
@@ -150,14 +184,14 @@ class RecordedRun:
         """Yield the deliveries after a number; with texts, at least those whose records contain one of them."""
         indexes = range(max(bisect_right(self._afters, after) - 1, 0), len(self._frames))
         for index in self._with_texts(indexes, texts):
-            for each in self._decode_frame(index):
+            for each in self._decode_frame(index, texts):
                 if each.seq > after:
                     yield each
 
     def backwards(self, before: int, texts: tuple[bytes, ...] = ()) -> Iterator[TraceDelivery]:
         """Yield the deliveries before a number, the last one first; otherwise as `deliveries`."""
         for index in self._with_texts(range(bisect_left(self._afters, before) - 1, -1, -1), texts):
-            for each in reversed(self._decode_frame(index)):
+            for each in reversed(self._decode_frame(index, texts)):
                 if each.seq < before:
                     yield each
 
@@ -228,7 +262,7 @@ class RecordedTrace:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        kept: OrderedDict[tuple[int, int], list[TraceDelivery]] = OrderedDict()
+        kept: _Kept = OrderedDict()
         self.runs = [RecordedRun(run, place, kept) for place, run in enumerate(trace.runs)]
         sample = chain.from_iterable(run.sample() for run in self.runs)
         self.skews = skews_of([run.run for run in self.runs], sample)
@@ -288,7 +322,7 @@ class RecordedTrace:
     ) -> Iterator[TraceDelivery]:
         """Yield the deliveries of all runs after a position, in order.
 
-        Only those of an interest, among the next `searched` deliveries of each run in frames that contain its texts.
+        Only those of an interest, among the next `searched` deliveries of each run that contain its texts.
         """
         at, place, seq = position
         concerns, texts = interest
@@ -296,7 +330,8 @@ class RecordedTrace:
             run.deliveries(seq if run.place == place else run.number_before(at, inclusive=run.place < place), texts)
             for run in self.runs
         ]
-        return heapq.merge(*(filter(concerns, islice(each, searched)) for each in streams), key=self.position)
+        merged = heapq.merge(*(islice(each, searched) for each in streams), key=self.position)
+        return filter(concerns, merged)  # after merging, so that no run is searched farther than to the next one
 
     def deliveries_before(
         self, position: Position, interest: Interest = EVERYTHING, searched: int | None = None
@@ -308,8 +343,8 @@ class RecordedTrace:
             run.backwards(seq if run.place == place else run.number_before(at, inclusive=run.place < place) + 1, texts)
             for run in self.runs
         ]
-        chosen = (filter(concerns, islice(each, searched)) for each in streams)
-        return heapq.merge(*chosen, key=self.position, reverse=True)
+        merged = heapq.merge(*(islice(each, searched) for each in streams), key=self.position, reverse=True)
+        return filter(concerns, merged)
 
     def search(self, texts: tuple[bytes, ...]) -> None:
         """Find out which frames of all runs contain one of the texts."""
@@ -322,10 +357,17 @@ class RecordedTrace:
 
     def stretch(self, start: float, end: float, most: int, lead: int = LEAD) -> Stretch:
         """Read a stretch of time with at most `most` deliveries."""
+        runs = [run for run in self.runs if run.end >= start - LEAD_SECONDS]
+        streams = [run.deliveries(max(run.number_before(start) - lead, 0)) for run in runs]
+        return self.linked(heapq.merge(*streams, key=self.position), start, end, most)
+
+    def linked(
+        self, deliveries: Iterable[TraceDelivery], start: float = -math.inf, end: float = math.inf, most: int = KEPT
+    ) -> Stretch:
+        """Return the stretch that these deliveries are, in order, with the causes that are among them."""
         finder = CauseFinder(self.trace.runs)
         found = Stretch([], {}, {}, end)
-        streams = [run.deliveries(max(run.number_before(start) - lead, 0)) for run in self.runs]
-        for delivery in heapq.merge(*streams, key=self.position):
+        for delivery in deliveries:
             if delivery.at >= end:
                 break
             if len(found.deliveries) >= most:

@@ -3,6 +3,7 @@
 Rule 1: a request of a client is paired with its response by connection and correlation id. The requests of brokers,
         which fetch from each other, are not client requests.
 Rule 2: of each API only the slowest requests of a run are kept, so that long polls of consumers hide nothing.
+Rule 3: at last it makes the index of words, so that a step by a subject searches only the frames that name it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 import re
+from collections.abc import Set
 from typing import NamedTuple
 
 from actors.page.recorded_trace import RecordedTrace
@@ -117,8 +119,8 @@ class TraceSurvey:
         """Let `run` return soon."""
         self._stopped = True
 
-    def run(self) -> None:
-        """Read the trace. Other threads may look at the results so far."""
+    def run(self, names: Set[str]) -> None:
+        """Read the trace, and index these names of subjects. Other threads may look at the results so far."""
         runs = self._recorded.runs
         total = sum(run.length for run in runs) or 1
         done = 0
@@ -144,6 +146,8 @@ class TraceSurvey:
             except (TraceError, OSError):
                 continue  # RecordedRun.problem says so
         self.read = 1.0
+        for run in runs:
+            run.index_words({name.encode() for name in names}, lambda: self._stopped)
 
     def _note_owner(self, place: int, record: TraceRecord) -> None:
         key = place, record.receiver

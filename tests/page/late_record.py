@@ -30,25 +30,30 @@ GROUP, TRANSACTION = 0, 1
 def live(folder: Path) -> int:
     """Run it, and record it below `folder`. Return the follower that was held up."""
     with SimulatedCluster(3, seed=5, directory=folder, settings=SETTINGS) as cluster:
-        cluster.create_topic("orders", partitions=2, replication_factor=3)
-        leader = cluster.wait_for_leader("orders")
-        follower = next(broker for broker in range(3) if broker not in (leader, cluster.controller_id))
-        single = CreatableTopic("single", assignments=(CreatableAssignment(0, (follower,)),))
-        assert cluster.controller_id is not None
-        cluster.ask(cluster.controller_id, CreateTopicsRequest(5, (single,), 30_000))
-        for kind in (GROUP, TRANSACTION):
-            coordinator_of(cluster, "readers", kind)
-        cluster.run(1.0)
-        for _ in range(3):
-            produce(cluster, leader)
-        cluster._cluster.stall(follower, STALLED)
+        return play(cluster)
+
+
+def play(cluster: SimulatedCluster) -> int:
+    """Let it happen in a new cluster. Return the follower that was held up."""
+    cluster.create_topic("orders", partitions=2, replication_factor=3)
+    leader = cluster.wait_for_leader("orders")
+    follower = next(broker for broker in range(3) if broker not in (leader, cluster.controller_id))
+    single = CreatableTopic("single", assignments=(CreatableAssignment(0, (follower,)),))
+    assert cluster.controller_id is not None
+    cluster.ask(cluster.controller_id, CreateTopicsRequest(5, (single,), 30_000))
+    for kind in (GROUP, TRANSACTION):
+        coordinator_of(cluster, "readers", kind)
+    cluster.run(1.0)
+    for _ in range(3):
         produce(cluster, leader)
-        cluster.run(1.0)
-        cluster.kill(follower)
-        cluster.wait_for(lambda: follower not in cluster.isr_of("orders"))
-        produce(cluster, leader)
-        _fence(cluster)
-        _rebalance(cluster)
+    cluster._cluster.stall(follower, STALLED)
+    produce(cluster, leader)
+    cluster.run(1.0)
+    cluster.kill(follower)
+    cluster.wait_for(lambda: follower not in cluster.isr_of("orders"))
+    produce(cluster, leader)
+    _fence(cluster)
+    _rebalance(cluster)
     return follower
 
 

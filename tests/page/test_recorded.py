@@ -175,6 +175,14 @@ def test_frames_that_are_passed_over_have_nothing_of_the_interest(page: Recorded
         searched = list(recorded.deliveries_after((recorded.begin - 1, -1, 0), interest))
         assert interest.texts and len(searched) > 10
         assert searched == list(recorded.deliveries_after((recorded.begin - 1, -1, 0), interest._replace(texts=())))
+        indexes = [run._words for run in recorded.runs]
+        is_indexed = [words is not None and words.frames_with(interest.texts) is not None for words in indexes]
+        assert is_indexed == [about != "text:orders"] * 3
+        for run in recorded.runs:
+            run._words, run._searched = None, {}
+        assert searched == list(recorded.deliveries_after((recorded.begin - 1, -1, 0), interest))
+        for run, words in zip(recorded.runs, indexes, strict=True):
+            run._words = words
     nothing = interest_of("group:no such group", recorded, survey).texts
     assert not list(recorded.deliveries_after((recorded.begin - 1, -1, 0), Interest(None, nothing)))
 

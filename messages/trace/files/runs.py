@@ -547,14 +547,21 @@ def may_contain(slice: Slice, texts: Collection[bytes]) -> bool:
 
     A text must lie within one entry of a tuple, because records share long tuples.
     """
+    return any(content is None or any(each in content for each in texts) for content in slice_texts(slice))
+
+
+def slice_texts(slice: Slice) -> Iterator[bytes | None]:
+    """Yield the text of each frame of a slice, without decoding records. Raises as `slice_lines`.
+
+    It is None if it is damaged, or if records share tuples in it, so that a line is not the whole text of a record.
+    """
     for frame in _frames_of(slice):
         try:
             content = decompress(frame.content)
         except ValueError:
-            return True
-        if any(each in content for each in (*texts, ROWS)):
-            return True
-    return False
+            yield None
+        else:
+            yield None if ROWS in content else content
 
 
 def slice_records(slice: Slice) -> Iterator[TraceRecord]:

@@ -1,0 +1,281 @@
+"""Measure the limits of the page: `python -m tests.benchmarks.page [FOLDER]`. It needs a Chromium.
+
+* recorded: a simulated run of a million deliveries, which FOLDER keeps for the next time. The page in this process is
+  asked over HTTP: until it has the index of facts, each kind of step from random deliveries, and states by replay.
+* live: the trace of a controller with 100,000 partitions. A browser loads its page; then ten pages are open at once.
+* idle: the processor time of nodes without clients, with an open page and without one; and how late a kill is shown.
+
+The peer is always the limit. Times are those of a clock, so the machine should be idle; the load is printed first.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import psutil
+from playwright.sync_api import Page
+
+from actors.page.live import LivePage
+from actors.page.recorded import RecordedPage
+from actors.public import KafkaCluster
+from actors.public.simulated import SimulatedCluster
+from actors.trace.reader import open_trace
+from messages.apis.produce import ProducePartition, ProduceRequest
+from messages.cluster import TopicPartition
+from messages.wire.record_batch import read_records
+from tests.benchmarks.report import report, seconds
+from tests.benchmarks.trace import FULL, observer
+from tests.controller.world import World
+from tests.page import late_record
+from tests.page.browser import opened, running_browser
+from tests.storage.batches import batch
+
+BENCH = "page"
+MILLION = 1_000_000
+PARTITIONS = 100_000
+PER_TOPIC = 1_000
+RECORDS_PER_KILL = 2_000
+LOOKS = 8
+PAGES = 10
+IDLE_SECONDS = 20.0
+PAUSE = threading.Event()
+SUBJECTS = (
+    "",
+    "controller",
+    "broker:1",
+    "partition:many-7",
+    "partition:orders-7",
+    "topic:single",
+    "group:readers",
+    "message:LogMoved",
+    "text:x12345",
+)
+
+
+def limited(case: str, ours: float, limit: float, unit: str) -> None:
+    """Print a row: a figure and its limit."""
+    report(BENCH, case, ours, limit, "limit", unit, less_is_better=True, bound=1)
+
+
+# ------------------------------------------------------------------------------------------------ recorded
+
+
+def record(folder: Path) -> None:
+    """Record a run of about a million deliveries: the late record, then records with restarts of a follower."""
+    with SimulatedCluster(3, seed=5, directory=folder, settings=late_record.SETTINGS) as cluster:
+        late_record.play(cluster)
+        cluster.start_broker(next(id for id in range(3) if id not in cluster.live_brokers))
+        cluster.create_topic("many", partitions=50, replication_factor=3)
+        for number in range(MILLION // 28):
+            if number % RECORDS_PER_KILL == 0 and number:
+                follower = next(id for id in cluster.live_brokers if id != cluster.controller_id)
+                cluster.kill(follower)
+                cluster.wait_for(lambda gone=follower: gone not in cluster.isr_of("many"))
+                cluster.start_broker(follower)
+                cluster.wait_for(lambda: len(cluster.isr_of("many", 49)) == 3)
+            partition = TopicPartition("many", number % 50)
+            part = ProducePartition(partition, read_records(batch(b"x%d" % number)))
+            cluster.ask(cluster.wait_for_leader(*partition), ProduceRequest(8, None, -1, 20_000, (part,)))
+
+
+def ask(page: RecordedPage, what: str, **query: object) -> Any:
+    """Return the page's answer."""
+    with urlopen(f"{page.url}api/{what}?{urlencode(query)}") as answer:
+        return json.loads(answer.read())
+
+
+def timed(page: RecordedPage, what: str, **query: object) -> tuple[Any, float]:
+    """Return the page's answer and the seconds that it took."""
+    begun = time.perf_counter()
+    found = ask(page, what, **query)
+    return found, time.perf_counter() - begun
+
+
+def open_page(folder: Path, cache: Path, case: str, limit: float | None) -> RecordedPage:
+    """Open the page, and wait until it has the facts."""
+    begun = time.perf_counter()
+    page = RecordedPage(open_trace(folder), cache=cache)
+    shown = time.perf_counter() - begun
+    while not ask(page, "overview")["ready"]:
+        PAUSE.wait(0.02)
+    took = time.perf_counter() - begun
+    print(f"{case}: served after {shown:.2f} s, {page._survey.read:.0%} surveyed when the facts were there", flush=True)
+    limited(case, took, took if limit is None else limit, "s")
+    return page
+
+
+def recorded(folder: Path) -> None:
+    """Print the rows of a recorded run."""
+    if not folder.exists():
+        print(f"recorded in {seconds(lambda: record(folder)):.0f} s: {folder}", flush=True)
+    with tempfile.TemporaryDirectory() as cache:
+        has_index = any(folder.rglob("*.facts.zst"))
+        page = open_page(folder, Path(cache), "open" if has_index else "open_without_index", 3.0 if has_index else None)
+        if not has_index:
+            page.stop()
+            page = open_page(folder, Path(cache), "open", 3.0)
+        overview = ask(page, "overview")
+        print(f"{overview['deliveries']:,} deliveries, {len(page._known_facts().steps):,} facts", flush=True)
+        steps(page, "while_surveyed")
+        page.wait()
+        gc.freeze()  # as `trace show --ui` does
+        steps(page, "surveyed")
+        begun = time.perf_counter()
+        page._states._thread.join()
+        print(f"snapshots were stored {time.perf_counter() - begun:.0f} s later", flush=True)
+        chance = random.Random(2)
+        states = [timed(page, "state", **place)[1] for place in places(page, chance)]
+        print(f"states: median {median(states) * 1000:.0f} ms", flush=True)
+        limited("state_before_and_after", max(states), 1.5, "s")
+        page.stop()
+
+
+def places(page: RecordedPage, chance: random.Random) -> Iterator[dict[str, object]]:
+    """Yield random deliveries."""
+    runs = [run for run in page._recorded.runs if run.length]
+    for run in chance.choices(runs, [run.length for run in runs], k=LOOKS):
+        yield {"run": run.run.name, "seq": chance.randint(run.first, run.last)}
+
+
+def steps(page: RecordedPage, when: str) -> None:
+    """Print the longest step of each kind of step, over all subjects, and with which one it was."""
+    chance = random.Random(1)
+    slowest: dict[str, tuple[float, str]] = {}
+    for about in SUBJECTS:
+        for place in places(page, chance):
+            for by in ("delivery", "event", "fact"):
+                for back in (0, 1):
+                    took = timed(page, "step", **place, by=by, about=about, back=back)[1]
+                    slowest[by] = max(slowest.get(by, (0.0, "")), (took, about))
+            for what in ("lanes", "delivery"):
+                took = timed(page, what, **place, about=about)[1]
+                slowest[what] = max(slowest.get(what, (0.0, "")), (took, about))
+    for kind, (took, about) in slowest.items():
+        print(f"slowest {kind} {when}: of {about or 'everything'}", flush=True)
+        limited(f"step_{kind}_{when}", took * 1000, 200, "ms")
+
+
+# ------------------------------------------------------------------------------------------------ live
+
+
+def record_many(folder: Path) -> None:
+    """Record a controller that gets 100,000 partitions."""
+    world = World()
+    world.base.observer = recorder = observer(FULL, folder, world.base.clock.now)
+    world.node(0, validate_state=False)
+    for broker in (1, 2, 3):
+        world.broker(broker)
+    replicas = [tuple((1, 2, 3)[(partition + place) % 3] for place in range(3)) for partition in range(PER_TOPIC)]
+    for topic in range(PARTITIONS // PER_TOPIC):
+        world.topic(f"topic-{topic}", *replicas, run=False)
+    world.run()
+    assert recorder is not None
+    recorder.close()
+    world.close()
+
+
+def shows(page: Page) -> None:
+    """Wait until a page shows all partitions."""
+    shown = f"{PARTITIONS:,}".replace(",", "\u202f")
+    page.locator(".tile", has_text="Partitions").get_by_text(shown).wait_for(timeout=120_000)
+
+
+def megabytes_of_pages() -> float:
+    """Return the memory of the largest process that renders a page, without what it shares with others."""
+    children = psutil.Process().children(recursive=True)
+    return max(
+        child.memory_full_info().uss / 1e6
+        for child in children
+        if child.status() != psutil.STATUS_ZOMBIE and "--type=renderer" in child.cmdline()
+    )
+
+
+def live(here: Path) -> None:
+    """Print the rows of a live page with many partitions."""
+    record_many(here / "many")
+    served = LivePage("many", [here / "many"])
+    with running_browser() as browser:
+        for number in range(3):
+            begun = time.perf_counter()
+            with opened(browser, served.url) as page:
+                shows(page)
+                took = time.perf_counter() - begun
+                if not number:  # the page reads the trace when it is first looked at
+                    print(f"first load, with reading the trace: {took:.1f} s", flush=True)
+                    continue
+                limited("first_paint", took, 2.0, "s")
+                page.goto(f"{served.url}#/topic/topic-7")
+                page.get_by_role("heading", level=1).wait_for()
+                page.goto(f"{served.url}#/broker/1")
+                page.get_by_role("heading", level=1).wait_for()
+                limited("memory", megabytes_of_pages(), 300, "MB")
+        with ExitStack() as stack:
+            begun = time.perf_counter()
+            pages = [stack.enter_context(opened(browser, served.url)) for _ in range(PAGES)]
+            for page in pages:
+                shows(page)
+            print(f"{PAGES} pages open: {time.perf_counter() - begun:.1f} s", flush=True)
+    served.stop()
+
+
+@contextmanager
+def watched(url: str) -> Iterator[None]:
+    """Have the page open."""
+    with running_browser() as browser, opened(browser, url) as page:
+        page.get_by_text("live", exact=True).wait_for()
+        yield
+
+
+def cores_of(process: psutil.Process) -> float:
+    """Return how much of a core a process uses in the next IDLE_SECONDS."""
+    begun = sum(process.cpu_times()[:2])
+    PAUSE.wait(IDLE_SECONDS)
+    return (sum(process.cpu_times()[:2]) - begun) / IDLE_SECONDS
+
+
+def idle() -> None:
+    """Print the rows of an idle cluster and of a kill."""
+    with KafkaCluster(ui=True) as cluster:
+        cluster.create_topic("orders", 10)
+        (process,) = [each for each in psutil.Process().children() if "actors.cli" in " ".join(each.cmdline())]
+        PAUSE.wait(5)
+        before = cores_of(process)
+        with watched(cluster.ui_url):
+            during = cores_of(process)
+        PAUSE.wait(7)
+        after = cores_of(process)
+        print(f"idle cores: {before:.4f} before, {during:.4f} with a page, {after:.4f} after", flush=True)
+        limited("idle_cores_of_three_nodes_with_page", max(during - before, 1e-4), 0.03, "cores")
+        limited("idle_cores_after_page", max(after - before, 1e-4), 0.002, "cores")
+        with running_browser() as browser, opened(browser, cluster.ui_url) as page:
+            victim = cluster.wait_for_leader("orders")
+            start = page.get_by_role("button", name=f"Start broker {victim}")
+            cluster.kill(victim)
+            limited("kill_shown", seconds(start.wait_for), 1.0, "s")
+
+
+def main() -> None:
+    """Print all rows."""
+    print(f"load {', '.join(f'{each:.1f}' for each in os.getloadavg())}", flush=True)
+    with tempfile.TemporaryDirectory() as here:
+        idle()
+        live(Path(here))
+        recorded(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(here) / "million")
+
+
+if __name__ == "__main__":
+    main()
