@@ -201,19 +201,26 @@ class ClientGone(Message):
     connection: int
 
 
-@message
-class ClientAuthenticated(Message):
-    """A message from a listener to the request handler: a client has authenticated; the session lasts `lifetime_ms`.
+class Authentications(NamedTuple):
+    """A number of successful authentications of a principal from a host; the last session lasts `lifetime_ms`.
 
-    If `lifetime_ms` is 0, the session does not end.
+    If `lifetime_ms` is 0, the session does not end. If there are too many principals, the principal and the host of
+    some are "".
     """
 
-    connection: int
     listener: str
     mechanism: str
     principal: str
     client_host: str
     lifetime_ms: int
+    times: int
+
+
+@message
+class ClientsAuthenticated(Message):
+    """A message from a listener to the request handler, at most one a second: clients have authenticated."""
+
+    authentications: tuple[Authentications, ...]
 
 
 class FailedAuthentications(NamedTuple):

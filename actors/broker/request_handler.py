@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 
 from thespian.actors import ActorAddress, WakeupMessage
 
@@ -31,9 +32,9 @@ from messages.metrics import Count, Counts
 from messages.network import (
     AccessDenied,
     AuthenticationsFailed,
-    ClientAuthenticated,
     ClientPart,
     ClientRequest,
+    ClientsAuthenticated,
     CloseClient,
     FaultInjected,
     Forwarded,
@@ -135,20 +136,22 @@ class RequestHandlerActor(Dispatcher):
         else:
             self.send(sender, CloseClient(message.connection, f"not served here: {api.name} v{request.version}"))
 
-    def receiveMsg_ClientAuthenticated(self, message: ClientAuthenticated, sender: ActorAddress) -> None:
-        """Count a successful authentication."""
-        self._count(Count(AUTHENTICATED, 1, (("listener", message.listener),)))
+    def receiveMsg_ClientsAuthenticated(self, message: ClientsAuthenticated, sender: ActorAddress) -> None:
+        """Count successful authentications."""
+        self._count_by_listener(AUTHENTICATED, [(each.listener, each.times) for each in message.authentications])
 
     def receiveMsg_AuthenticationsFailed(self, message: AuthenticationsFailed, sender: ActorAddress) -> None:
         """Count failed authentications."""
-        counts = Counter[str]()
-        for failed in message.failures:
-            counts[failed.listener] += failed.number
-        self._count(*(Count(NOT_AUTHENTICATED, by, (("listener", listener),)) for listener, by in counts.items()))
+        self._count_by_listener(NOT_AUTHENTICATED, [(each.listener, each.number) for each in message.failures])
 
-    def _count(self, *counts: Count) -> None:
+    def _count_by_listener(self, metric: str, numbers: Sequence[tuple[str, int]]) -> None:
+        """Count how often something has happened on each listener."""
+        counts = Counter[str]()
+        for listener, number in numbers:
+            counts[listener] += number
         if self._metrics is not None:
-            self.send(self._metrics, Counts(counts))
+            found = [Count(metric, number, (("listener", listener),)) for listener, number in counts.items()]
+            self.send(self._metrics, Counts(tuple(found)))
 
     def receiveMsg_AccessDenied(self, message: AccessDenied, sender: ActorAddress) -> None:
         """Record what the authorizer has refused; the listener has logged it."""

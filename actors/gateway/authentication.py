@@ -1,7 +1,7 @@
 """The SASL authentication of a connection: it handles the frames that no actor may see.
 
 Rule 1: a client that is not authenticated within DEADLINE seconds, or connections.max.idle.ms, is disconnected.
-Rule 2: nothing of these frames is recorded. The request handler receives the outcome (`ClientAuthenticated`,
+Rule 2: nothing of these frames is recorded. The request handler receives the outcome (`ClientsAuthenticated`,
         `AuthenticationsFailed`).
 """
 

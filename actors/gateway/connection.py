@@ -124,6 +124,8 @@ class Gateway(Protocol):
     """The log of refused requests."""
     vault: Vault
     """The secrets that no actor sees."""
+    trusted: frozenset[str]
+    """The listeners that controllers and brokers may use."""
     faults: request_faults.RequestFaults | None
     """The faults and the journal of requests; None if the node is not one of a cluster for tests."""
     throttle: Throttle | None
@@ -186,6 +188,10 @@ class _PendingResponse:
         """The encoded response."""
 
 
+_NO_REQUESTS: deque[_PendingResponse] = deque()
+"""The requests in progress of a connection without a request yet: an empty deque takes 0.6 KB."""
+
+
 def _both(first: Edit, then: Edit) -> Edit:
     return lambda response, parts: then(*first(response, parts))
 
@@ -207,6 +213,7 @@ class Connection:
         id: int,
         listener: str,
         address: str,
+        port: int,
         connected: socket.socket,
         security: ListenerSecurity | None = None,
     ) -> None:
@@ -218,18 +225,15 @@ class Connection:
         self.active_at = 0.0
         """The loop's time of the last bytes sent or received."""
         settings = gateway.settings
-        names = {endpoint.listener for endpoint in settings.listeners}
-        orders = (settings.inter_broker_listener_name, settings.control_plane_listener_name)
-        self._trusted = len(names) == 1 or listener in orders
+        self._trusted = listener in gateway.trusted
         """Whether controllers and brokers may use this listener."""
         self._exempt = _OF_THE_CLUSTER_TOO if self._trusted or gateway.authorizer is not None else _OF_RECORDS
         """API keys without a size limit: those of the cluster, and those of which the trace records only the headers of
         the records."""
         self._gateway = gateway
         self._allowance = TraceRateLimit(settings.trace_client_bytes_per_second)
-        port = connected.getpeername()[1]
         self._peer, self._host = f"{address}:{port}", f"/{address}"
-        self._under_way: deque[_PendingResponse] = deque()
+        self._under_way = _NO_REQUESTS
         self._bytes_under_way = 0
         self._began = 0.0
         """The loop's time when the decoding of the last request began, if clients have quotas."""
@@ -326,12 +330,13 @@ class Connection:
         if self._beginning:
             return
         self._beginning = True
+        frames = self._stream.frames
         try:
-            while self._is_free():
-                if self._stream.frames.are_pipelined and not self._gateway.has_turn(self):
+            while frames.held and self._is_free():
+                if frames.are_pipelined and not self._gateway.has_turn(self):
                     self._holds[Hold.TURN] = None
                     break
-                frame = self._stream.frames.take()
+                frame = frames.take()
                 if frame is None:
                     self._receive_more()
                     break
@@ -481,6 +486,8 @@ class Connection:
         self._state = enter(self._peer, self._state, READY, PREVIOUS)
         header, parts, request = read
         under_way = _PendingResponse(header, self._size)
+        if self._under_way is _NO_REQUESTS:
+            self._under_way = deque()
         self._under_way.append(under_way)
         self._bytes_under_way += self._size
         self._only_produce = header.api_key == _PRODUCE  # if False, the next request waits until this one is answered
@@ -599,7 +606,6 @@ class Connection:
 
     def write_now(self, piece: Piece) -> None:
         """Send bytes at once."""
-        self._gateway.active(self)
         self._stream.write((piece,), more=False)
 
     def end(self, piece: Piece, delay: float) -> None:
@@ -786,11 +792,13 @@ class Connection:
         if self._stream.is_closing:
             return
         frames = self._stream.frames
-        whole = frames.next_key() is not None
         if self._holds or self._gateway.paused or self._state is REFUSING:
             useful = False
+        elif not frames.held:
+            useful = True
         elif frames.is_large:
+            whole = frames.next_key() is not None
             useful = not (whole or self._state is DECODING) and (not self._under_way or self._can_start_produce())
         else:
-            useful = frames.held < READ_AHEAD or not (whole or frames.is_refused)
+            useful = frames.held < READ_AHEAD or (frames.next_key() is None and not frames.is_refused)
         (self._stream.resume_reading if useful else self._stream.pause_reading)()

@@ -170,6 +170,8 @@ class TraceRateLimit:
     It is `rate` bytes per second, with a burst of one second.
     """
 
+    __slots__ = "_rate", "_used_up_until"
+
     def __init__(self, rate: int) -> None:
         self._rate = rate
         self._used_up_until = 0.0

@@ -82,6 +82,10 @@ FAILURES_SECONDS = 1.0
 """Seconds from the first failed authentication to the report of all since then."""
 DENIALS_SECONDS = 1.0
 """Minimum seconds between two reports of refused operations."""
+AUTHENTICATIONS_SECONDS = 1.0
+"""Minimum seconds between two reports of clients that have authenticated: one for each took a tenth of a login."""
+MOST_AUTHENTICATED = 100
+"""Maximum number of different clients in a report."""
 MOST_DENIALS = 100
 """Maximum number of different refused operations in a report."""
 GRAIN = 0.5
@@ -101,6 +105,9 @@ class ListenerGateway:
         """Minimum size of records that are sent from their file; None if any connection must encrypt them."""
         self._failures: Counter[tuple[str, str]] = Counter()
         """Failed authentications that the request handler does not know yet, by listener and mechanism."""
+        self._authenticated: dict[tuple[str, str, str, str], tuple[int, int]] = {}
+        """Listener, mechanism, principal and host of clients that have authenticated -> lifetime in ms and number; the
+        request handler does not know them yet."""
         self._denials: Counter[network.Denial] = Counter()
         """Refused operations that the request handler does not know yet."""
         self.settings = settings
@@ -108,6 +115,10 @@ class ListenerGateway:
         self.memory = MemoryPool(settings.queued_max_request_bytes)
         self.log = RateLimitedLogger(_log, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
         self.audit = RateLimitedLogger(_audit, LINES_PER_SECOND, 1, lambda: asyncio.get_running_loop().time())
+        names = {endpoint.listener for endpoint in settings.listeners}
+        of_cluster = {settings.inter_broker_listener_name, settings.control_plane_listener_name}
+        self.trusted = frozenset(names if len(names) == 1 else names & of_cluster)
+        """The listeners that controllers and brokers may use (rule 5)."""
         self._sockets: list[tuple[Endpoint, socket.socket]] = []
         self._count = ConnectionCount(settings, FileLimit.of_process())
         self._connections: OrderedDict[int, Connection] = OrderedDict()
@@ -306,7 +317,7 @@ class ListenerGateway:
                 self._full.add(listener)
                 return
             try:
-                accepted, (host, *_) = bound.accept()
+                accepted, (host, port, *_) = bound.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
                 return
             except OSError as error:
@@ -326,8 +337,8 @@ class ListenerGateway:
                 continue
             self._accepted += 1
             try:
-                Connection(self, self._accepted, listener, address, accepted, self._security.get(listener))
-            except OSError:  # the peer has closed it already
+                Connection(self, self._accepted, listener, address, port, accepted, self._security.get(listener))
+            except OSError:  # the system watches no more sockets
                 self._count.end(address)
                 accepted.close()
 
@@ -375,11 +386,23 @@ class ListenerGateway:
             self._base.inject(self._logs, failed, self.address)
 
     def report_authentication(self, connection: Connection, mechanism: str, lifetime_ms: int) -> None:
-        """Report to the request handler that a client has authenticated."""
-        if self._handler is not None:
-            whence = connection.listener, mechanism, connection.principal, connection.address
-            done = network.ClientAuthenticated(connection.id, *whence, lifetime_ms)
-            self._base.inject(self._handler, done, self.address)
+        """Report that a client has authenticated: the first at once, those that follow once a second."""
+        authenticated, of = self._authenticated, (connection.listener, mechanism)
+        client = *of, connection.principal, connection.address
+        if client not in authenticated and len(authenticated) >= MOST_AUTHENTICATED:
+            client = *of, "", ""
+        authenticated[client] = lifetime_ms, authenticated.get(client, (0, 0))[1] + 1
+        if "authenticated" not in self._timers:
+            self._report_authenticated()
+
+    def _report_authenticated(self) -> None:
+        self._timers.pop("authenticated", None)
+        authenticated, self._authenticated = self._authenticated, {}
+        if authenticated and self._handler is not None:
+            found = [network.Authentications(*client, *last) for client, last in authenticated.items()]
+            self._base.inject(self._handler, network.ClientsAuthenticated(tuple(found)), self.address)
+            loop = asyncio.get_running_loop()
+            self._timers["authenticated"] = loop.call_later(AUTHENTICATIONS_SECONDS, self._report_authenticated)
 
     def authentication_failed(self, listener: str, mechanism: str) -> None:
         """Count a failed authentication; the request handler receives the numbers once a second."""
@@ -514,6 +537,7 @@ def _bound(endpoint: Endpoint) -> socket.socket:
         why = f"port {endpoint.port} is in use" if busy else os.strerror(error.errno or 0)
         raise OSError(error.errno, f"{place} cannot be bound: {why}") from error
     bound.setblocking(False)
+    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted sockets inherit it
     return bound
 
 

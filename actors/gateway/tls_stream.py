@@ -77,10 +77,6 @@ class TlsSocket:
         """Set the socket's mode."""
         self._socket.setblocking(flag)
 
-    def setsockopt(self, *option: Any) -> None:
-        """Set an option of the socket."""
-        self._socket.setsockopt(*option)
-
     def close(self) -> None:
         """Tell the peer that the data ends here, and close the socket."""
         self._in_progress.pop(self, None)

@@ -80,7 +80,8 @@ def run(scenario: Any, **changes: str) -> None:
 def test_a_node_authenticates_to_another_and_its_requests_name_it() -> None:
     async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
         assert isinstance(await transmit(), network.Received)
-        authenticated, request = seen
+        reported, request = seen
+        (authenticated,) = reported.authentications
         assert authenticated.principal == request.principal == "User:node"
         assert (authenticated.mechanism, authenticated.listener) == ("PLAIN", "INT")
         assert not any("swordfish" in repr(each) or b"swordfish" in encode(each)[1] for each in seen)
@@ -91,8 +92,9 @@ def test_a_node_authenticates_to_another_and_its_requests_name_it() -> None:
 def test_nodes_authenticate_to_each_other_by_unsecured_tokens() -> None:
     async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
         assert isinstance(await transmit(), network.Received)
-        assert (seen[0].principal, seen[0].mechanism) == ("User:node", "OAUTHBEARER")
-        assert 3_590_000 < seen[0].lifetime_ms <= 3_600_000
+        (authenticated,) = seen[0].authentications
+        assert (authenticated.principal, authenticated.mechanism) == ("User:node", "OAUTHBEARER")
+        assert 3_590_000 < authenticated.lifetime_ms <= 3_600_000
 
     module = PLAIN.replace("plain.PlainLoginModule", "oauthbearer.OAuthBearerLoginModule")
     run(
@@ -107,9 +109,12 @@ def test_nodes_authenticate_to_each_other_by_unsecured_tokens() -> None:
 def test_a_channel_authenticates_again_before_its_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(endpoint: Endpoint, seen: list[Any], transmit: Any) -> None:
         assert isinstance(await transmit(), network.Received)
-        await eventually(lambda: [type(each) for each in seen].count(network.ClientAuthenticated) == 2)
+        await eventually(lambda: [type(each) for each in seen].count(network.ClientsAuthenticated) == 2)
+        ((first,), (again,)) = (each.authentications for each in seen if isinstance(each, network.ClientsAuthenticated))
+        assert first == again == ("INT", "PLAIN", "User:node", "127.0.0.1", 60_000, 1)
 
     monkeypatch.setattr("actors.gateway.network.REAUTHENTICATION", 0.0)
+    monkeypatch.setattr("actors.gateway.listener.AUTHENTICATIONS_SECONDS", 0.05)
     run(scenario, listener__name__int__connections__max__reauth__ms="60000")
 
 

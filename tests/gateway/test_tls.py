@@ -128,7 +128,7 @@ def test_a_large_response_arrives_whole_and_the_certificate_names_the_client(
         assert received.response.api_keys == LARGE
 
     seen = run(scenario, node, node)
-    authenticated = next(each for each in seen if isinstance(each, network.ClientAuthenticated))
+    (authenticated,) = next(each for each in seen if isinstance(each, network.ClientsAuthenticated)).authentications
     request = next(each for each in seen if isinstance(each, network.ClientRequest))
     assert authenticated.principal == request.principal == "User:CN=node,O=Test"
 

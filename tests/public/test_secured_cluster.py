@@ -215,7 +215,7 @@ def test_why_names_what_a_client_lacks_and_no_output_of_the_run_has_a_secret(
         if path.is_file():
             with path.open("rb") as stream:
                 written += [decompress(frame.content) for frame in read_frames(stream, path)]
-    assert any(b"ClientAuthenticated" in each for each in written) and any(b"SetToken" in each for each in written)
+    assert any(b"ClientsAuthenticated" in each for each in written) and any(b"SetToken" in each for each in written)
     secrets = {
         *USERS.values(),
         "fay-pw",

@@ -73,6 +73,11 @@ class SaslAnswer(NamedTuple):
 class SaslServer:
     """The state of one connection; times are seconds of any clock."""
 
+    __slots__ = (
+        *("_before", "_exchange", "_expires_at", "_mechanisms", "_reauthenticated_at", "_release", "by_token"),
+        *("lifetime_ms", "mechanism", "principal", "state"),
+    )
+
     def __init__(self, mechanisms: Mapping[str, SaslMechanism], release: str = NEWEST) -> None:
         self._mechanisms = mechanisms
         self._release = release

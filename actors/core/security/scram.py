@@ -97,7 +97,9 @@ def _mac(hash: str, key: bytes, data: bytes) -> bytes:
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+    if len(one) != len(other):
+        raise ValueError("the lengths differ")
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
 def _match(pattern: re.Pattern[str], data: bytes) -> re.Match[str]:
@@ -120,6 +122,8 @@ class ScramServer:
         nonce: The server's part of the nonce.
         key: A key of this process, which makes up the challenge of an unknown user (rule 2).
     """
+
+    __slots__ = "_credential", "_credentials", "_first", "_identity", "_key", "_mechanism", "_nonce", "_server_first"
 
     def __init__(self, mechanism: str, credentials: Credentials, nonce: str, key: Secret) -> None:
         self._mechanism, self._credentials, self._nonce, self._key = mechanism, credentials, nonce, key
