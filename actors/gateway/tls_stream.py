@@ -6,7 +6,9 @@ Rule 2: the handshake runs with the first reads. OpenSSL takes 50 KB for it, so 
         is complete: clients that stay silent, or send less, must not fill the memory. A failure sends OpenSSL's alert
         and closes at once.
 Rule 3: a step of a handshake takes a millisecond. At most HANDSHAKES of them run in a turn of the event loop, so that
-        other clients are served meanwhile. At most MOST_HANDSHAKES are in progress: the oldest is ended for a new one.
+        other clients are served meanwhile.
+Rule 4: at most MOST_HANDSHAKES are in progress. Further clients wait with their first record, of which 2 KB are usual.
+        While a client waits, a handshake that takes longer than PATIENCE is ended, the oldest first.
 
 The reasons for MemoryBIO: an `SSLSocket` has no sendmsg, and after a partial write it must get the same bytes again.
 """
@@ -37,7 +39,47 @@ MOST_PLAINTEXT = 64 * 1024
 MOST_PIECES = 64
 HANDSHAKES = 2
 """Maximum number of steps of handshakes in a turn of the loop."""
-MOST_HANDSHAKES = 1000
+MOST_HANDSHAKES = 500
+"""Maximum number of handshakes in progress: about as many as a CPU completes in a second."""
+PATIENCE = 1.0
+
+
+class Handshakes:
+    """The handshakes of this process (rule 4)."""
+
+    def __init__(self) -> None:
+        self._begun: dict[TlsSocket, float] = {}
+        """The handshakes in progress, the oldest first, with the loop's time of their begin."""
+        self._waiting: dict[TlsSocket, Callable[[], None]] = {}
+
+    def admit(self, tls: TlsSocket, wake: Callable[[], None]) -> bool:
+        """Return whether a handshake may begin now; if not, `wake` is called when it may."""
+        if tls not in self._begun:
+            if len(self._begun) >= MOST_HANDSHAKES:
+                if tls not in self._waiting:
+                    self._waiting[tls] = wake
+                    self._end_oldest_for(tls)
+                return tls in self._begun
+            self._begun[tls] = asyncio.get_running_loop().time()
+        return True
+
+    def end(self, tls: TlsSocket) -> None:
+        """Forget a handshake, and let the next one begin."""
+        self._waiting.pop(tls, None)
+        if self._begun.pop(tls, None) is not None and self._waiting:
+            following = next(iter(self._waiting))
+            self._begun[following] = asyncio.get_running_loop().time()
+            self._waiting.pop(following)()
+
+    def _end_oldest_for(self, waiting: TlsSocket) -> None:
+        """End handshakes that take too long until this one may begin, or try again later."""
+        loop = asyncio.get_running_loop()
+        while waiting in self._waiting:
+            oldest, began = next(iter(self._begun.items()))
+            if began + PATIENCE > loop.time():
+                loop.call_at(began + PATIENCE, self._end_oldest_for, waiting)
+                return
+            oldest.give_up()
 
 
 class TlsSocket:
@@ -50,12 +92,13 @@ class TlsSocket:
             refuse the client.
     """
 
-    _in_progress: ClassVar[dict[TlsSocket, None]] = {}
-    """The handshakes of this process, the oldest first."""
+    _handshakes: ClassVar[Handshakes] = Handshakes()
 
     def __init__(
         self, connected: socket.socket, context: ssl.SSLContext, established: Callable[[bytes | None], None]
     ) -> None:
+        self.wake: Callable[[], None] = _ignore
+        """Called when the handshake may begin, after it had to wait (rule 4)."""
         self._socket = connected
         self._established: Callable[[bytes | None], None] | None = established
         self._context = context
@@ -79,18 +122,32 @@ class TlsSocket:
 
     def close(self) -> None:
         """Tell the peer that the data ends here, and close the socket."""
-        self._in_progress.pop(self, None)
+        self._handshakes.end(self)
         if self._established is None:
             with contextlib.suppress(OSError):
                 self._tls.unwrap()
             with contextlib.suppress(OSError):
                 self._flush()
+        else:
+            self._established = _refuse  # breaks a reference cycle, so that reference counting frees OpenSSL's memory
+        self.wake = _ignore
         self._socket.close()
 
     @property
     def is_established(self) -> bool:
         """Whether the handshake is over."""
         return self._established is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the first record is complete and the handshake has not begun."""
+        return self._first is not None and _is_record(self._first)
+
+    def give_up(self) -> None:
+        """End the handshake: the event loop finds the connection closed."""
+        self._handshakes.end(self)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def has_received(self) -> bool:
@@ -124,7 +181,7 @@ class TlsSocket:
                 if self._established is not None:
                     self._tls.do_handshake()
                     established, self._established = self._established, None
-                    self._in_progress.pop(self, None)
+                    self._handshakes.end(self)
                     established(self._tls.getpeercert(binary_form=True))
                     self._flush()
                 return read()
@@ -146,22 +203,18 @@ class TlsSocket:
         """Begin the handshake once the first record is complete; return False if the client has closed.
 
         Raises:
-            BlockingIOError: The record is not complete.
+            BlockingIOError: The record is not complete, or the handshake must wait.
         """
         while not _is_record(first):
-            size = self._socket.recv_into(_RECEIVED)
+            size = self._socket.recv_into(_RECEIVED[: RECORD_HEADER + LARGEST_RECORD - len(first)])
             if not size:
                 return False
             first += _RECEIVED[:size]
+        if not self._handshakes.admit(self, self.wake):
+            raise BlockingIOError
         self._first, self._incoming, self._outgoing = None, ssl.MemoryBIO(), ssl.MemoryBIO()
         self._incoming.write(first)
         self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self._in_progress[self] = None
-        if len(self._in_progress) > MOST_HANDSHAKES:
-            oldest = next(iter(self._in_progress))
-            del self._in_progress[oldest]
-            with contextlib.suppress(OSError):
-                oldest._socket.shutdown(socket.SHUT_RDWR)
         return True
 
     def send_pieces(self, pieces: list[Any]) -> int:
@@ -191,6 +244,15 @@ class TlsSocket:
                 self._unsent = self._unsent[self._socket.send(self._unsent) :]
             except (BlockingIOError, InterruptedError):
                 return
+
+
+def _ignore() -> None:
+    """Do nothing."""
+
+
+def _refuse(certificate: bytes | None) -> None:
+    """Refuse a client whose connection is closed."""
+    raise ValueError("the connection is closed")
 
 
 def _is_record(data: bytearray) -> bool:
@@ -228,20 +290,25 @@ class TlsStream(Stream):
         self._tls = tls
         connected: Any = tls
         super().__init__(connected, receiver, max_frame_bytes)
+        tls.wake = self.resume_reading
 
     def resume_reading(self) -> None:
         """Receive again, also what was read from the socket already."""
         super().resume_reading()
-        if self._tls.has_received:
+        if self._tls.has_received or self._tls.is_waiting:
             self._loop.call_soon(self._readable)
 
     def _readable(self) -> None:
         if not self._reading:
             return
         if not self._tls.is_established and not self._turn.admits(self._loop):
+            if self._tls.is_waiting:
+                self._loop.call_soon(self._readable)
             return  # the socket is still readable in the next turn
         super()._readable()
-        if self._reading and self._tls.has_received:
+        if self._reading and self._tls.is_waiting:
+            self.pause_reading()  # what follows the first record stays in the socket
+        elif self._reading and self._tls.has_received:
             self._loop.call_soon(self._readable)
 
     def _send(self, first: Piece) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import Callable
@@ -112,8 +113,11 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> list[Target]:
     ]
 
 
-def attack(target: Target, random: Random, count: int) -> None:
-    """Let the reader read valid inputs with other bytes in a place, until it has read this many bytes."""
+async def attack(target: Target, random: Random, count: int) -> None:
+    """Let the reader read valid inputs with other bytes in a place, until it has read this many bytes.
+
+    A TLS handshake needs a running loop.
+    """
     while count > 0:
         valid = random.choice(target.inputs)
         at = random.randrange(len(valid) + 1)
@@ -125,7 +129,7 @@ def attack(target: Target, random: Random, count: int) -> None:
 
 def test_hostile_bytes_are_errors_at_most(targets: list[Target]) -> None:
     for target in targets:
-        attack(target, Random(0), 10_000)
+        asyncio.run(attack(target, Random(0), 10_000))
 
 
 @pytest.mark.soak
@@ -133,7 +137,7 @@ def test_hostile_bytes_are_errors_at_most(targets: list[Target]) -> None:
 def test_a_million_hostile_bytes_are_errors_at_most(targets: list[Target], pytestconfig: pytest.Config) -> None:
     random, process = Random(pytestconfig.getoption("soak_seed")), psutil.Process()
     for target in targets:
-        attack(target, random, 100_000)
+        asyncio.run(attack(target, random, 100_000))
         before = process.memory_info().rss
-        attack(target, random, 1_000_000)
+        asyncio.run(attack(target, random, 1_000_000))
         assert process.memory_info().rss - before < 4 << 20

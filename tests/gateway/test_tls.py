@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -214,28 +215,38 @@ def test_few_steps_of_handshakes_run_in_a_turn(certificates: dict[str, str], mon
     assert max(Counter(steps).values()) <= tls_stream.HANDSHAKES
 
 
-def test_the_oldest_of_too_many_handshakes_is_ended(
+@cache
+def hello() -> bytes:
+    """Return a client's first record."""
+    there = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), there, server_hostname="localhost").do_handshake()
+    return there.read()
+
+
+def test_a_handshake_waits_for_others_and_the_oldest_is_ended_for_it(
     certificates: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = loaded(certificates["node"], certificates["node"])
     monkeypatch.setattr(tls_stream, "MOST_HANDSHAKES", 2)
+    monkeypatch.setattr(tls_stream, "PATIENCE", 0.2)
 
     async def scenario(endpoint: Endpoint, transmit: Any) -> None:
-        tls = node.security["INT"].tls
-        assert tls is not None
-        there = ssl.MemoryBIO()
-        with contextlib.suppress(ssl.SSLWantReadError):
-            tls.client.wrap_bio(ssl.MemoryBIO(), there, server_hostname=endpoint.host).do_handshake()
-        hello, silent = there.read(), []
-        for _ in range(3):
-            reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
-            silent.append((reader, writer))
-            writer.write(hello)
-            assert await reader.readexactly(5)
+        silent = []
+        for _ in range(2):
+            silent.append(await asyncio.open_connection(endpoint.host, endpoint.port))
+            silent[-1][1].write(hello())
+            assert await silent[-1][0].readexactly(5)
+        silent.append(await asyncio.open_connection(endpoint.host, endpoint.port))
+        silent[-1][1].write(hello() + bytes(100_000))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(silent[-1][0].readexactly(5), 0.05)
+        assert await silent[-1][0].readexactly(5)
         await silent[0][0].read()  # to the end
+        silent.append(await asyncio.open_connection(endpoint.host, endpoint.port))
+        silent[-1][1].write(hello())
+        silent[-1][1].close()  # while it waits
         assert (await transmit()).response.api_keys == LARGE
-        await silent[1][0].read()
-        assert not silent[2][0].at_eof()
         for _, writer in silent:
             writer.close()
 
@@ -249,11 +260,17 @@ HALF_A_HELLO = b"\x16\x03\x01\x02\x00" + bytes(100)
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("protocol", "sent", "kilobytes"),
-    [("PLAINTEXT", b"", 15), ("SASL_PLAINTEXT", b"", 15), ("SSL", b"", 15), ("SSL", HALF_A_HELLO, 35)],
-    ids=["PLAINTEXT", "SASL", "TLS", "half a hello"],
+    [
+        ("PLAINTEXT", b"", 15),
+        ("SASL_PLAINTEXT", b"", 15),
+        ("SSL", b"", 15),
+        ("SSL", HALF_A_HELLO, 35),
+        ("SSL", None, 35),
+    ],
+    ids=["PLAINTEXT", "SASL", "TLS", "half a hello", "hello"],
 )
 def test_a_thousand_silent_clients_take_little_memory(
-    certificates: dict[str, str], protocol: str, sent: bytes, kilobytes: int
+    certificates: dict[str, str], protocol: str, sent: bytes | None, kilobytes: int
 ) -> None:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -269,7 +286,7 @@ def test_a_thousand_silent_clients_take_little_memory(
             clients = []
             for _ in range(count):
                 clients.append(socket.create_connection((endpoint.host, endpoint.port)))
-                clients[-1].sendall(sent)
+                clients[-1].sendall(hello() if sent is None else sent)
                 await asyncio.sleep(0)
             await turns(1000)
             return clients
